@@ -1,0 +1,46 @@
+# make demo   the pitch in 20 seconds          make test   lint, types and all tests
+# make bench  measured speed, as ratios        make lint   ruff and mypy alone
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench format docs clean simulate
+
+demo: .venv/run
+	@$(BIN)/weft demo
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=8
+
+lint: .venv/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/test
+	$(BIN)/pip install -q --disable-pip-version-check -r requirements/bench.lock
+	$(BIN)/python -m bench
+
+# One seed of the simulation, told as a story: make simulate SEED=17
+simulate: .venv/test
+	$(BIN)/python -m tests.simulation $(SEED)
+
+format: .venv/test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Rewrites the generated parts of docs/reference (a test compares them with the code).
+docs: .venv/test
+	$(BIN)/python -m tests.docs
+
+.venv/run: pyproject.toml requirements/run.lock
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q --disable-pip-version-check -r requirements/run.lock
+	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/test: .venv/run requirements/test.lock
+	$(BIN)/pip install -q --disable-pip-version-check -r requirements/test.lock
+	@touch $@
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache

@@ -1,0 +1,104 @@
+"""Mistakes in a definition, each with file, line, column, the line itself and a fix, printed for people."""
+
+import unicodedata
+from typing import Any, NamedTuple
+
+import msgspec
+
+_WINDOW = 100  # characters of a line that are shown: a whole file may be one line
+
+
+class Place(NamedTuple):
+    """Counted from 1, in characters. `length` is how much the caret underlines."""
+
+    line: int
+    column: int
+    length: int = 1
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What is wrong with the text itself, before anything is known of its meaning."""
+
+    place: Place
+    message: str
+    fix: str | None = None
+
+
+class Unreadable(Exception):
+    """The text can't be read any further."""
+
+    def __init__(self, *faults: Fault) -> None:
+        super().__init__(faults[0].message)
+        self.faults = faults
+
+
+class LocatedError(msgspec.Struct, frozen=True):
+    """`line` is None where there is no text to point at: a file that is missing, a value made in Python."""
+
+    file: str
+    line: int | None
+    column: int | None
+    message: str
+    fix: str | None = None
+    path: str | None = None
+    source: str | None = None
+    caret: str | None = None
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
+        out = [f"{where}: {self.message}"]
+        if self.source is not None:
+            gutter = " " * len(str(self.line))
+            out += [f"  {self.line} | {self.source}", f"  {gutter} | {self.caret}"]
+        elif self.path and self.line is None:
+            out[0] += f" (at {self.path})"
+        if self.fix:
+            out.append(f"  fix: {self.fix}")
+        return "\n".join(printable(line) for line in out)
+
+
+class DefinitionErrors(Exception):
+    """All that is wrong with one definition. `more` counts what is left out of the list."""
+
+    def __init__(self, errors: list[LocatedError], more: int = 0) -> None:
+        super().__init__(errors[0].message if errors else "the definition has errors")
+        self.errors = errors
+        self.more = more
+
+    def __str__(self) -> str:
+        shown = "\n".join(str(error) for error in self.errors)
+        return f"{shown}\n… and {self.more:,} more" if self.more else shown
+
+    def as_json(self) -> dict[str, Any]:
+        return {"errors": msgspec.to_builtins(self.errors), "more": self.more}
+
+
+def located(
+    file: str, lines: list[str], place: Place, message: str, fix: str | None, path: str | None
+) -> LocatedError:
+    line = lines[place.line - 1] if place.line <= len(lines) else ""
+    if not line.strip():
+        return LocatedError(file, place.line, place.column, message, fix, path)
+    source, caret = excerpt(line, place.column - 1, place.length)
+    return LocatedError(file, place.line, place.column, message, fix, path, source, caret)
+
+
+def excerpt(line: str, at: int, length: int) -> tuple[str, str]:
+    """The part of a line around a column, safe to print, and the carets that go below it."""
+    start = max(0, at - _WINDOW * 2 // 3) if len(line) > _WINDOW else 0
+    end = min(len(line), start + _WINDOW)
+    before = ("…" if start else "") + printable(line[start:at])
+    marked = printable(line[at : min(end, at + max(1, length))])
+    after = printable(line[at + max(1, length) : end]) + ("…" if end < len(line) else "")
+    return (before + marked + after).rstrip(), " " * _width(before) + "^" * max(1, _width(marked))
+
+
+def printable(text: str) -> str:
+    """A definition may hold escape sequences; a terminal must not get them."""
+    return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

@@ -1,0 +1,125 @@
+"""From a file or a text to a workflow that can run, or to all of its errors at once."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NoReturn
+
+import msgspec
+
+from weft.authoring import json_text, yaml_text
+from weft.authoring.errors import DefinitionErrors, Fault, LocatedError, Place, Unreadable, located
+from weft.authoring.places import Token, find_places, nearest_found
+from weft.core.compile import compile_workflow
+from weft.core.definition import Document, Reading, document_hash, read
+from weft.core.problems import Path as ValuePath
+from weft.core.workflow import Workflow
+
+Format = Literal["yaml", "json"]
+BYTES_MAX = 32 * 1024 * 1024
+ERRORS_MAX = 100
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """`document` is what is stored, `workflow` what runs, `source_path` None if there was no file."""
+
+    document: Document
+    workflow: Workflow
+    source_path: Path | None = None
+
+
+def load_file(path: str | Path, bytes_max: int = BYTES_MAX) -> Loaded:
+    """JSON if the name ends in .json, YAML otherwise. The file's name is the workflow's, if it has none."""
+    path = Path(path)
+    text = _read_text(path, bytes_max)
+    format_: Format = "json" if path.suffix.lower() == ".json" else "yaml"
+    loaded = load_text(text, workflow_name(path.stem), format_, file=str(path))
+    return msgspec.structs.replace(loaded, source_path=path.absolute())
+
+
+def load_text(text: str, name: str = "workflow", format: Format = "yaml", file: str | None = None) -> Loaded:
+    """`name` is the workflow's if the text gives none, `file` what errors call the text."""
+    file = file if file is not None else name
+    reader = json_text if format == "json" else yaml_text
+    try:
+        value, faults = reader.build(text)
+    except Unreadable as error:
+        raise _errors(file, reader.LINE_BREAK.split(text), list(error.faults)) from None
+    reading = read(value, name)
+    del value
+    if faults or reading.document is None:
+        raise _errors(file, reader.LINE_BREAK.split(text), faults, reading, reader.tokens(text))
+    return _loaded(reading.document)
+
+
+def load_value(value: Any, name: str = "workflow") -> Loaded:
+    """A definition made in Python: its errors have paths instead of lines."""
+    reading = read(value, name)
+    if reading.document is None:
+        errors = [
+            LocatedError(name, None, None, p.message, p.fix, path_text(p.path)) for p in reading.problems[:ERRORS_MAX]
+        ]
+        raise DefinitionErrors(errors, reading.more + len(reading.problems) - len(errors))
+    return _loaded(reading.document)
+
+
+def _loaded(document: Document) -> Loaded:
+    return Loaded(document, compile_workflow(document, document_hash(document)))
+
+
+def workflow_name(stem: str) -> str:
+    """A file's name made fit for a workflow."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", stem)[:128].strip("-.") or "workflow"
+
+
+def path_text(path: ValuePath) -> str:
+    """('tasks', 'a', 'needs', 0) -> tasks.a.needs[0]"""
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else str(part)
+    return out
+
+
+def _read_text(path: Path, bytes_max: int) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(bytes_max + 1)
+    except OSError as error:
+        _fail(path, {2: "there is no such file", 21: "this is a directory"}.get(error.errno or 0, error.strerror))
+    except ValueError:
+        _fail(path, "this is no file name")
+    if len(data) > bytes_max:
+        _fail(path, f"the file is larger than {bytes_max:,} bytes", "split it, or raise the limit")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        _fail(path, "the file is UTF-16, not UTF-8", "save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        _fail(path, f"the file is not UTF-8 (byte 0x{data[error.start]:02x} in line {line})", "save it as UTF-8")
+
+
+def _fail(path: Path, message: str | None, fix: str | None = None) -> NoReturn:
+    raise DefinitionErrors([LocatedError(str(path), None, None, message or "it can't be read", fix)])
+
+
+def _errors(
+    file: str,
+    lines: list[str],
+    faults: list[Fault],
+    reading: Reading | None = None,
+    tokens: Iterable[Token] = (),
+) -> DefinitionErrors:
+    """Faults of the text and problems of its meaning together, in the order of the lines."""
+    rows: list[tuple[Place, str, str | None, str | None]] = [(f.place, f.message, f.fix, None) for f in faults]
+    faulty = {fault.place.line for fault in faults}
+    problems = () if reading is None else reading.problems
+    found = find_places(tokens, [p.path for p in problems])
+    for problem in problems:
+        spot = nearest_found(found, problem.path)
+        place = spot.key if problem.at == "key" and problem.path in found else spot.value
+        if place.line not in faulty:  # what a faulty line means is not known, so it is not blamed twice
+            rows.append((place, problem.message, problem.fix, path_text(problem.path)))
+    rows.sort(key=lambda row: row[0][:2])
+    errors = [located(file, lines, *row) for row in rows[:ERRORS_MAX]]
+    return DefinitionErrors(errors, (reading.more if reading else 0) + len(rows) - len(errors))

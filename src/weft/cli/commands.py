@@ -1,0 +1,151 @@
+"""All commands as data: what argparse, the overview of `weft --help` and docs/reference/cli.md are made from.
+
+Nothing heavy is imported here. A command's work is named as `module:function` and imported when it is called:
+it gets the parsed arguments and a Session, and returns the exit code.
+"""
+
+from typing import Any, NamedTuple
+
+
+class Option(NamedTuple):
+    names: tuple[str, ...]
+    help: str
+    given: dict[str, Any] = {}  # noqa: RUF012 - for argparse; never changed
+
+
+class Command(NamedTuple):
+    name: str
+    group: str
+    summary: str
+    target: str
+    options: tuple[Option, ...] = ()
+    note: str = ""
+    store: bool = True
+
+
+def _option(*names: str, help: str, **given: Any) -> Option:
+    return Option(names, help, given)
+
+
+def _flag(*names: str, help: str) -> Option:
+    return Option(names, help, {"action": "store_true"})
+
+
+STORE = _option("--store", metavar="PATH", help="the store (default: .weft/weft.db, searched upward)")
+JSON = _flag("--json", help="for machines: JSON on standard output")
+VERBOSE = _flag("-v", "--verbose", help="log what happens, and the settings, on standard error")
+
+RUN = _option("run", metavar="RUN", help="a run's id, the beginning of one, or `last`")
+TASK = _option("task", metavar="TASK", nargs="?", help="a task, or one element of it (name.3)")
+FILE = _option("file", metavar="FILE", help="a definition in YAML or JSON; - reads standard input")
+SLOTS = _option("--slots", metavar="N", help="how many attempts run at a time (default: cores × 4)")
+LABEL = _option(
+    "--label", metavar="K[=V]", action="append", default=[], help="a label of this node; may be given several times"
+)
+DRAIN = _option("--drain", metavar="TIME", help="how long running tasks may go on after ^C (default: 10s)")
+INPUT = _option(
+    "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
+)
+PARALLEL = _option("--max-parallel", metavar="N", type=int, help="at most this many tasks of the run at a time")
+PRIORITY = _option("--priority", metavar="N", type=int, default=0, help="0 to 10; higher goes first")
+KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, however often it is asked for")
+DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
+LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
+LIMIT = _option("--limit", "-n", metavar="N", type=int, help="at most so many")
+FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
+WORKING = (SLOTS, LABEL, DRAIN, LOGS, VERBOSE)
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "run", "Run", "run a workflow here and watch it", "weft.cli.running:run",
+        (_option("file", metavar="FILE", nargs="?", help="a definition in YAML or JSON; - reads standard input"),
+         INPUT, PARALLEL, PRIORITY, KEY, *WORKING),
+        "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
+        " either way `weft resume` goes on.",
+    ),
+    Command(
+        "submit", "Run", "store a run for workers to take", "weft.cli.running:submit",
+        (FILE, INPUT, PARALLEL, PRIORITY, KEY),
+    ),
+    Command(
+        "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
+        (SLOTS, LABEL, DRAIN, _option("--name", metavar="TEXT", help="what it is called in lists"), VERBOSE),
+    ),
+    Command(
+        "resume", "Run", "make a run finish here: what did not succeed runs again", "weft.cli.running:resume",
+        (RUN, DETACH, *WORKING),
+    ),
+    Command(
+        "rerun", "Run", "start a new run with the same definition and inputs", "weft.cli.running:rerun",
+        (RUN, DETACH, *WORKING),
+    ),
+    Command("init", "Run", "write a first workflow", "weft.cli.starting:init", (
+        _option("file", metavar="FILE", nargs="?", default="workflow.yaml", help="where to (default: workflow.yaml)"),
+        _flag("--force", help="overwrite the file if there is one"),
+    ), store=False),
+    Command("demo", "Run", "see a run survive kill -9, in 20 seconds", "weft.cli.starting:demo", (), store=False),
+    Command(
+        "ls", "Look", "list runs, newest first", "weft.cli.lists:ls",
+        (_option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
+         _option("--name", metavar="NAME", help="only runs of this workflow"),
+         LIMIT, _option("--before", metavar="NO", type=int, help="the page before this one ended at this number")),
+    ),
+    Command(
+        "tasks", "Look", "list tasks", "weft.cli.lists:tasks",
+        (_option("run", metavar="RUN", nargs="?", help="of this run only"),
+         _option("--state", metavar="STATE", action="append", help="only tasks in this state; may be repeated"),
+         LIMIT, _option("--after", metavar="ID", type=int, default=0, help="go on where the page before ended")),
+    ),
+    Command(
+        "show", "Look", "show a run's graph, or a task's attempts", "weft.cli.show:show",
+        (RUN, TASK, _flag("--all", help="every task, however many there are")),
+    ),
+    Command(
+        "logs", "Look", "show the output of tasks", "weft.cli.logs:logs",
+        (RUN, TASK, FOLLOW, _option("--attempt", metavar="N", type=int, help="of this attempt, not of the last"),
+         _option("--stream", choices=("stdout", "stderr"), help="one stream only")),
+    ),
+    Command(
+        "events", "Look", "show a run's history", "weft.cli.history:events",
+        (RUN, FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=int, default=0, help="only what came later")),
+    ),
+    Command("why", "Look", "say what a task waits for", "weft.cli.history:why", (RUN, TASK)),
+    Command(
+        "verify", "Look", "rebuild a run's state from its events and compare", "weft.cli.history:verify", (RUN,),
+    ),
+    Command("nodes", "Look", "list nodes", "weft.cli.lists:nodes", (_flag("--ended", help="also those that ended"),)),
+    Command(
+        "cancel", "Change", "stop a run, or one task of it", "weft.cli.changing:cancel",
+        (RUN, TASK, _option("--reason", metavar="TEXT", default="cancelled by request", help="kept in the history"),
+         _flag("--no-wait", help="do not wait until nothing of it is left running")),
+    ),
+    Command(
+        "dead", "Change", "list dead letters, or retry them", "weft.cli.dead:dead",
+        (_option("action", choices=("list", "retry"), help="list them all, or retry those of a run"),
+         _option("run", metavar="RUN", nargs="?", help="retry: the run"),
+         _option("tasks", metavar="TASK", nargs="*", help="retry: only these, and what needs them"),
+         DETACH, LIMIT, *WORKING),
+    ),
+    Command(
+        "prune", "Change", "remove runs that ended long ago", "weft.cli.changing:prune",
+        (_option("--older", metavar="TIME", required=True, help="ended longer ago than this, e.g. 7d"),
+         _option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated")),
+    ),
+    Command("store", "Change", "say where the store is and what it holds", "weft.cli.lists:store", (
+        _option("action", choices=("info",), help="info: location, size, counts"),
+    )),
+    Command("validate", "Define", "check definitions", "weft.cli.defining:validate", (
+        _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON"),
+    ), store=False),
+    Command("graph", "Define", "draw a definition's graph", "weft.cli.defining:graph", (
+        _option("file", metavar="FILE", help="a definition in YAML or JSON"),
+        _option("--format", choices=("text", "mermaid", "dot"), default="text", help="how (default: text)"),
+    ), store=False),
+    Command("schema", "Define", "print the JSON Schema of definitions", "weft.cli.defining:schema", (), store=False),
+    Command("version", "Define", "print the version", "weft.cli.starting:version", (), store=False),
+)  # fmt: skip
+BY_NAME = {command.name: command for command in COMMANDS}
+EXIT_CODES = (
+    "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store does not answer"
+    " · 130 interrupted"
+)

@@ -1,0 +1,86 @@
+"""From a command's arguments to a definition and the values of its inputs."""
+
+import json
+import re
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from weft.authoring import Loaded, load_file, load_text, load_value
+from weft.cli.exits import BAD_INPUT, GiveUp
+from weft.core.inputs import InputError, parse_input, resolve_inputs
+from weft.core.workflow import Workflow
+
+INPUT_BYTES_MAX = 16 * 1024 * 1024
+
+
+def load(args: Namespace) -> Loaded:
+    argv: list[str] | None = args.argv
+    if argv is not None:
+        if args.file is not None:
+            raise GiveUp(BAD_INPUT, "a file and a command cannot both be run", "leave one of them out")
+        return _load_command(argv)
+    if args.file is None:
+        raise GiveUp(BAD_INPUT, "nothing to run", "weft run FILE, or weft run -- CMD…")
+    if args.file == "-":
+        text = sys.stdin.buffer.read()
+        try:
+            return load_text(text.decode(), "stdin", "json" if text.lstrip()[:1] == b"{" else "yaml")
+        except UnicodeDecodeError:
+            raise GiveUp(BAD_INPUT, "standard input is not UTF-8") from None
+    return load_file(args.file)
+
+
+def _load_command(argv: list[str]) -> Loaded:
+    if not argv:
+        raise GiveUp(BAD_INPUT, "no command after --", "weft run -- CMD…")
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(argv[0]).name).strip("-")[:64]
+    name = stem if re.match(r"[A-Za-z_]", stem) else "command"
+    try:
+        words = [word.encode("utf-8", "strict").decode() for word in argv]
+    except UnicodeEncodeError:
+        raise GiveUp(BAD_INPUT, "the command is not UTF-8", "put it into a script") from None
+    return load_value({"name": name, "tasks": {name: {"argv": [word.replace("${{", "$${{") for word in words]}}})
+
+
+def source_directory(loaded: Loaded) -> str | None:
+    """Where the tasks start: beside their definition, or here."""
+    return str(loaded.source_path.parent) if loaded.source_path is not None else str(Path.cwd())
+
+
+def read_inputs(workflow: Workflow, given: list[str]) -> str:
+    """`--input` values as JSON, all errors at once."""
+    values: dict[str, Any] = {}
+    errors: list[str] = []
+    for word in given:
+        name, equals, text = word.partition("=")
+        if not equals or not name:
+            errors.append(f"--input {word}: expected NAME=VALUE")
+            continue
+        try:
+            if text.startswith("@"):
+                text = _read_value(text[1:])
+            declared = workflow.inputs.get(name)
+            values[name] = text if declared is None else parse_input(declared, text)
+        except (InputError, OSError, ValueError) as error:
+            errors.append(f"--input {name}: {getattr(error, 'strerror', None) or error}")
+    resolved, problems = resolve_inputs(workflow.inputs, values)
+    broken = {error.split(":")[0].removeprefix("--input ") for error in errors}
+    for problem in problems:
+        if str(problem.path[0]) not in broken:  # one line per mistake
+            errors.append(problem.message + (f"; {problem.fix}" if problem.fix else ""))
+    if errors:
+        raise GiveUp(BAD_INPUT, "\n".join(errors))
+    return json.dumps(resolved)
+
+
+def _read_value(path: str) -> str:
+    with open(path, "rb") as file:
+        data = file.read(INPUT_BYTES_MAX + 1)
+    if len(data) > INPUT_BYTES_MAX:
+        raise ValueError(f"{path} is larger than {INPUT_BYTES_MAX:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8") from None

@@ -1,0 +1,119 @@
+"""The `weft` command: finds the command's code, and turns whatever goes wrong into a message and an exit code."""
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from weft.cli import exits
+from weft.cli.commands import BY_NAME
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def main(argv: list[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _main(words)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return exits.OK
+
+
+def _main(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        from weft.cli.parser import overview
+
+        if len(words) > 1 and words[1] in BY_NAME:
+            return _main([words[1], "--help"])
+        sys.stdout.write(overview())
+        return exits.OK
+    args = _parse(words)
+    if isinstance(args, int):
+        return args
+    return _call(args)
+
+
+def _parse(words: list[str]) -> "Namespace | int":
+    from weft.cli.parser import make_parser
+
+    first = next((w for w in words if not w.startswith("-")), None)
+    at = words.index(first) if first is not None else 0
+    if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] != "--store"):
+        from weft.core.suggest import nearest
+
+        meant = nearest(first, BY_NAME)
+        fix = f"did you mean {meant!r}?" if meant else "weft --help lists the commands"
+        sys.stderr.write(f"weft: there is no command {first!r}\n  fix: {fix}\n")
+        return exits.BAD_INPUT
+    command: list[str] | None = None
+    if "--" in words and "run" in words[: words.index("--")]:
+        split = words.index("--")
+        words, command = words[:split], words[split + 1 :]
+    try:
+        args = make_parser().parse_args(words)
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else exits.BAD_INPUT
+    args.argv = command
+    if args.version:
+        args.command, args.json = "version", False
+    if args.command is None:
+        sys.stderr.write("weft: no command\n  fix: weft --help lists the commands\n")
+        return exits.BAD_INPUT
+    return args
+
+
+def _call(args: "Namespace") -> int:
+    from weft.cli.session import Session
+    from weft.config import BadSetting
+
+    module, _, function = BY_NAME[args.command].target.partition(":")
+    session: Session | None = None
+    try:
+        session = Session(args)
+        code: int = getattr(import_module(module), function)(args, session)
+        return code
+    except exits.GiveUp as problem:
+        return _say(args, problem.code, str(problem))
+    except BadSetting as problem:
+        return _say(args, exits.BAD_INPUT, str(problem))
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise
+    except Exception as problem:
+        code = _code_of(problem)
+        if code < 0:
+            raise
+        return _say(args, code, str(problem), prefix="" if hasattr(problem, "errors") else "weft: ")
+    finally:
+        if session is not None:
+            session.close()
+
+
+def _code_of(problem: Exception) -> int:
+    """The exit code of an error that is not ours to be surprised at; below 0: it is a bug."""
+    from weft.authoring import DefinitionErrors
+    from weft.control.records import Ambiguous, NotFound
+    from weft.core.commands import Refused
+    from weft.store.protocol import StoreError, StoreUnusable
+
+    if isinstance(problem, NotFound) or (isinstance(problem, Refused) and problem.code == "not_found"):
+        return exits.NOT_FOUND
+    if isinstance(problem, (DefinitionErrors, Ambiguous, Refused, StoreUnusable)):
+        return exits.BAD_INPUT
+    return exits.UNREACHABLE if isinstance(problem, StoreError) else -1
+
+
+def _say(args: "Namespace", code: int, message: str, prefix: str = "weft: ") -> int:
+    if getattr(args, "json", False):
+        import json
+
+        sys.stdout.write(json.dumps({"error": {"code": code, "message": message}}) + "\n")
+    encoding = sys.stderr.encoding or "utf-8"
+    sys.stderr.write((prefix + message).encode(encoding, "replace").decode(encoding) + "\n")
+    return code

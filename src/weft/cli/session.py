@@ -1,0 +1,114 @@
+"""What a command needs around it: the settings, the terminal, the store, and printing."""
+
+import json
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft import config as settings
+from weft.cli.exits import BAD_INPUT, NOT_FOUND, GiveUp
+from weft.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from weft.control.local import LocalControl
+
+STORE_DIRECTORY = ".weft"
+STORE_FILE = "weft.db"
+_FLAGS = ("store", "slots", "drain", "name")
+
+
+class Session:
+    def __init__(self, args: Namespace) -> None:
+        self.args = args
+        self.directory = _working_directory()
+        flags = {name: getattr(args, name, None) for name in _FLAGS if args.command != "ls" or name != "name"}
+        if getattr(args, "label", None):
+            flags["labels"] = args.label
+        if getattr(args, "verbose", False):
+            flags["log"] = "info"
+        self.config = settings.load(os.environ, self.directory, flags)
+        self.out = Terminal(sys.stdout, self.config.color, os.environ)
+        self.err = Terminal(sys.stderr, self.config.color, os.environ)
+        self._control: LocalControl | None = None
+
+    # -- the store ---------------------------------------------------------------------------------------
+
+    def control(self, *, create: bool = False) -> "LocalControl":
+        """`create`: make a store if there is none yet. Looking never makes one."""
+        if self._control is None:
+            path = self.store_path()
+            if not create and not path.exists():
+                raise GiveUp(NOT_FOUND, f"there is no store at {path} yet", "weft run FILE makes one")
+            if create and not path.parent.exists() and not path.parent.parent.is_dir():
+                raise GiveUp(
+                    BAD_INPUT, f"there is no directory {path.parent} for the store", "make it, or use --store"
+                )
+            from weft.control.local import LocalControl
+            from weft.store.sqlite.driver import SqliteStore
+
+            self._control = LocalControl(SqliteStore(path))
+        return self._control
+
+    def store_path(self) -> Path:
+        path = self.config.store
+        if path is None:
+            found = settings.find_upward(self.directory, f"{STORE_DIRECTORY}/{STORE_FILE}")
+            return found or self.directory / STORE_DIRECTORY / STORE_FILE
+        return path / STORE_FILE if path.is_dir() else path
+
+    def close(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+
+    # -- printing ----------------------------------------------------------------------------------------
+
+    def print(self, text: str = "") -> None:
+        self.out.print(text)
+
+    def warn(self, text: str) -> None:
+        sys.stdout.flush()
+        self.err.print(text)
+
+    def print_json(self, value: Any, *, line: bool = False) -> None:
+        """`value` may hold records; `line` keeps it on one line, for streams of values."""
+        sys.stdout.write(json_text(value, indent=None if line else 2) + "\n")
+        if line:
+            sys.stdout.flush()
+
+    def log(self, level: str, message: str, fields: dict[str, Any]) -> str | None:
+        """A log line to be shown, or None if this level is not."""
+        levels = settings.BY_NAME["log"].choices
+        shown = self.config.log or ("info" if self.args.command == "worker" else "warning")
+        if levels.index(level) > levels.index(shown):
+            return None
+        from weft.cli.words import clock_now
+
+        if self.config.log_format == "json" or (self.args.json and self.args.command == "worker"):
+            return json_text({"at": clock_now(), "level": level, "message": message, **fields})
+        shown_fields = "".join(f"  {name}={_plain(value)}" for name, value in fields.items())
+        return f"{clock_now()}  {level}  {message}{shown_fields}"
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    import msgspec
+
+    return json.dumps(msgspec.to_builtins(value), indent=indent, ensure_ascii=not _utf8_out(), default=str)
+
+
+def _utf8_out() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+
+
+def _plain(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps(text, ensure_ascii=False) if not text or " " in text else text
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise GiveUp(BAD_INPUT, "the working directory is gone", "change into one that exists") from None

@@ -1,0 +1,236 @@
+"""Work on one run in this process: a node that claims for this run only, a view that follows it, and the signals.
+
+First ^C: the node drains, what runs may end within the drain time, the rest goes back. Second: kill. Third: out,
+at once; the spawner ends what is left.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weft.cli.exits import INTERRUPTED
+from weft.cli.live import LiveView
+from weft.cli.session import Session
+from weft.cli.sink import Sink
+from weft.cli.streaming import Prefixer, Streams
+from weft.cli.summary import Summary, summarise
+from weft.cli.terminal import padded, width_of
+from weft.cli.tracker import Tracker
+from weft.cli.views import JsonView, LineView, Tails, View
+from weft.control.here import make_node, node_settings
+from weft.control.local import LocalControl
+from weft.core.workflow import Workflow
+from weft.node.node import Node
+
+LOOK_S = 0.02
+REDRAW_S = 0.1
+IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PREFIX_WIDTH_MAX = 24
+
+
+class Options(msgspec.Struct):
+    """How to work and what to show."""
+
+    logs: bool
+    json: bool
+
+
+def work_on(session: Session, control: LocalControl, run_id: str, after: int, options: Options) -> int:
+    """Until the run has ended or somebody stops us; the exit code."""
+    workflow = control.workflow(run_id)
+    sink = Sink()
+    view = _view(session, sink, control, run_id, workflow, options)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    work = Work(session, control, run_id, workflow, view, sink, after, options)
+    try:
+        summary = asyncio.run(work.run())
+        view.end(summary)
+    finally:
+        view.close()
+        sink.close(1.0 if work.interrupts else None)
+    if work.interrupts and not summary.run.finished:
+        return INTERRUPTED
+    return summary.exit_code
+
+
+def _view(
+    session: Session, sink: Sink, control: LocalControl, run_id: str, workflow: Workflow, options: Options
+) -> View:
+    if options.json:
+        return JsonView(sink)
+    tails = Tails(control, run_id)
+    if session.err.can_move:
+        return LiveView(session.err, sink, tails, len(workflow.tasks), output_here=session.out.tty)
+    return LineView(session.err, sink, tails)
+
+
+class Work:
+    def __init__(
+        self,
+        session: Session,
+        control: LocalControl,
+        run_id: str,
+        workflow: Workflow,
+        view: View,
+        sink: Sink,
+        after: int,
+        options: Options,
+    ) -> None:
+        self._session = session
+        self._control = control
+        self._run_id = run_id
+        self._view = view
+        self._sink = sink
+        self._tracker = Tracker(control, run_id, workflow, after)
+        self._streams = self._make_streams(workflow, options)
+        self._woken = True
+        self._exchanges = -1
+        self.interrupts = 0
+
+    def _make_streams(self, workflow: Workflow, options: Options) -> Streams | None:
+        alone = workflow.chain or len(workflow.tasks) == 1
+        if not options.logs and (options.json or not alone):
+            return None
+        path = self._control.store.path
+        assert path is not None
+        directory = Path(path.parent) / "output" / self._run_id
+        if alone and not any(task.mapped for task in workflow.tasks):
+            return Streams(directory, lambda task, stream, data: self._view.output(stream, data))
+        longest = max((width_of(task.name) for task in workflow.tasks), default=0)
+        width = min(longest, PREFIX_WIDTH_MAX)
+        bar = self._session.out.sign("bar")
+        prefixer = Prefixer(self._view.output, lambda task: f"{padded(task, width)} {bar} ".encode())
+        streams = Streams(directory, prefixer.take)
+        streams.ended = prefixer.ended
+        return streams
+
+    async def run(self) -> Summary:
+        control, config = self._control, self._session.config
+        settings = node_settings(
+            control, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(self._session)
+        )
+        node = make_node(control, settings, log=self._log)
+        note = self._session.log("info", "settings", config.described())
+        if note is not None:
+            self._view.note(note)
+        self._view.begin(control.run(self._run_id))
+        self._tracker.look_at_running()
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._interrupt, node)
+        unlisten = control.link.listen(self._wake)
+        working = asyncio.create_task(node.run())
+        try:
+            await self._follow(node, working)
+            node.stop()
+            await working
+            self._catch_up()
+        finally:
+            unlisten()
+            await self._end(node, working)
+            if self._streams is not None:
+                self._streams.close()
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+        return summarise(control, self._run_id, len(self._tracker.again), self.interrupts > 0)
+
+    async def _end(self, node: Node, working: "asyncio.Task[None]") -> None:
+        """On any way out: nothing of ours is left running."""
+        if not working.done():
+            node.stop()
+            node.stop()
+            await asyncio.gather(working, return_exceptions=True)
+
+    def _wake(self) -> None:
+        self._woken = True
+
+    def _interrupt(self, node: Node) -> None:
+        self.interrupts += 1
+        if self.interrupts == 1:
+            drain = self._session.config.drain
+            self._view.note(f"stopping: running tasks may end within {drain:g} s; ^C again kills them")
+        elif self.interrupts == 2:
+            self._view.note("killing what still runs")
+        else:
+            self._view.close()
+            self._sink.close(0.2)
+            os._exit(INTERRUPTED)
+        node.stop()
+
+    def _log(self, message: str, fields: dict[str, Any]) -> None:
+        text = self._session.log("warning", message, fields)
+        if text is not None:
+            self._view.note(text)
+
+    # -- following ---------------------------------------------------------------------------------------
+
+    async def _follow(self, node: Node, working: "asyncio.Task[None]") -> None:
+        """Until the run has ended, or the node has."""
+        loop = asyncio.get_running_loop()
+        next_draw = quiet_since = loop.time()
+        while not working.done():
+            now = loop.time()
+            changed = self._has_changed(node)
+            if changed:
+                quiet_since = now
+            more = self._read() if changed else False
+            if self._streams is not None and not self._sink.full:
+                more = self._streams.poll() or more
+            if now >= next_draw:
+                self._draw()
+                next_draw = now + REDRAW_S
+            if self._tracker.run_ended and not more and self._control.run(self._run_id).finished:
+                return
+            pause = 0.0 if more and not self._sink.full else LOOK_S
+            await asyncio.sleep(REDRAW_S if now - quiet_since > IDLE_AFTER_S else pause)
+        working.result()
+
+    def _has_changed(self, node: Node) -> bool:
+        """Somebody else wrote to the store, or our own node did."""
+        exchanges = node.loop.exchanges if node.loop is not None else 0
+        changed = self._woken or exchanges != self._exchanges
+        self._woken, self._exchanges = False, exchanges
+        return changed
+
+    def _read(self) -> bool:
+        """Take in a page of events; True if there may be another."""
+        if self._sink.full:
+            self._woken = True
+            return True
+        events, changes = self._tracker.read()
+        if self._streams is not None:
+            for running in self._tracker.ended:
+                self._streams.end(running.task, running.attempt)
+            for running in self._tracker.running.values():
+                self._streams.begin(running.task, running.attempt)
+            self._streams.poll()
+        if events:
+            self._view.show(events, changes)
+            self._woken = True
+        return bool(events)
+
+    def _draw(self) -> None:
+        self._view.tick(self._control.run(self._run_id), self._tracker.running, self._control.now())
+
+    def _catch_up(self) -> None:
+        """What the node's last words were."""
+        while self._read() or (self._streams is not None and (self._streams.poll() or self._streams.busy)):
+            pass
+
+
+def node_options(session: Session) -> dict[str, Any]:
+    config = session.config
+    options: dict[str, Any] = {
+        "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
+        "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels,
+    }  # fmt: skip
+    if config.name is not None:
+        options["name"] = config.name
+    return options

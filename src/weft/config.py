@@ -1,0 +1,230 @@
+"""Settings: one table of all of them, read from WEFT_* variables and from weft.toml, searched upward.
+
+A flag of the command wins over a variable, a variable over the file, the file over the default.
+"""
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from weft.core.durations import NotReadable, parse_duration_ms, parse_size_bytes
+from weft.core.suggest import nearest
+
+FILE_NAME = "weft.toml"
+
+
+class BadSetting(Exception):
+    """A setting that cannot be used; exit code 2."""
+
+
+class Setting(NamedTuple):
+    name: str  # the key in weft.toml
+    kind: str
+    default: str  # as people would write it; a default in (parentheses) is found out when it is needed
+    doc: str
+    choices: tuple[str, ...] = ()
+
+    @property
+    def variable(self) -> str:
+        return f"WEFT_{self.name.upper()}"
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        "store",
+        "path",
+        "(.weft/weft.db, searched upward)",
+        "The SQLite file that holds everything. A directory stands for the file weft.db in it",
+    ),
+    Setting("slots", "count", "(cores × 4)", "How many attempts a node runs at a time"),
+    Setting("workdir", "path", "(the working directory)", "Where tasks start whose definition is no file"),
+    Setting("name", "text", "(the host's name)", "What the node is called in lists; it need not be unique"),
+    Setting(
+        "labels",
+        "labels",
+        "",
+        "Labels of the node for `requires.labels`, e.g. `gpu,zone=eu` (in the file also a table)",
+    ),
+    Setting("output_max", "size", "64MiB", "Bytes kept of each output stream of an attempt; the middle goes first"),
+    Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
+    Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
+    Setting("poll", "duration", "1s", "How often a node looks for work that no wake-up told it of"),
+    Setting("drain", "duration", "10s", "How long running tasks may go on after the first ^C"),
+    Setting(
+        "log",
+        "choice",
+        "(info for worker, else warning)",
+        "The least important messages that are still shown",
+        ("error", "warning", "info", "debug"),
+    ),
+    Setting("log_format", "choice", "text", "How messages look", ("text", "json")),
+    Setting("color", "choice", "auto", "Colours: when it is a terminal, or not", ("auto", "always", "never")),
+)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+class Config(NamedTuple):
+    """The effective settings, and where each came from."""
+
+    store: Path | None
+    slots: int
+    workdir: Path | None
+    name: str | None
+    labels: dict[str, str]
+    output_max: int
+    lease_ttl: float
+    renew_every: float
+    poll: float
+    drain: float
+    log: str | None
+    log_format: str
+    color: str
+    sources: dict[str, str]
+
+    def described(self) -> dict[str, Any]:
+        """For the log, plain values only."""
+        fields = self._asdict()
+        del fields["sources"]
+        return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
+
+
+def load(environ: Mapping[str, str], directory: Path, flags: Mapping[str, Any] | None = None) -> Config:
+    """`flags` are values of the command line, by setting; None means not given."""
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    path = find_upward(directory, FILE_NAME)
+    given = {} if path is None else _read_file(path)
+    for setting in SETTINGS:
+        place, value, source, base = None, None, "default", directory
+        flag = (flags or {}).get(setting.name)
+        text = environ.get(setting.variable, "")
+        if flag is not None:
+            place, value, source = f"--{setting.name.replace('_', '-')}", flag, "flag"
+        elif text:
+            place, value, source = setting.variable, text, "variable"
+        elif setting.name in given:
+            assert path is not None
+            place, value, source, base = f"{path}: {setting.name}", given[setting.name], str(path), path.parent
+        if place is not None:
+            values[setting.name] = _read(setting, place, value, base)
+        else:
+            values[setting.name] = _default(setting)
+        sources[setting.name] = source
+    config = Config(**values, sources=sources)
+    if config.renew_every * 3 > config.lease_ttl:
+        raise BadSetting(
+            f"renew_every ({config.renew_every:g} s) must be at most a third of lease_ttl ({config.lease_ttl:g} s)"
+        )
+    return config
+
+
+def find_upward(directory: Path, name: str) -> Path | None:
+    directory = directory.absolute()
+    for place in (directory, *directory.parents):
+        try:
+            if (place / name).is_file():
+                return place / name
+        except OSError:
+            continue  # a directory that may not be looked into holds nothing of ours
+    return None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            given = tomllib.load(file)
+    except OSError as error:
+        raise BadSetting(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path} is not TOML: {error}") from None
+    for key in given:
+        if key not in BY_NAME:
+            meant = nearest(key, BY_NAME)
+            fix = f"did you mean {meant!r}?" if meant else f"known settings: {', '.join(BY_NAME)}"
+            raise BadSetting(f"{path}: there is no setting {key!r}; {fix}")
+    return given
+
+
+def _default(setting: Setting) -> Any:
+    if setting.name == "slots":
+        return 4 * (os.cpu_count() or 1)
+    if setting.name == "labels":
+        return {}
+    if setting.default.startswith("("):
+        return None
+    return _read(setting, setting.name, setting.default, Path())
+
+
+def _read(setting: Setting, place: str, value: Any, base: Path) -> Any:
+    try:
+        return _READERS[setting.kind](setting, value, base)
+    except (NotReadable, ValueError) as error:
+        fix = f"; {error.fix}" if isinstance(error, NotReadable) and error.fix else ""
+        raise BadSetting(f"{place}: {error}, found {value!r}{fix}") from None
+
+
+def _path(setting: Setting, value: Any, base: Path) -> Path:
+    if not isinstance(value, (str, Path)) or "\0" in str(value):
+        raise ValueError("expected a path")
+    return Path(os.path.abspath(base / Path(value).expanduser()))
+
+
+def _count(setting: Setting, value: Any, base: Path) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 100_000:
+        raise ValueError("expected a whole number from 1 to 100000")
+    return int(text)
+
+
+def _text(setting: Setting, value: Any, base: Path) -> str:
+    if not isinstance(value, str) or not value.isprintable() or len(value) > 64:
+        raise ValueError("expected a text of at most 64 characters")
+    return value
+
+
+def _duration(setting: Setting, value: Any, base: Path) -> float:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise ValueError("expected a duration such as 500ms or 5s")
+    seconds = parse_duration_ms(value) / 1000
+    if seconds <= 0 and setting.name != "drain":
+        raise ValueError("a duration above zero is needed")
+    return seconds
+
+
+def _size(setting: Setting, value: Any, base: Path) -> int:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ValueError("expected a size such as 64MiB")
+    size = parse_size_bytes(value)
+    if size < 4096:
+        raise ValueError("at least 4KiB are needed")
+    return size
+
+
+def _choice(setting: Setting, value: Any, base: Path) -> str:
+    if value not in setting.choices:
+        raise ValueError(f"expected one of {', '.join(setting.choices)}")
+    return str(value)
+
+
+def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
+    if isinstance(value, dict):
+        return {str(name): str(text) for name, text in value.items()}
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise ValueError("expected labels such as gpu,zone=eu")
+    labels = {}
+    for word in words:
+        name, _, text = word.strip().partition("=")
+        if not name and (text or "=" in word):
+            raise ValueError("a label needs a name")
+        if name:
+            labels[name] = text
+    return labels
+
+
+_READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
+    "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size, "choice": _choice,
+    "labels": _labels,
+}  # fmt: skip

@@ -1,0 +1,44 @@
+"""A node inside this process: what `weft run`, `weft worker` and embedding applications start."""
+
+import os
+import random
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weft.control.local import LocalControl
+from weft.executors.inline import InlineExecutor, InlineFunction
+from weft.executors.protocol import Executor
+from weft.executors.shell import ShellExecutor
+from weft.node.node import Node
+from weft.node.ports import NodeSettings, Ports
+from weft.store.sqlite.clock import boot_id, boottime
+
+
+def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = None, **more: Any) -> NodeSettings:
+    """Settings of a node on this store; `more` are fields of NodeSettings."""
+    root = control.store.path.parent if control.store.path is not None else Path.cwd() / ".weft"
+    more.setdefault("name", socket.gethostname().split(".")[0] or "node")
+    return NodeSettings(slots=slots, output_root=str(root / "output"), workdir=str(workdir or Path.cwd()), **more)
+
+
+def make_node(
+    control: LocalControl,
+    settings: NodeSettings,
+    *,
+    inline: Mapping[str, InlineFunction] | None = None,
+    log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
+) -> Node:
+    """A node ready to `run()` on the current event loop."""
+    executors: list[Executor] = [ShellExecutor()]
+    if inline:
+        executors.append(InlineExecutor(inline, boottime))
+    by_kind = {kind: executor for executor in executors for kind in executor.kinds}
+    ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log)
+    return Node(ports, settings, {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()})
+
+
+def new_session_id() -> str:
+    return secrets.token_hex(8)

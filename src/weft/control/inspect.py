@@ -1,0 +1,123 @@
+"""`why` and `verify`: a run looked at with the engine's own predicates."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from weft.control.records import Explanation, Verification
+from weft.core.explain import Situation, explain, place_name
+from weft.core.invariants import check_run, current_rows
+from weft.core.placement import NodeFacts
+from weft.core.replay import Replay
+from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
+from weft.core.states import TERMINAL
+from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
+
+if TYPE_CHECKING:
+    from weft.control.local import LocalControl
+
+WHY_MAX = 50
+
+
+def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation]:
+    """One task, or those of a run that have not ended (failures first where all have)."""
+    no, _ = control.find(ref)
+    run = _run_row(control, no)
+    workflow = control.workflow(ref)
+    if task is not None:
+        pos, idx = control._place(no, task)
+        rows = [r for r in _task_rows(control, no, None, pos, idx)]
+        rows = rows[-1:]
+    else:
+        live = ["pending", "queued", "scheduled", "waiting", "running"]
+        rows = _task_rows(control, no, live, None, None, WHY_MAX)
+        if not rows:
+            rows = _task_rows(control, no, ["failed", "dead_letter", "skipped", "cancelled"], None, None, WHY_MAX)
+    nodes = [
+        NodeFacts(kinds=tuple(n.kinds), labels=n.labels, name=n.node)
+        for n in control.nodes()
+        if n.state == "live" and n.scope in (None, run.id)
+    ]
+    out = []
+    for row in rows:
+        definition = workflow.tasks[row.pos]
+        needs = {p: _task_rows(control, no, None, p, -1)[-1] for p in definition.needs[:200]}
+        body = control._read("demand_body", row.demand)[0][0]
+        ahead = (
+            control._read("tasks_queued_before", row.demand, row.rank, row.id)[0][0] if row.state == "queued" else 0
+        )
+        holder = next((n.node for n in control.nodes() if n.session == row.session), None)
+        situation = Situation(
+            run, row, workflow, needs, nodes, msgspec.json.decode(body), ahead, control.now(), holder
+        )
+        summary, details = explain(situation)
+        name = place_name(workflow, row.pos, row.idx)
+        out.append(Explanation(task=name, state=row.state, summary=summary, details=details))
+    return out
+
+
+def verify(control: "LocalControl", ref: str) -> Verification:
+    """Rebuild the run from its events and compare; then check the invariants between its rows."""
+    no, run_id = control.find(ref)
+    workflow = control.workflow(ref)
+    with control.snapshot():
+        run = _run_row(control, no)
+        rows = _task_rows(control, no, None, None, None, 2**31)
+        replay = Replay(workflow, run.max_parallel is not None)
+        events = 0
+        for kind, place, data in _events(control, no):
+            replay.apply(kind, place, data)
+            events += 1
+        hashes = dict(control._read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
+    replay.settle()
+    differences = check_run(run, rows, workflow)
+    current = current_rows(rows)
+    if run.state != replay.state:
+        differences.append(f"the run is {run.state}, its events say {replay.state}")
+    if len(current) != len(replay.tasks):
+        differences.append(f"{len(current)} tasks are stored, the events tell of {len(replay.tasks)}")
+    for row in current:
+        told = replay.tasks.get((row.pos, row.idx))
+        name = place_name(workflow, row.pos, row.idx)
+        if told is None:
+            differences.append(f"{name}: no event tells of it")
+            continue
+        unsettled_run = row.state == "pending" and told.state == "queued" and (run.sweep is not None)
+        pairs = [
+            ("state", row.state, row.state if unsettled_run else told.state),
+            ("attempt", row.attempt, told.attempt),
+            ("failures", row.failures, told.failures),
+            ("lost", row.lost, told.lost),
+            ("wake_at", row.wake_at, told.wake_at if row.state not in TERMINAL else None),
+            ("result", hashes.get(row.id), told.hash),
+        ]
+        differences += [
+            f"{name}: {what} is {have}, its events say {want}" for what, have, want in pairs if have != want
+        ]
+    return Verification(run_id=run_id, events=events, tasks=len(current), differences=differences)
+
+
+def _run_row(control: "LocalControl", no: int) -> RunRow:
+    row = control._read("runs_page", no + 1, None, None, f"[{no}]", 1)[0]
+    return RunRow(*row[: len(RUN_COLUMNS)])
+
+
+def _task_rows(
+    control: "LocalControl", no: int, states: list[str] | None, pos: int | None, idx: int | None, limit: int = 100
+) -> list[TaskRow]:
+    low, high = (no << ORDINAL_BITS) - 1, (no + 1) << ORDINAL_BITS
+    wanted = None if states is None else msgspec.json.encode(states).decode()
+    rows = control._read("tasks_page", low, high, wanted, pos, idx, False, limit)
+    return [TaskRow(*row[: len(TASK_COLUMNS)]) for row in rows]
+
+
+def _events(control: "LocalControl", no: int) -> Iterator[tuple[str, tuple[int, int] | None, dict[str, object]]]:
+    after = 0
+    while True:
+        rows = control._read("events_page", no, after, 5000)
+        for seq, _, _, pos, idx, kind, _, data, _ in rows:
+            yield kind, None if pos is None else (pos, idx), msgspec.json.decode(data)
+            after = seq
+        if len(rows) < 5000:
+            return

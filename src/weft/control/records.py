@@ -1,0 +1,147 @@
+"""What people and programs get to see: plain records, the same from a store and over HTTP."""
+
+from typing import Any
+
+import msgspec
+
+
+class RunInfo(msgspec.Struct, kw_only=True):
+    id: str
+    no: int
+    name: str
+    workflow: str
+    state: str
+    generation: int
+    priority: int
+    max_parallel: int | None
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    reason: str | None
+    halted: bool
+    stop: str | None
+    total: int
+    succeeded: int
+    failed: int
+    dead_letter: int
+    cancelled: int
+    skipped: int
+    active: int  # queued + running
+    open: int
+    inputs: dict[str, Any]
+    source: str | None
+    key: str | None
+
+    @property
+    def finished(self) -> bool:
+        return self.state in ("succeeded", "failed", "cancelled")
+
+
+class TaskInfo(msgspec.Struct, kw_only=True):
+    run_id: str
+    name: str  # "transform", or "transform.3" for an element
+    pos: int
+    idx: int
+    level: int
+    kind: str
+    needs: list[str]
+    state: str
+    generation: int
+    attempt: int
+    failures: int
+    lost: int
+    elements: int | None  # of a mapped task: how many; its elements are listed too
+    open: int
+    ready_at: int | None
+    wake_at: int | None
+    claimed_at: int | None
+    started_at: int | None
+    finished_at: int | None
+    reason: str | None
+    node: str | None  # that runs it, or ran it last
+    session: str | None
+    exit_code: int | None
+    allow_failure: bool
+
+
+class AttemptInfo(msgspec.Struct, kw_only=True):
+    run_id: str
+    task: str
+    attempt: int
+    generation: int
+    outcome: str  # running, succeeded, failed, cancelled, lost, returned
+    exit_code: int | None
+    error: str | None
+    claimed_at: int | None
+    started_at: int | None
+    finished_at: int | None
+    node: str | None
+    session: str
+    result: dict[str, Any] | None
+
+
+class EventInfo(msgspec.Struct, kw_only=True):
+    seq: int
+    at: int
+    run_id: str
+    kind: str
+    task: str | None
+    node: str | None
+    session: str | None
+    data: dict[str, Any]
+
+
+class NodeInfo(msgspec.Struct, kw_only=True):
+    session: str
+    node: str
+    state: str
+    scope: str | None
+    started_at: int
+    ended_at: int | None
+    lease_ms: int | None  # left, by the store's clock
+    running: int
+    pid: int | None
+    slots: int | None
+    labels: dict[str, str]
+    kinds: list[str]  # of tasks it has executors for
+
+
+class Explanation(msgspec.Struct, kw_only=True):
+    """Why a task is where it is: the first line answers, the others are the evidence."""
+
+    task: str
+    state: str
+    summary: str
+    details: list[str]
+
+
+class Verification(msgspec.Struct, kw_only=True):
+    run_id: str
+    events: int
+    tasks: int
+    differences: list[str]
+
+    @property
+    def ok(self) -> bool:
+        return not self.differences
+
+
+class StoreInfo(msgspec.Struct, kw_only=True):
+    location: str
+    kind: str
+    schema: int
+    size_bytes: int
+    runs: dict[str, int]
+    tasks: dict[str, int]
+    events: int
+    sessions_live: int
+    stale_reports: int
+    library: str
+
+
+class NotFound(Exception):
+    """No such run, task or attempt; exit code 3."""
+
+
+class Ambiguous(Exception):
+    """A prefix that several runs share; exit code 2."""

@@ -1,0 +1,144 @@
+"""Everything somebody may want of the store, and what they get back.
+
+Ids, hashes and randomness travel in the command; `now` is sampled by the committer under the locks.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
+
+
+class Report(msgspec.Struct):
+    """What one attempt did. Ages count back from the moment the exchange is sent."""
+
+    task_id: int
+    pos: int
+    idx: int
+    attempt: int
+    outcome: ReportOutcome
+    exit_code: int | None = None
+    error: str | None = None
+    started_ago_ms: int | None = None  # None: it never started
+    ended_ago_ms: int = 0
+    result: str | None = None  # JSON
+    result_hash: str | None = None
+    retryable: bool = True
+    stopped: str | None = None
+
+
+class Exchange(msgspec.Struct):
+    """I am alive, this is what my attempts did, and I have room for `want` more."""
+
+    session: str
+    number: int
+    reports: list[Report]
+    want: int
+    demands: list[str]  # eligible ones, of those known to the node
+    known_demands: int  # how many demands the node has looked at; it is told of new ones
+    scope: int | None = None
+
+
+class Claim(msgspec.Struct):
+    task_id: int
+    attempt: int
+    run_no: int
+    pos: int
+    idx: int
+    generation: int
+
+
+class ExchangeReply(msgspec.Struct):
+    claims: list[Claim]
+    stops: list[tuple[int, int, str]]  # task, attempt, why
+    stale: list[tuple[int, int]]
+    wake_in_ms: int | None  # until the next scheduled task is due
+    more: bool  # the store has chores left over: exchange again at once
+    dead: bool = False  # this session is over
+    draining: bool = False
+    demands: list[tuple[int, str, str]] = []  # new ones: number, id, body
+
+
+class Register(msgspec.Struct):
+    session: str
+    node: str
+    ttl_ms: int
+    scope: str | None  # a run id
+    body: str
+
+
+class Expire(msgspec.Struct):
+    """End a session that is dead: its lease passed, or its process is provably gone."""
+
+    session: str
+    proof: Literal["lease", "process", "left"]
+
+
+class Submit(msgspec.Struct):
+    run_id: str
+    workflow: str
+    name: str
+    document: bytes
+    inputs: str
+    priority: int = 0
+    max_parallel: int | None = None
+    key: str | None = None  # idempotency: one run per key
+    body_hash: str = ""
+    source: str | None = None  # the definition's directory, where its tasks start
+    labels: str = "{}"
+
+
+class CancelRun(msgspec.Struct):
+    run_id: str
+    reason: str = "cancelled by request"
+
+
+class CancelTask(msgspec.Struct):
+    run_id: str
+    task: str  # "name" or "name.3"
+    reason: str = "cancelled by request"
+
+
+class Resume(msgspec.Struct):
+    """Work on a run again: what did not succeed gets a new generation. `tasks` limits it (dead letters)."""
+
+    run_id: str
+    tasks: list[str] | None = None
+    only_dead: bool = False
+
+
+class Prune(msgspec.Struct):
+    finished_before: int
+    limit: int = 100
+    states: list[str] | None = None
+
+
+class Tidy(msgspec.Struct):
+    """Go on with what was too much for one transaction."""
+
+    run_no: int | None = None
+
+
+Command = Exchange | Register | Expire | Submit | CancelRun | CancelTask | Resume | Prune | Tidy
+
+
+class Refused(Exception):
+    """The rules say no. `code` is for machines, the text for people."""
+
+    def __init__(self, code: Literal["not_found", "conflict", "invalid"], message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class Reply(msgspec.Struct):
+    """The answer to a person's command."""
+
+    run_id: str | None = None
+    run_no: int | None = None
+    state: str | None = None
+    existing: bool = False
+    changed: int = 0
+    more: bool = False
+    data: dict[str, Any] = {}

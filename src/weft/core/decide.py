@@ -1,0 +1,42 @@
+"""The one door to state: a command goes in, a decision comes out.
+
+`decide` gives a rule: a generator that yields the rows it needs, is sent them, and changes only the draft. Whoever
+drives it (the committer, a test, the simulation) loads, and writes the draft when the rule has returned.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.core import commands as c
+from weft.core.draft import Draft, Rule
+from weft.core.rules.exchange import exchange
+from weft.core.rules.people import cancel_run, cancel_task, prune, resume
+from weft.core.rules.sessions import expire, register
+from weft.core.rules.settle import settle
+from weft.core.rules.submit import submit
+from weft.core.rules.tidy import tidy
+
+RULES_VERSION = 1  # raised when replay must know which rules a history was made under
+
+
+def _tidy(draft: Draft, command: c.Tidy) -> Rule:
+    more = yield from tidy(draft, command.run_no)
+    yield from settle(draft, [])
+    return c.Reply(more=more)
+
+
+RULES: dict[type, Callable[[Draft, Any], Rule]] = {
+    c.Exchange: exchange,
+    c.Register: register,
+    c.Expire: expire,
+    c.Submit: submit,
+    c.CancelRun: cancel_run,
+    c.CancelTask: cancel_task,
+    c.Resume: resume,
+    c.Prune: prune,
+    c.Tidy: _tidy,
+}
+
+
+def decide(draft: Draft, command: c.Command) -> Rule:
+    return RULES[type(command)](draft, command)

@@ -1,0 +1,317 @@
+"""Reads a definition: a plain value from YAML, JSON or Python becomes the canonical document, or all of its problems.
+
+The canonical document is what is stored and hashed. It is in the short form, has its keys in the order of the
+field table and its tasks in the author's order (positions depend on it), and reading it again changes nothing.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import msgspec
+
+from weft.core.fields import COMMAND, KINDS, TASK, TASK_NAME, TASKS_MAX, workflow_record
+from weft.core.graph import cycles_of, successors_of
+from weft.core.inputs import INPUTS
+from weft.core.long_form import LONG_TASK, NAME_KEYS, is_long, read_long
+from weft.core.problems import BAD, Path, Problem, Reader, mismatch, quoted
+from weft.core.references import task_references
+
+Document = dict[str, Any]
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """`document` is None if there are problems; `more` counts those left out of the list."""
+
+    document: Document | None
+    problems: tuple[Problem, ...]
+    more: int = 0
+
+
+def read(value: Any, name: str = "workflow") -> Reading:
+    """`name` is the workflow's if the value gives none."""
+    reader = Reader()
+    document = _read_document(reader, value, name)
+    if document is not BAD and not reader.problems:
+        _check_encoding(reader, document)
+    if document is BAD or reader.problems:
+        return Reading(None, tuple(reader.problems), reader.more)
+    return Reading(document, ())
+
+
+def encode_document(document: Document) -> bytes:
+    return msgspec.json.encode(document)
+
+
+def decode_document(data: bytes | str) -> Document:
+    return cast(Document, msgspec.json.decode(data))
+
+
+def document_hash(document: Document) -> str:
+    return hashlib.sha256(encode_document(document)).hexdigest()
+
+
+def _read_document(reader: Reader, value: Any, name: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        document = {"name": name, "chain": True, "tasks": _read_chain(reader, value)}
+    elif isinstance(value, dict):
+        document = {"name": name, **WORKFLOW.read(reader, value)}
+        if "tasks" not in value:
+            at = next((key for key in value if isinstance(key, str) and key.lower() in ("jobs", "steps")), None)
+            return reader.problem("the workflow has no tasks", f"rename '{at}' to tasks" if at else "add tasks:")
+    else:
+        return mismatch(reader, "a workflow: a mapping with tasks, or a list of commands", value)
+    tasks = document.get("tasks", BAD)
+    if tasks is BAD:
+        return BAD
+    _check_needs(reader, value, tasks)
+    return document
+
+
+def _read_chain(reader: Reader, value: Any) -> Any:
+    """A bare list: each task needs the one before it, unless it says itself what it needs."""
+    if not value:
+        return reader.problem("the list of commands is empty", "add a command")
+    out: dict[str, Any] = {}
+    last: str | None = None
+    for at, item in enumerate(value):
+        reader.path.append(at)
+        name = item.get("name", f"t{at + 1}") if isinstance(item, dict) else f"t{at + 1}"
+        task = _read_task(reader, item, ("name",))
+        name = _read_name(reader, name, out, "name")
+        reader.path.pop()
+        if name is BAD:
+            continue
+        says_needs = isinstance(item, dict) and ("needs" in item or "dependsOn" in item)
+        if task is not BAD and last is not None and not says_needs:
+            task = _ordered({**task, "needs": [last]})
+        out[name] = {} if task is BAD else task
+        last = name
+    return out
+
+
+def _read_name(reader: Reader, name: Any, others: dict[str, Any], key: str) -> Any:
+    reader.path.append(key)
+    good = TASK_NAME.read(reader, name)
+    if good is not BAD and good in others:
+        good = reader.problem(f"there are two tasks named {quoted(name)}", "give one of them another name")
+    reader.path.pop()
+    return good
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """A mapping of names to tasks, or a list of tasks that name themselves. A task that could not be read is
+    kept empty, so that those which need it are not blamed too."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if not isinstance(value, (list, tuple, dict)):
+            return mismatch(reader, "a mapping of names to tasks", value, "write tasks as `name: command`")
+        if not value:
+            return reader.problem("the workflow has no tasks", "add a task, e.g. hello: echo hello")
+        if len(value) > TASKS_MAX:
+            return reader.problem(f"the workflow has {len(value):,} tasks; {TASKS_MAX:,} is the limit")
+        return self._read_list(reader, value) if not isinstance(value, dict) else self._read_map(reader, value)
+
+    def _read_map(self, reader: Reader, value: dict[Any, Any]) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        path = reader.path
+        path.append("")
+        for name, item in value.items():
+            path[-1] = name
+            before = len(reader.problems)
+            if TASK_NAME.read(reader, name) is BAD:
+                reader.problems[before:] = [msgspec.structs.replace(p, at="key") for p in reader.problems[before:]]
+            task = _read_task(reader, item, ())
+            out[name] = {} if task is BAD else task
+            if isinstance(item, dict):
+                _same_name(reader, item, name)
+        path.pop()
+        return out
+
+    def _read_list(self, reader: Reader, value: Any) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for at, item in enumerate(value):
+            reader.path.append(at)
+            name, key = BAD, "name"
+            if isinstance(item, dict):
+                key = next((key for key in NAME_KEYS if key in item), "")
+                if key:
+                    name = _read_name(reader, item[key], out, key)
+                else:
+                    reader.problem("a task in a list must say its name", "add `key: …`, or write tasks as a mapping")
+                task = _read_task(reader, item, NAME_KEYS)
+                if name is not BAD:
+                    out[name] = {} if task is BAD else task
+            else:
+                mismatch(
+                    reader, "a task with its name", item,
+                    "write tasks as `name: command`; a list of commands can only be the whole file",
+                )  # fmt: skip
+            reader.path.pop()
+        return out
+
+    def schema(self) -> dict[str, Any]:
+        by_name = {
+            "type": "object",
+            "propertyNames": TASK_NAME.schema(),
+            "additionalProperties": {"$ref": "#/$defs/task"},
+            "minProperties": 1,
+        }
+        listed = {"type": "array", "items": {"$ref": "#/$defs/namedTask"}, "minItems": 1}
+        return {"anyOf": [by_name, listed]}
+
+
+WORKFLOW: Final = workflow_record(Tasks(), INPUTS)
+
+
+def _same_name(reader: Reader, item: dict[Any, Any], name: str) -> None:
+    for key in ("key", "id"):
+        if key in item and is_long(item) and isinstance(item[key], str) and item[key] != name:
+            reader.problem_at((*reader.path, key), f"the task is named {quoted(name)} already", "remove this key")
+
+
+def _read_task(reader: Reader, value: Any, name_keys: tuple[str, ...]) -> Any:
+    """One task in canonical form. `name_keys` are not options of it: whoever lists the tasks reads them."""
+    if isinstance(value, (str, bool)):
+        command = COMMAND.read(reader, value)
+        return BAD if command is BAD else {"run": command}
+    if not isinstance(value, dict):
+        return mismatch(reader, "a task: a command, or a mapping with `run`", value)
+    if is_long(value):
+        return _checked(reader, value, read_long(reader, value))
+    if name_keys:
+        value = {key: item for key, item in value.items() if key not in name_keys}
+    out = TASK.read(reader, value)
+    if "condition" in out:
+        out["long_form"] = True
+    kinds = [kind for kind in KINDS if kind in value]
+    if len(kinds) > 1:
+        reader.problem(f"a task has only one of {' and '.join(kinds)}", "split it into two tasks", at="key")
+    elif not kinds and not reader.slip(value, TASK.by_name, KINDS):
+        reader.problem("the task does nothing", "add `run: …` or `argv: […]`", at="key")
+    return _checked(reader, value, out)
+
+
+def _checked(reader: Reader, value: dict[Any, Any], out: Any) -> Any:
+    """What depends on more than one key of a task."""
+    if out is BAD:
+        return BAD
+    if not out.get("needs", True):
+        del out["needs"]
+    if "shell" in out and "run" not in value:
+        reader.problem_at((*reader.path, "shell"), "`shell` has a meaning for `run` only", "remove it", "key")
+    if "max_parallel" in out and "replicas" not in value:
+        reader.problem_at(
+            (*reader.path, "max_parallel"), "on a task, `max_parallel` limits its replicas, and it has none",
+            "add replicas, or set max_parallel on the workflow", "key",
+        )  # fmt: skip
+    if "if" in out and "condition" in out:
+        reader.problem_at((*reader.path, "condition"), "`if` and `condition` say the same", "keep one", "key")
+    return out
+
+
+def _ordered(task: dict[str, Any]) -> dict[str, Any]:
+    return {key: task[key] for key in sorted(task, key=TASK.rank.__getitem__)}
+
+
+def all_needs(task: dict[str, Any], name: str) -> list[str]:
+    """What a canonical task says it needs, and the tasks its expressions name."""
+    needs: list[str] = task.get("needs", [])
+    named = [reference.task for reference in task_references(task)]
+    return list(dict.fromkeys([*needs, *(n for n in named if n != name)])) if named else needs
+
+
+def _check_needs(reader: Reader, value: Any, tasks: dict[str, Any]) -> None:
+    position = {name: pos for pos, name in enumerate(tasks)}
+    graph: list[list[int]] = []
+    for name, task in tasks.items():
+        needed = []
+        for need in all_needs(task, name):
+            pos = position.get(need)
+            if pos is None:
+                _unknown_need(reader, value, name, need, position)
+            elif need == name:
+                path, _ = _place(value, name, need)
+                reader.problem_at(path, f"the task {quoted(name)} needs itself", "remove it from its needs")
+            else:
+                needed.append(pos)
+        graph.append(needed)
+    names = list(tasks)
+    for cycle in cycles_of(graph, successors_of(graph)):
+        path, _ = _place(value, names[cycle[0]], names[cycle[-1]])
+        shown = [names[pos] for pos in (*cycle, cycle[0])]
+        if len(shown) > 12:
+            shown = [*shown[:6], f"… {len(shown) - 10:,} more …", *shown[-4:]]
+        reader.problem_at(path, f"these tasks wait for each other: {' -> '.join(shown)}", "remove one of these needs")
+
+
+def _unknown_need(reader: Reader, value: Any, name: str, need: str, position: dict[str, int]) -> None:
+    path, written = _place(value, name, need)
+    fix = reader.did_you_mean(need, position)
+    if fix is None and len(position) <= 12:
+        fix = "known tasks: " + ", ".join(position)
+    what = "needs" if written else "names in an expression"
+    reader.problem_at(path, f"the task {quoted(name)} {what} {quoted(need)}, which does not exist", fix)
+
+
+def _place(value: Any, name: str, need: str) -> tuple[Path, bool]:
+    """Where in the value a need was written, for a message; searched only when there is one to print."""
+    path, task = _task_place(value, name)
+    for key in ("needs", "dependsOn"):
+        needs = task.get(key) if isinstance(task, dict) else None
+        if needs == need:
+            return (*path, key), True
+        if isinstance(needs, (list, tuple)) and need in needs:
+            return (*path, key, needs.index(need)), True
+    for key in ("if", "condition"):
+        if isinstance(task, dict) and need in str(task.get(key, "")):
+            return (*path, key), False
+    return path, False
+
+
+def _task_place(value: Any, name: str) -> tuple[Path, Any]:
+    prefix: Path = ()
+    tasks = value
+    if isinstance(value, dict):
+        prefix, tasks = ("tasks",), value["tasks"]
+    if isinstance(tasks, dict):
+        return (*prefix, name), tasks[name]
+    for at, item in enumerate(tasks):
+        given = [item.get(key) for key in NAME_KEYS if key in item] if isinstance(item, dict) else []
+        if (given[0] if given else f"t{at + 1}") == name:
+            return (*prefix, at), item
+    return prefix, None
+
+
+def _check_encoding(reader: Reader, document: Document) -> None:
+    """Lone surrogates come in through JSON escapes and Python texts, and no store can keep them."""
+    try:
+        encode_document(document)
+        return
+    except UnicodeEncodeError:
+        pass
+    stack: list[tuple[Path, Any]] = [((), document)]
+    while stack:
+        path, item = stack.pop()
+        if isinstance(item, dict):
+            for key, inner in reversed(item.items()):
+                if not _encodes(key):
+                    reader.problem_at((*path, key), "the key holds half a character (a lone surrogate)", at="key")
+                stack.append(((*path, key), inner))
+        elif isinstance(item, (list, tuple)):
+            stack += [((*path, at), inner) for at, inner in reversed(list(enumerate(item)))]
+        elif isinstance(item, str) and not _encodes(item):
+            reader.problem_at(path, "the text holds half a character (a lone surrogate)", "remove it")
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+__all__ = ["LONG_TASK", "WORKFLOW", "Document", "Reading", "all_needs", "decode_document", "document_hash",
+           "encode_document", "read"]  # fmt: skip

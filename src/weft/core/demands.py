@@ -1,0 +1,19 @@
+"""A demand: a distinct set of placement requirements. Many tasks share one; nodes judge each only once."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from weft.core.workflow import TaskDef
+
+
+def demand_of(task: TaskDef) -> tuple[str, str]:
+    """(id, body). The id is the executor's kind where nothing else is asked, else kind and a hash."""
+    body: dict[str, Any] = {"kind": task.kind}
+    if task.requires:
+        body["requires"] = task.requires
+    text = msgspec.json.encode(body, order="sorted")
+    if not task.requires:
+        return task.kind, text.decode()
+    return f"{task.kind}:{hashlib.sha256(text).hexdigest()[:16]}", text.decode()

@@ -1,0 +1,180 @@
+"""The working copy of one transaction: what was loaded, what a rule made of it, and what to write.
+
+A rule never writes. It changes rows through `move` and `touch`, and appends events, attempts and new rows;
+the committer hands the whole draft to the store, which writes it under the guards, or not at all.
+"""
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any
+
+from weft.core.needs import Need
+from weft.core.rows import (
+    ORDINAL_BITS,
+    TASKS_MAX,
+    AttemptRow,
+    EventRow,
+    Guard,
+    RunRow,
+    SessionRow,
+    StaleRow,
+    TaskRow,
+)
+from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
+from weft.core.workflow import TaskDef, Workflow
+
+#: A rule: yields what it needs, is sent the rows, returns its reply.
+Rule = Generator[tuple[Need, ...], tuple[list[Any], ...], Any]
+
+
+class IllegalTransition(Exception):
+    """A rule tried a move that is not in the table: a bug, and the transaction is rolled back."""
+
+
+class Draft:
+    def __init__(self, now: int, workflows: Mapping[str, Workflow], session: str | None = None) -> None:
+        self.now = now
+        self.workflows = workflows
+        self.by_session = session  # who causes the events
+        self.runs: dict[int, RunRow] = {}
+        self.tasks: dict[int, TaskRow] = {}
+        self.at: dict[tuple[int, int, int], TaskRow] = {}  # current row by (run, position, index)
+
+        self.dirty_tasks: list[TaskRow] = []
+        self.dirty_runs: list[RunRow] = []
+        self.new_tasks: list[TaskRow] = []
+        self.attempts: list[AttemptRow] = []
+        self.events: list[EventRow] = []
+        self.stale: list[StaleRow] = []
+        self.new_run: tuple[RunRow, dict[str, Any]] | None = None
+        self.new_workflow: tuple[str, str, bytes] | None = None
+        self.new_demands: dict[str, str] = {}
+        self.new_session: tuple[SessionRow, int] | None = None  # with its lease's length
+        self.ended_sessions: list[tuple[str, str]] = []  # id, state
+        self.exchanged: tuple[str, int] | None = None  # session, number
+        self.pruned_runs: list[int] = []
+        self.wake = False  # other nodes must hear of this: a stop, an end, chores left over
+
+    def wakes_others(self) -> bool:
+        """True if somebody else may have something to do after this COMMIT."""
+        return (
+            self.wake
+            or any(t.state == "queued" for t in self.dirty_tasks)
+            or any(t.state == "queued" for t in self.new_tasks)
+        )
+
+    # -- what was loaded ---------------------------------------------------------------------------------
+
+    def adopt(self, rows: Iterable[TaskRow]) -> list[TaskRow]:
+        """Take loaded rows in; a row that is here already wins over its second copy."""
+        out = []
+        tasks, at = self.tasks, self.at
+        for row in rows:
+            known = tasks.get(row.id)
+            if known is None:
+                tasks[row.id] = known = row
+                place = (row.run_no, row.pos, row.idx)
+                other = at.get(place)
+                if other is None or other.generation < row.generation:
+                    at[place] = row
+            out.append(known)
+        return out
+
+    def adopt_runs(self, rows: Iterable[RunRow]) -> list[RunRow]:
+        return [self.runs.setdefault(row.no, row) for row in rows]
+
+    def definition(self, task: TaskRow) -> TaskDef:
+        return self.workflows[self.runs[task.run_no].workflow].tasks[task.pos]
+
+    def workflow_of(self, run: RunRow) -> Workflow:
+        return self.workflows[run.workflow]
+
+    # -- changes -----------------------------------------------------------------------------------------
+
+    def touch(self, task: TaskRow) -> None:
+        if task.guard is None:
+            task.guard = Guard(task.state, task.attempt, task.session)
+            self.dirty_tasks.append(task)
+
+    def touch_run(self, run: RunRow) -> None:
+        if not run.dirty:
+            run.dirty = True
+            self.dirty_runs.append(run)
+
+    def move(self, task: TaskRow, to: TaskState) -> None:
+        """The only way a task changes state; keeps the run's counters."""
+        was = task.state
+        if (was, to) not in TRANSITIONS:
+            raise IllegalTransition(f"task {task.id}: {was} -> {to} is not in the table")
+        if task.guard is None:
+            task.guard = Guard(was, task.attempt, task.session)
+            self.dirty_tasks.append(task)
+        task.state = to
+        if task.elements is None:  # an opened mapped task holds no slot
+            if was in ACTIVE:
+                if to not in ACTIVE:
+                    self._count_active(task, -1)
+            elif to in ACTIVE:
+                self._count_active(task, 1)
+        if to in TERMINAL:
+            self._count_end(task, to)
+
+    def _count_active(self, task: TaskRow, delta: int) -> None:
+        run = self.runs[task.run_no]
+        self.touch_run(run)
+        run.active += delta
+
+    def _count_end(self, task: TaskRow, to: TaskState) -> None:
+        run = self.runs[task.run_no]
+        definition = self.workflows[run.workflow].tasks[task.pos]
+        self.touch_run(run)
+        task.finished_at = self.now
+        task.session = None
+        task.stop = None
+        task.wake_at = None
+        task.settled = False
+        run.open -= 1
+        if not definition.final:
+            run.open_main -= 1
+        whole_map = task.idx < 0 and definition.mapped
+        if not whole_map:
+            setattr(run, to, getattr(run, to) + 1)
+        if to in ("failed", "dead_letter") and task.idx < 0 and not definition.allow_failure:
+            run.broken += 1
+            if run.reason is None:
+                run.reason = f"{definition.name}: {task.reason or to}"
+
+    def move_run(self, run: RunRow, to: RunState) -> None:
+        if (run.state, to) not in RUN_TRANSITIONS:
+            raise IllegalTransition(f"run {run.id}: {run.state} -> {to} is not in the table")
+        self.touch_run(run)
+        run.state = to
+
+    def event(self, run_no: int, kind: str, data: dict[str, Any], task: TaskRow | None = None) -> None:
+        if task is None:
+            self.events.append(EventRow(run_no, None, None, kind, self.by_session, data))
+        else:
+            self.events.append(EventRow(run_no, task.pos, task.idx, kind, self.by_session, data))
+
+    def new_task(
+        self, run: RunRow, pos: int, idx: int, generation: int, demand: str, open_needs: int, attempt: int = 0
+    ) -> TaskRow:
+        """A fresh pending row; it is written with the draft, and may be moved on at once."""
+        if run.ordinals >= TASKS_MAX:
+            raise IllegalTransition(f"run {run.id}: more than {TASKS_MAX} tasks")
+        row = TaskRow(
+            (run.no << ORDINAL_BITS) + run.ordinals, run.no, pos, idx, generation, "pending", attempt, 0, 0,
+            open_needs, 0, 0, 0, None, 0, demand, None, 0, None, None, None, None, False, True, None, None, None, None,
+        )  # fmt: skip
+        row.guard = Guard("new", attempt, None)  # never in dirty_tasks: it is inserted, not updated
+        run.ordinals += 1
+        run.open += 1
+        definition = self.workflows[run.workflow].tasks[pos]
+        if not definition.final:
+            run.open_main += 1
+        if idx >= 0 or not definition.mapped:
+            run.total += 1
+        self.touch_run(run)
+        self.new_tasks.append(row)
+        self.tasks[row.id] = row
+        self.at[(run.no, pos, idx)] = row
+        return row

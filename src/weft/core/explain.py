@@ -1,0 +1,111 @@
+"""Why is this task not running? Answered from the predicates that the scheduler itself uses."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from weft.core.placement import NodeFacts, eligible
+from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.readiness import ending_of
+from weft.core.states import TERMINAL
+from weft.core.workflow import Workflow
+
+
+class Situation(msgspec.Struct):
+    """What an explanation is made from."""
+
+    run: RunRow
+    task: TaskRow
+    workflow: Workflow
+    needs: Mapping[int, TaskRow]  # whole tasks by position
+    nodes: Sequence[NodeFacts]
+    demand: dict[str, Any]
+    ahead: int  # queued tasks with a better rank and the same demand
+    now: int
+    holder: str | None  # the node that runs it
+
+
+def explain(s: Situation) -> tuple[str, list[str]]:
+    """(answer, evidence)."""
+    by_state = {
+        "pending": _pending, "queued": _queued, "scheduled": _scheduled, "running": _running, "waiting": _waiting,
+    }  # fmt: skip
+    return by_state.get(s.task.state, _ended)(s)
+
+
+def _pending(s: Situation) -> tuple[str, list[str]]:
+    task, definition = s.task, s.workflow.tasks[s.task.pos]
+    if s.run.stop:
+        return "the run was stopped; it is about to be cancelled", [s.run.reason or s.run.stop]
+    if s.run.halted and not definition.survives_halt:
+        return "the run was halted by a failure; it is about to be cancelled", [s.run.reason or ""]
+    if task.ready_at is not None:
+        return (
+            f"it is ready, but the run may have {s.run.max_parallel} tasks at a time and has {s.run.active}",
+            ["it starts when one of them ends (max_parallel)"],
+        )
+    if task.idx >= 0:
+        limit = definition.max_parallel
+        return f"{definition.name} may run {limit} elements at a time", ["it starts when an earlier element ends"]
+    if definition.final and not definition.needs:
+        return f"it starts after all other tasks; {s.run.open_main} have not ended", [f"when: {definition.when}"]
+    open_needs = [pos for pos in definition.needs if s.needs[pos].state not in TERMINAL]
+    names = [f"{s.workflow.tasks[pos].name} is {s.needs[pos].state}" for pos in open_needs]
+    shown = ", ".join(s.workflow.tasks[pos].name for pos in open_needs[:3])
+    more = f" and {len(open_needs) - 3} more" if len(open_needs) > 3 else ""
+    return f"it waits for {shown}{more}", [*names[:20], f"when: {definition.when}"]
+
+
+def _queued(s: Situation) -> tuple[str, list[str]]:
+    refusals = [(node.name, eligible(s.demand, node)) for node in s.nodes]
+    able = [name for name, reasons in refusals if not reasons]
+    details = [f"{name}: {'; '.join(reasons)}" for name, reasons in refusals if reasons]
+    if not s.nodes:
+        return "no node is running", ["start one: weft worker, or weft resume RUN"]
+    if not able:
+        return "no live node may take it", details
+    return (
+        f"it is in the queue with {s.ahead} ahead of it" if s.ahead else "it is next in the queue",
+        [f"nodes that may take it: {', '.join(able)}", *details],
+    )
+
+
+def _scheduled(s: Situation) -> tuple[str, list[str]]:
+    left = max(0, (s.task.wake_at or s.now) - s.now) / 1000
+    details = [f"attempt {s.task.attempt} failed: {s.task.reason}"] if s.task.reason else []
+    retry = s.workflow.tasks[s.task.pos].retry
+    return f"it is tried again in {left:.1f} s", [*details, f"{s.task.failures} of {retry.max} retries used"]
+
+
+def _running(s: Situation) -> tuple[str, list[str]]:
+    if s.task.elements is not None:
+        return f"{s.task.open} of its {s.task.elements} elements have not ended", []
+    since = (s.now - (s.task.started_at or s.task.claimed_at or s.now)) / 1000
+    details = [f"it has been asked to stop ({s.task.stop})"] if s.task.stop else []
+    return f"it is running on {s.holder or 'a node'}, attempt {s.task.attempt}, for {since:.1f} s", details
+
+
+def _waiting(s: Situation) -> tuple[str, list[str]]:
+    return "it waits for a signal or a time", []
+
+
+def _ended(s: Situation) -> tuple[str, list[str]]:
+    definition = s.workflow.tasks[s.task.pos]
+    details = []
+    if s.task.state == "skipped":
+        for pos in definition.needs:
+            need = s.needs.get(pos)
+            if need is not None and ending_of(need.state, need.upstream, s.workflow.tasks[pos].allow_failure) != "ok":
+                details.append(f"{s.workflow.tasks[pos].name} is {need.state}")
+        details.append(f"when: {definition.when}")
+    word = {"dead_letter": "it used up its retries", "succeeded": "it succeeded"}.get(
+        s.task.state, f"it was {s.task.state}"
+    )
+    if s.task.state == "failed":
+        word = "it failed"
+    return f"{word}: {s.task.reason}" if s.task.reason else word, details
+
+
+def place_name(workflow: Workflow, pos: int, idx: int) -> str:
+    return workflow.tasks[pos].name if idx == WHOLE else f"{workflow.tasks[pos].name}.{idx}"

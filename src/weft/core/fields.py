@@ -1,0 +1,233 @@
+"""Every key a definition may have: its shape, what it means, and whether this version knows it already.
+
+This table is the only list of keys. The checker reads with it, `weft schema` prints it, and messages of the
+kind "did you mean" search it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weft.core.problems import BAD, Reader, mismatch
+from weft.core.scalars import Boolean, Choice, Duration, Number, Pattern, Size, Text
+from weft.core.shapes import Field, Json, ListOf, MapOf, OneOf, Record, Shape
+
+TASKS_MAX: Final = 1_000_000
+INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
+#: Weft sets these for every attempt, so a definition that set them would be overruled without a word.
+OWN_VARIABLES: Final = (
+    "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
+)  # fmt: skip
+
+TASK_NAME: Final = Pattern(
+    expected="a task name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+    refused=("__proto__",),  # a name like this breaks every JavaScript reader of the JSON views
+)
+INPUT_NAME: Final = Pattern(
+    expected="an input name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+    refused=("__proto__",),
+)
+WORKFLOW_NAME: Final = Pattern(
+    expected="a workflow name",
+    regex=r"[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?",
+    fix="use 1 to 128 characters on one line, without blanks at its ends",
+)
+ENV_NAME: Final = Pattern(
+    expected="the name of an environment variable",
+    regex=r"[^=\x00-\x20\x7f]{1,256}",
+    fix="use letters, digits and _",
+    refused=OWN_VARIABLES,
+)
+
+COMMAND: Final = Text("a shell command", templates=True, booleans=True)
+ARGUMENT: Final = Text("an argument as text", templates=True, empty=True, integers=True)
+ARGV: Final = ListOf(
+    ARGUMENT, "a list of arguments, the program first", least=1, fix="write [program, argument, …], or use run"
+)
+ENV: Final = MapOf(
+    ENV_NAME,
+    Text("the variable's value as text", templates=True, empty=True, integers=True),
+    "a mapping of variables to values",
+)
+CWD: Final = Text("a directory", templates=True)
+DESCRIPTION: Final = Text("a description as text", empty=True)
+WORDS: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
+FREE: Final = MapOf(Text("text"), Json(), "a mapping")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Task names. Whether the tasks exist is looked up once all are known, so a million edges stay cheap."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, str):
+            return [value]
+        if isinstance(value, (list, tuple)) and all(type(name) is str for name in value):
+            return list(dict.fromkeys(value))
+        if not isinstance(value, (list, tuple)):
+            return mismatch(reader, "a list of task names", value)
+        for at, name in enumerate(value):
+            if type(name) is not str:
+                reader.path.append(at)
+                mismatch(reader, "a task name", name)
+                reader.path.pop()
+        return BAD
+
+    def schema(self) -> dict[str, Any]:
+        name = TASK_NAME.schema()
+        return {"oneOf": [name, {"type": "array", "items": name}]}
+
+
+RETRY_RECORD: Final = Record(
+    (
+        Field("max", Number(0, 10_000), "How many times to try again after the first attempt."),
+        Field("backoff", Duration(), "The delay before the first retry."),
+        Field("multiplier", Number(1, 1000, whole=False), "By what the delay grows with each retry."),
+        Field("max_backoff", Duration(), "The longest delay."),
+        Field("jitter", Number(0, 1, whole=False), "The share of the delay that is spread at random."),
+        Field("on_lost", Boolean(), "Whether an attempt lost with its node is queued again."),
+    ),
+    "retry",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryShape:
+    """A number alone is `max`."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            count = Number(0, 10_000).read(reader, value)
+            return BAD if count is BAD else {"max": count}
+        return RETRY_RECORD.read(reader, value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
+
+
+SHELL: Final = OneOf(
+    (Choice(("sh", "bash")), ListOf(Text("text"), "a list: the program and its arguments", least=1)),
+    pick=lambda value: 1 if isinstance(value, (list, tuple)) else 0,
+)
+
+REQUIRES: Final = Record(
+    (
+        Field("labels", WORDS, "Labels a node must have, all of them."),
+        Field("capabilities", WORDS, "Capabilities a node must have, all of them."),
+        Field("executors", WORDS, "Executors a node must offer."),
+        Field("memory", Size(), "Free memory a node must have; reserved while the task runs."),
+        Field("disk", Size(), "Free disk space a node must have."),
+        Field("gpu", OneOf((Boolean(), Number(0, 1024)), lambda v: 0 if isinstance(v, bool) else 1), "GPUs."),
+        Field("node", Text("a node's name"), "The one node that may run it."),
+        Field("nodes", WORDS, "The nodes that may run it."),
+        Field("not_nodes", WORDS, "Nodes that may not run it."),
+        Field("max_per_node", Number(1, TASKS_MAX), "How many of these one node may run at a time."),
+    ),
+    "requires",
+)
+PREFERS: Final = Record((Field("labels", WORDS, "Labels a node had better have."),), "prefers")
+CONSTRAINTS: Final = Record(
+    (
+        Field("requiresGpu", Boolean(), "Only nodes with a GPU."),
+        Field("avoidGaming", Boolean(), "Not on nodes where a game is running."),
+        Field("minMemoryMb", Number(0, 1 << 40, whole=False), "Free memory a node must have, in MB."),
+        Field("minDiskGb", Number(0, 1 << 30, whole=False), "Free disk space a node must have, in GB."),
+        Field("nodeLabels", WORDS, "Labels of which a node must have at least one."),
+        Field("targetNode", Text("a node's name"), "The one node that may run it."),
+    ),
+    "constraints",
+)
+
+INPUT_RECORD: Final = Record(
+    (
+        Field("type", Choice(INPUT_TYPES), "The type of its value."),
+        Field("default", Json("the default"), "Its value if none is given; without one it is required.", null=True),
+        Field("enum", ListOf(Json(), "a list of values", least=1), "The only values it may have."),
+        Field("description", DESCRIPTION, "What it is for."),
+        Field("required", Boolean(), "Whether it must be given; true unless it has a default."),
+    ),
+    "an input",
+)
+
+
+def _shared(*names: str) -> tuple[Field, ...]:
+    return tuple(_TASK_OPTIONS[name] for name in names)
+
+
+_TASK_OPTIONS: Final[dict[str, Field]] = {
+    f.name: f
+    for f in (
+        Field("shell", SHELL, "What runs `run`: sh (sh -e -c), bash (bash -eo pipefail -c), or a list."),
+        Field("env", ENV, "Environment variables."),
+        Field("cwd", CWD, "The directory to start in, relative to the definition's own."),
+        Field("timeout", Duration(least_ms=1), "How long one attempt may take.", null=True),
+        Field("grace", Duration(), "How long a stopped task may take to end by itself."),
+        Field("retry", RetryShape(), "Retries: a number, or more exactly."),
+        Field("priority", Number(0, 10), "0 to 10; higher goes first."),
+        Field("allow_failure", Boolean(), "Its failure counts as success for what follows and for the run."),
+    )
+}
+
+DEFAULTS: Final = Record(
+    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure"), "defaults"
+)
+
+#: The keys that say what a task does; a task has exactly one of them.
+KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
+
+TASK: Final = Record(
+    (
+        Field("description", DESCRIPTION, "What the task is for."),
+        Field("run", COMMAND, "A command for the shell."),
+        Field("argv", ARGV, "A program and its arguments, without a shell."),
+        Field("inline", Text("the name of an inline function"), "An inline function, when embedded."),
+        Field("python", Text("module:function"), "A Python function, module:function.", later=True),
+        Field("with", FREE, "Arguments of the function.", later=True),
+        Field("map", Json(), "One task per element of this array.", later=True),
+        Field("wait", Json(), "Wait for a signal, a time or a duration.", later=True),
+        Field("workflow", Text(), "Another workflow to run.", later=True),
+        Field("cache", Json(), "Keep the result for the same inputs.", later=True),
+        Field("secrets", WORDS, "Secrets the task gets as variables.", later=True),
+        Field("needs", Needs(), "Tasks that must be done first."),
+        Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),
+              "Which ends of the needed tasks let it start; all_success by default."),
+        Field("if", Text("a condition as text", templates=True), "A condition; false skips the task."),
+        Field("condition", Text("a condition as text", templates=True), "The long form's `if`.", hidden=True),
+        *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure"),
+        Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX tells which."),
+        Field("max_parallel", Number(1, TASKS_MAX), "How many of its replicas run at a time."),
+        Field("requires", REQUIRES, "What a node must have to run it."),
+        Field("prefers", PREFERS, "What a node had better have."),
+        Field("constraints", CONSTRAINTS, "The long form's placement.", hidden=True),
+        Field("long_form", Boolean(), "The task was written in the long form.", hidden=True),
+    ),
+    "a task",
+)  # fmt: skip
+
+
+def workflow_record(tasks: Shape, inputs: Shape) -> Record:
+    """The top level. How tasks and inputs are read takes more than a shape, so the readers come from outside."""
+    return Record(
+        (
+            Field("name", WORKFLOW_NAME, "The workflow's name; by default the file's."),
+            Field("description", DESCRIPTION, "What the workflow is for."),
+            Field("chain", Boolean(), "The workflow was written as a bare list.", hidden=True),
+            Field("inputs", inputs, "Values given when a run starts."),
+            Field("context", FREE, "What the run's context begins with."),
+            Field("on_failure", Choice(("halt", "halt_now", "continue")),
+                  "What a failed task does to the others; halt by default."),
+            Field("mode", Choice(("eager",), later=("levels",)), "How the run advances."),
+            Field("max_parallel", Number(1, TASKS_MAX), "How many tasks of a run may run at a time."),
+            Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
+            Field("env", ENV, "Environment variables of all tasks."),
+            Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),
+            Field("secrets", WORDS, "Secrets by name.", later=True),
+            Field("output", Json(), "The run's result.", later=True),
+            Field("triggers", ListOf(FREE, "a list of triggers"), "What starts runs by itself."),
+            Field("tasks", tasks, "The tasks, by name."),
+        ),
+        "the workflow",
+    )  # fmt: skip

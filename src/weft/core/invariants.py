@@ -1,0 +1,105 @@
+"""What must hold between the rows of a run, whatever happened. Tests, the simulation and `weft verify` all ask here.
+
+`check_run` looks at one moment; `check_step` compares two moments of the same run.
+"""
+
+from collections.abc import Iterable
+
+from weft.core.rows import RunRow, TaskRow
+from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
+from weft.core.workflow import Workflow
+
+
+def current_rows(tasks: Iterable[TaskRow]) -> list[TaskRow]:
+    """The newest generation at each place; elements of a replaced mapped task do not count."""
+    newest: dict[tuple[int, int], TaskRow] = {}
+    for task in tasks:
+        known = newest.get((task.pos, task.idx))
+        if known is None or known.generation < task.generation:
+            newest[(task.pos, task.idx)] = task
+    return [t for t in newest.values() if t.idx < 0 or t.generation == newest[(t.pos, -1)].generation]
+
+
+def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list[str]:
+    rows = current_rows(tasks)
+    found: list[str] = []
+    for task in rows:
+        found += [f"{workflow.tasks[task.pos].name}[{task.idx}] {text}" for text in _check_task(run, task, workflow)]
+    counted = [t for t in rows if t.idx >= 0 or not workflow.tasks[t.pos].mapped]
+    expected = {
+        "total": len(counted),
+        "active": sum(1 for t in rows if t.state in ACTIVE and t.elements is None),
+        "open": sum(1 for t in rows if t.state not in TERMINAL),
+        "open_main": sum(1 for t in rows if t.state not in TERMINAL and not workflow.tasks[t.pos].final),
+    }
+    for state in TERMINAL_SORTED:
+        expected[state] = sum(1 for t in counted if t.state == state)
+    for name, value in expected.items():
+        if getattr(run, name) != value:
+            found.append(f"run.{name} is {getattr(run, name)}, the tasks say {value}")
+    if (run.state in RUN_TERMINAL) != (expected["open"] == 0):
+        found.append(f"the run is {run.state} with {expected['open']} tasks not ended")
+    if run.max_parallel is not None and run.active > run.max_parallel:
+        found.append(f"{run.active} tasks are admitted, max_parallel is {run.max_parallel}")
+    if run.stop and any(t.state == "queued" for t in rows):
+        found.append("the run was stopped and has queued tasks")
+    return found
+
+
+TERMINAL_SORTED = tuple(sorted(TERMINAL))
+
+
+def _check_task(run: RunRow, task: TaskRow, workflow: Workflow) -> list[str]:
+    found = []
+    definition = workflow.tasks[task.pos]
+    opened_map = task.elements is not None
+    if task.state == "running" and not opened_map and (task.session is None or task.attempt < 1):
+        found.append("runs without a session")
+    if task.state != "running" and task.session is not None:
+        found.append(f"is {task.state} and still held by {task.session}")
+    if task.state == "scheduled" and task.wake_at is None:
+        found.append("is scheduled without a wake-up time")
+    if task.state in TERMINAL and task.finished_at is None:
+        found.append(f"is {task.state} without an end")
+    if task.failures > definition.retry.max + 1:
+        found.append(f"failed {task.failures} times with {definition.retry.max} retries")
+    if task.state == "queued" and task.open:
+        found.append("is queued with open needs")
+    if task.state == "pending" and not _has_a_future(run, task, workflow):
+        found.append("is pending, and nothing will ever move it")
+    return found
+
+
+def _has_a_future(run: RunRow, task: TaskRow, workflow: Workflow) -> bool:
+    """Every task that has not ended has an owner, a wake-up time, open needs, or a place in the queue."""
+    if task.open or run.sweep is not None or task.ready_at is not None:
+        return True
+    return task.idx >= 0  # an element beyond its map's max_parallel: let in when another one ends
+
+
+def check_step(before: dict[int, TaskRow], after: dict[int, TaskRow]) -> list[str]:
+    """Two moments of a run, with only legal single transactions between them, by task id."""
+    found = []
+    for id, was in before.items():
+        now = after.get(id)
+        if now is None:
+            found.append(f"task {id} has gone")
+            continue
+        if was.state in TERMINAL and (was.state, was.attempt, was.reason) != (now.state, now.attempt, now.reason):
+            found.append(f"task {id} changed after its end: {was.state} -> {now.state}")
+        claimed = was.attempt != now.attempt
+        if claimed and now.attempt != was.attempt + 1:
+            found.append(f"task {id}: attempt {was.attempt} -> {now.attempt}")
+        if was.state != now.state and not _reachable(was.state, now.state):
+            found.append(f"task {id}: {was.state} -> {now.state}")
+    return found
+
+
+def _reachable(was: str, now: str) -> bool:
+    """Within one transaction a task may make several moves; each must be in the table."""
+    seen = [was]
+    for state in seen:
+        for start, end in TRANSITIONS:
+            if start == state and end not in seen:
+                seen.append(end)
+    return now in seen

@@ -1,0 +1,172 @@
+"""What a rule may ask the store for, while it decides.
+
+A rule is a generator: it yields a tuple of these and gets a tuple of row lists back. All of one tuple are loaded
+in one go, under the locks of ENGINE.md's order. Every load has a total order.
+"""
+
+import msgspec
+
+
+class Session(msgspec.Struct):
+    """That session, locked; its lease's expiry; 0 or 1 row."""
+
+    id: str
+
+
+class Lease(msgspec.Struct):
+    """Milliseconds left of a session's lease by the store's clock; no row: it is dead."""
+
+    session: str
+
+
+class Runs(msgspec.Struct):
+    """Runs by number, locked, ascending."""
+
+    nos: list[int]
+
+
+class RunById(msgspec.Struct):
+    id: str
+
+
+class RunByKey(msgspec.Struct):
+    """(run id, body hash) of the run that was submitted with this idempotency key."""
+
+    key: str
+
+
+class Tasks(msgspec.Struct):
+    """Tasks by id, locked, ascending."""
+
+    ids: list[int]
+
+
+class TasksAt(msgspec.Struct):
+    """The current rows (newest generation) at these places of a run: (run, position, index)."""
+
+    places: list[tuple[int, int, int]]
+
+
+class Elements(msgspec.Struct):
+    """The current rows of all elements of a mapped task, by index."""
+
+    run_no: int
+    pos: int
+
+
+class Queued(msgspec.Struct):
+    """Claimable tasks, best rank first; those locked by others are left out."""
+
+    demands: list[str]
+    run_no: int | None
+    limit: int
+
+
+class QueuedOf(msgspec.Struct):
+    """All queued tasks of a run."""
+
+    run_no: int
+
+
+class RunningOf(msgspec.Struct):
+    """All running tasks of a run."""
+
+    run_no: int
+
+
+class Ready(msgspec.Struct):
+    """Tasks of a run that wait for nothing but room, best rank first."""
+
+    run_no: int
+    limit: int
+
+
+class Due(msgspec.Struct):
+    """Scheduled tasks whose wake-up time has come, earliest first; with the time of the next one after them."""
+
+    limit: int
+
+
+class Held(msgspec.Struct):
+    """Running tasks of a session, ascending."""
+
+    session: str
+
+
+class ClaimedAt(msgspec.Struct):
+    """Running tasks of a session that its exchange of this number claimed."""
+
+    session: str
+    number: int
+
+
+class Stops(msgspec.Struct):
+    """Running tasks of a session that shall stop."""
+
+    session: str
+
+
+class Unsettled(msgspec.Struct):
+    """Ended tasks whose dependents have not been told yet (of one run, or of any)."""
+
+    limit: int
+    run_no: int | None = None
+
+
+class Sweeping(msgspec.Struct):
+    """Runs with a sweep to go on with, and runs past their deadline."""
+
+    limit: int
+    run_no: int | None = None
+
+
+class Unended(msgspec.Struct):
+    """Tasks of a run after this id that have not ended and are not running, ascending."""
+
+    run_no: int
+    after: int
+    limit: int
+
+
+class Current(msgspec.Struct):
+    """The current rows of a run, all of them, by position and index."""
+
+    run_no: int
+
+
+class Results(msgspec.Struct):
+    """(task id, result JSON) of the winning attempts."""
+
+    task_ids: list[int]
+
+
+class Demands(msgspec.Struct):
+    """Demands numbered above this one."""
+
+    above: int
+
+
+class NextRun(msgspec.Struct):
+    """A fresh run number."""
+
+
+class Workflow(msgspec.Struct):
+    """That workflow's hash, if it is stored."""
+
+    hash: str
+
+
+class Finished(msgspec.Struct):
+    """Runs that finished before a moment, oldest first."""
+
+    before: int
+    states: list[str]
+    limit: int
+
+
+Need = (
+    NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey | Tasks | TasksAt | Elements
+    | Queued | QueuedOf | RunningOf | Ready
+    | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
+    | Finished
+)  # fmt: skip

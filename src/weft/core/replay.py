@@ -1,0 +1,252 @@
+"""A run's state rebuilt from its events alone.
+
+It never calls `decide`. Events say what happened to attempts and what was skipped, cancelled or admitted; only readiness
+(a task whose needs are done is queued) is derived here. Ends are told to dependents when the next event of another
+kind comes, because a halt in the same transaction comes first.
+"""
+
+from typing import Any
+
+import msgspec
+
+from weft.core.rows import WHOLE
+from weft.core.rules.readiness import ending_of, judge
+from weft.core.states import TERMINAL
+from weft.core.workflow import Workflow
+
+#: Events that may stand between an end and what follows from it, within one transaction.
+_BEFORE_TELLING = frozenset({"finished", "lost", "returned", "promoted", "halted", "stopped"})
+
+
+class Replayed(msgspec.Struct):
+    """One task as the events tell it."""
+
+    generation: int
+    state: str = "pending"
+    attempt: int = 0
+    failures: int = 0
+    lost: int = 0
+    wake_at: int | None = None
+    upstream: bool = False
+    hash: str | None = None
+    open: int = 0
+    failed: int = 0
+    skipped: int = 0
+    elements: int | None = None
+    admitted: int = 0
+
+
+class Replay:
+    def __init__(self, workflow: Workflow, limited: bool) -> None:
+        self._workflow = workflow
+        self._limited = limited  # the run bounds how much runs at a time: readiness alone does not queue
+        self.tasks: dict[tuple[int, int], Replayed] = {}
+        self.state = "pending"
+        self.generation = 1
+        self.halted = False
+        self.stopped = False
+        self._ended: list[tuple[int, int]] = []
+        self._last_attempt: dict[tuple[int, int], int] = {}  # of elements of earlier generations
+        self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
+        self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
+
+    def apply(self, kind: str, place: tuple[int, int] | None, data: dict[str, Any]) -> None:
+        if kind not in _BEFORE_TELLING:
+            self.settle()
+        handler = getattr(self, f"_on_{kind}", None)
+        if handler is None:
+            raise ValueError(f"replay knows no event {kind!r}")
+        handler(place, data)
+
+    # -- events ------------------------------------------------------------------------------------------
+
+    def _on_submitted(self, place: Any, data: dict[str, Any]) -> None:
+        for pos in range(len(self._workflow.tasks)):
+            self._fresh(pos, 1)
+        self._start_ready(range(len(self._workflow.tasks)))
+
+    def _on_resumed(self, place: Any, data: dict[str, Any]) -> None:
+        self.generation = data["generation"]
+        self.state, self.halted, self.stopped = "running", False, False
+        positions: list[int] = data["tasks"]
+        for pos in positions:
+            for idx in range(self.tasks[(pos, WHOLE)].elements or 0):
+                self._last_attempt[(pos, idx)] = self.tasks.pop((pos, idx)).attempt
+            self._fresh(pos, self.generation, attempt=self.tasks[(pos, WHOLE)].attempt)
+        for pos in positions:
+            self._count_needs(pos)
+        self._start_ready(positions)
+
+    def _on_assigned(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        task = self.tasks[place]
+        task.state, task.attempt, task.wake_at = "running", data["attempt"], None
+
+    def _on_started(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        pass
+
+    def _on_finished(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        task = self.tasks[place]
+        task.wake_at = data.get("wake_at")
+        if data["state"] in ("failed", "dead_letter", "scheduled"):
+            task.failures += 1
+        if data["state"] == "succeeded":
+            task.hash = data.get("hash")
+        self._set(place, data["state"])
+
+    def _on_lost(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self.tasks[place].lost += 1
+        self._set(place, data["state"])
+
+    def _on_returned(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self._set(place, data["state"])
+
+    def _on_skipped(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self.tasks[place].upstream = data["upstream"]
+        self._set(place, "skipped")
+
+    def _on_cancelled(self, place: Any, data: dict[str, Any]) -> None:
+        for pos, idx in data["tasks"]:
+            self._set((pos, idx), "cancelled")
+
+    def _on_closed(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self._set(place, data["state"])
+
+    def _on_promoted(self, place: Any, data: dict[str, Any]) -> None:
+        for pos, idx in data["tasks"]:
+            task = self.tasks[(pos, idx)]
+            task.wake_at = None
+            task.state = self._ready_state
+
+    def _on_admitted(self, place: Any, data: dict[str, Any]) -> None:
+        for pos, idx in data["tasks"]:
+            self.tasks[(pos, idx)].state = "queued"
+
+    def _on_expanded(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        pos = place[0]
+        whole = self.tasks[place]
+        whole.elements = count = data["elements"]
+        if count == 0:
+            self._set(place, "succeeded")
+            return
+        whole.state, whole.open, whole.failed = "running", count, 0
+        whole.admitted = min(count, self._workflow.tasks[pos].max_parallel or count)
+        for idx in range(count):
+            state = self._ready_state if idx < whole.admitted else "pending"
+            attempt = self._last_attempt.get((pos, idx), 0)
+            self.tasks[(pos, idx)] = Replayed(whole.generation, state, attempt)
+        self._open_main += 0 if self._workflow.tasks[pos].final else count
+
+    def _on_halted(self, place: Any, data: dict[str, Any]) -> None:
+        self.halted = True
+
+    def _on_stopped(self, place: Any, data: dict[str, Any]) -> None:
+        self.stopped = True
+
+    def _on_run_finished(self, place: Any, data: dict[str, Any]) -> None:
+        self.state = data["state"]
+
+    # -- what follows from them --------------------------------------------------------------------------
+
+    @property
+    def _ready_state(self) -> str:
+        if self.state == "pending":
+            self.state = "running"
+        return "pending" if self._limited else "queued"
+
+    def _set(self, place: tuple[int, int], state: str) -> None:
+        self.tasks[place].state = state
+        if state in TERMINAL:
+            self._ended.append(place)
+            self._open_main -= not self._workflow.tasks[place[0]].final
+
+    def _fresh(self, pos: int, generation: int, attempt: int = 0) -> None:
+        definition = self._workflow.tasks[pos]
+        after_all = definition.final and not definition.needs
+        self._open_main += not definition.final
+        self.tasks[(pos, WHOLE)] = Replayed(
+            generation, attempt=attempt, open=1 if after_all else len(definition.needs)
+        )
+
+    def _count_needs(self, pos: int) -> None:
+        """In a later generation some needs have ended already."""
+        for need in self._workflow.tasks[pos].needs:
+            before = self.tasks[(need, WHOLE)]
+            if before.generation != self.generation and before.state in TERMINAL:
+                self._count(pos, need, before)
+
+    def _count(self, pos: int, need: int, before: Replayed) -> None:
+        task = self.tasks[(pos, WHOLE)]
+        task.open -= 1
+        ending = ending_of(before.state, before.upstream, self._workflow.tasks[need].allow_failure)
+        if need in self._workflow.tasks[pos].accepts:
+            return
+        task.failed += ending == "failed"
+        task.skipped += ending == "skipped"
+
+    def _start_ready(self, positions: Any) -> None:
+        for pos in positions:
+            self._start_if_ready(pos)
+
+    def _start_if_ready(self, pos: int) -> None:
+        task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
+        if task.state != "pending" or task.open or (definition.final and not definition.needs):
+            return
+        if judge(definition.when, len(definition.needs), 0, task.failed, task.skipped) == "start":
+            state = self._ready_state
+            if not definition.mapped:
+                task.state = state
+
+    def settle(self) -> None:
+        """Tell dependents of everything that ended since the last time."""
+        while self._ended:
+            ended, self._ended = self._ended, []
+            for pos, idx in ended:
+                if idx >= 0:
+                    self._tell_map(pos, self.tasks[(pos, idx)])
+                elif not self.stopped:
+                    self._tell(pos)
+        self._start_final()
+
+    def _tell(self, pos: int) -> None:
+        before = self.tasks[(pos, WHOLE)]
+        for after in self._workflow.successors[pos]:
+            if self.halted and not self._workflow.tasks[after].survives_halt:
+                continue
+            task = self.tasks[(after, WHOLE)]
+            if task.state == "pending" and task.open > 0:
+                self._count(after, pos, before)
+                self._start_if_ready(after)
+
+    def _tell_map(self, pos: int, element: Replayed) -> None:
+        whole = self.tasks[(pos, WHOLE)]
+        whole.open -= 1
+        whole.failed += element.state != "succeeded"
+        if not whole.failed and whole.elements is not None and whole.admitted < whole.elements and not self.stopped:
+            following = self.tasks[(pos, whole.admitted)]
+            whole.admitted += 1
+            if following.state == "pending":
+                following.state = self._ready_state
+
+    def _start_final(self) -> None:
+        if self._open_main or not self.tasks or self.stopped or self.state not in ("pending", "running"):
+            return
+        waiting = [p for p in self._after_all if self.tasks[(p, WHOLE)].open]
+        if not waiting:
+            return
+        bad = self._anything_failed()
+        for pos in waiting:
+            task = self.tasks[(pos, WHOLE)]
+            task.open = 0
+            if self._workflow.tasks[pos].when == "always" or bad:
+                state = self._ready_state
+                if not self._workflow.tasks[pos].mapped:
+                    task.state = state
+
+    def _anything_failed(self) -> bool:
+        for (pos, idx), task in self.tasks.items():
+            definition = self._workflow.tasks[pos]
+            if task.state == "cancelled" and not (definition.mapped and idx < 0):
+                return True
+            if task.state in ("failed", "dead_letter") and idx < 0 and not definition.allow_failure:
+                return True
+        return False

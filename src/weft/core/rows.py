@@ -1,0 +1,139 @@
+"""The rows that rules read and change, as the store keeps them.
+
+Times are the store's clock in milliseconds. A row is a working copy inside one transaction: rules change it
+through the Draft, which remembers what it was when loaded, and the store writes it back under that guard.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from weft.core.states import RunState, TaskState
+
+#: A task id is run number × 2^24 + an ordinal within the run: no id has to be drawn from the store, and
+#: it stays below 2^53, so that it survives any JSON reader.
+ORDINAL_BITS = 24
+TASKS_MAX = 1 << ORDINAL_BITS
+WHOLE = -1  # the `idx` of a task that is not an element of a mapped one
+
+
+class Guard(NamedTuple):
+    """What a task row must still be when a change to it is written."""
+
+    state: str
+    attempt: int
+    session: str | None
+
+
+class TaskRow(msgspec.Struct):
+    id: int
+    run_no: int
+    pos: int
+    idx: int
+    generation: int
+    state: TaskState
+    attempt: int
+    failures: int  # of this generation, counted against retry.max
+    lost: int  # leases lost, counted apart
+    open: int  # needs not yet ended; of an opened mapped task: elements not yet ended
+    failed: int  # of those ended: failed
+    skipped: int  # of those ended: skipped by their own condition
+    tolerated: int  # of those ended: failed, but this task's condition asks about them
+    elements: int | None  # of an opened mapped task: how many
+    admitted: int  # of an opened mapped task: how many may run so far
+    demand: str
+    ready_at: int | None  # since when nothing but room is missing
+    rank: int  # order in the queue, fixed when it became ready
+    wake_at: int | None
+    session: str | None
+    claim_no: int | None  # the exchange that claimed it
+    stop: str | None  # its node shall stop the attempt: cancel, timeout
+    upstream: bool  # skipped because of an earlier failure
+    settled: bool  # its end has been told to the tasks that need it
+    claimed_at: int | None
+    started_at: int | None
+    finished_at: int | None
+    reason: str | None
+    guard: Guard | None = None  # set on the first change
+
+    @property
+    def element(self) -> bool:
+        return self.idx >= 0
+
+
+class RunRow(msgspec.Struct):
+    no: int
+    id: str
+    name: str
+    workflow: str
+    state: RunState
+    generation: int
+    priority: int
+    max_parallel: int | None
+    halted: bool  # a failure stopped it: only failure handlers start
+    stop: str | None  # somebody stopped it: nothing starts
+    sweep: int | None  # tasks up to this id are already cancelled; None: nothing to sweep
+    ordinals: int  # ids handed out
+    active: int  # queued + running
+    open: int  # rows not ended
+    open_main: int  # of those, the ones that handlers of the whole run wait for
+    total: int
+    succeeded: int
+    failed: int
+    dead_letter: int
+    cancelled: int
+    skipped: int
+    broken: int  # ended failures that make the run a failed one
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    deadline_at: int | None
+    reason: str | None
+    dirty: bool = False
+
+
+class SessionRow(msgspec.Struct):
+    id: str
+    node: str
+    state: str  # live, draining, dead, left
+    exchange: int  # the last exchange number applied
+    scope: int | None  # works for this run only
+    started_at: int
+    ended_at: int | None
+    body: str  # JSON: host, pid, boot, slots, labels, executors
+
+
+class AttemptRow(msgspec.Struct):
+    """Written once, when an attempt is over."""
+
+    task_id: int
+    attempt: int
+    generation: int
+    session: str
+    outcome: str  # succeeded, failed, cancelled, lost, returned
+    exit_code: int | None
+    error: str | None
+    claimed_at: int | None
+    started_at: int | None
+    finished_at: int
+    result: str | None  # JSON
+    result_hash: str | None
+
+
+class EventRow(msgspec.Struct):
+    run_no: int
+    pos: int | None
+    idx: int | None
+    kind: str
+    session: str | None
+    data: dict[str, Any]
+
+
+class StaleRow(msgspec.Struct):
+    """A report that came too late, kept for inspection."""
+
+    task_id: int
+    attempt: int
+    session: str
+    why: str
+    body: str

@@ -1,0 +1,132 @@
+"""What becomes of a task when an attempt is over: it succeeds, fails, is retried, goes back, or is given up."""
+
+import msgspec
+
+from weft.core.backoff import delay_ms
+from weft.core.commands import Report
+from weft.core.draft import Draft
+from weft.core.rows import AttemptRow, StaleRow, TaskRow
+from weft.core.workflow import TaskDef
+
+LOST_MAX = 5  # leases a task may lose before it is given up
+
+
+def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow]) -> bool:
+    """Apply one report if it still speaks of the attempt that the store has; False: it is stale."""
+    task = draft.tasks.get(report.task_id)
+    if task is None or task.state != "running" or task.attempt != report.attempt or task.session != session:
+        why = "no such task" if task is None else f"the task is {task.state}, attempt {task.attempt}"
+        keep_stale(draft, session, report, why)
+        return False
+    draft.touch(task)
+    now = draft.now
+    task.started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
+    _record(draft, task, report.outcome, now - report.ended_ago_ms, report)
+    if report.outcome == "succeeded":
+        draft.move(task, "succeeded")
+        _finished(draft, task, report)
+        ended.append(task)
+    elif report.outcome == "returned":
+        _go_back(draft, task, "returned", ended)
+    elif report.outcome == "cancelled":
+        task.reason = report.error or "cancelled"
+        draft.move(task, "cancelled")
+        _finished(draft, task, report)
+        ended.append(task)
+    else:
+        _fail(draft, task, report, ended)
+    return True
+
+
+def keep_stale(draft: Draft, session: str, report: Report, why: str) -> None:
+    """A report that came too late is kept for inspection, and changes nothing."""
+    body = msgspec.json.encode(report).decode()
+    draft.stale.append(StaleRow(report.task_id, report.attempt, session, why, body))
+
+
+def _record(draft: Draft, task: TaskRow, outcome: str, finished_at: int, report: Report | None) -> None:
+    assert task.session is not None
+    draft.attempts.append(
+        AttemptRow(
+            task.id, task.attempt, task.generation, task.session, outcome,
+            report.exit_code if report else None,
+            report.error if report else None,
+            task.claimed_at, task.started_at, finished_at,
+            report.result if report else None,
+            report.result_hash if report else None,
+        )
+    )  # fmt: skip
+
+
+def _finished(draft: Draft, task: TaskRow, report: Report) -> None:
+    data: dict[str, object] = {"attempt": task.attempt, "state": task.state, "started_at": task.started_at}
+    if report.exit_code is not None:
+        data["exitCode"] = report.exit_code
+    if report.error is not None:
+        data["error"] = report.error
+    if report.result_hash is not None:
+        data["hash"] = report.result_hash
+    if task.state == "scheduled":
+        data["wake_at"] = task.wake_at
+    draft.event(task.run_no, "finished", data, task)
+
+
+def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:
+    definition = draft.definition(task)
+    run = draft.runs[task.run_no]
+    task.failures += 1
+    task.reason = report.error or "failed"
+    may_start = run.stop is None and task.stop is None and (not run.halted or definition.survives_halt)
+    if report.retryable and task.failures <= definition.retry.max and may_start:
+        task.wake_at = draft.now + delay_ms(definition.retry, task.failures, task.id, task.attempt)
+        draft.move(task, "scheduled")
+        release(task)
+        _finished(draft, task, report)
+        return
+    used_up = definition.retry.max > 0 and task.failures > definition.retry.max
+    draft.move(task, "dead_letter" if used_up else "failed")
+    _finished(draft, task, report)
+    ended.append(task)
+
+
+def lose(draft: Draft, task: TaskRow, ended: list[TaskRow]) -> None:
+    """The session that held this attempt is over."""
+    draft.touch(task)
+    _record(draft, task, "lost", draft.now, None)
+    task.lost += 1
+    _go_back(draft, task, "lost", ended)
+
+
+def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow]) -> None:
+    """The attempt did not finish through no fault of the task: queue it again, unless it must not run again."""
+    run = draft.runs[task.run_no]
+    definition: TaskDef = draft.definition(task)
+    data: dict[str, object] = {"attempt": task.attempt, "session": task.session}
+    if run.stop or task.stop or (run.halted and not definition.survives_halt):
+        task.reason = run.reason if run.stop else (task.reason or "the run was halted")
+        draft.move(task, "cancelled")
+        ended.append(task)
+    elif kind == "lost" and not definition.retry.on_lost:
+        task.reason = "its node was lost, and it may not be tried again (retry.on_lost: false)"
+        draft.move(task, "failed")
+        ended.append(task)
+    elif kind == "lost" and task.lost > LOST_MAX:
+        task.reason = f"its node was lost {task.lost} times"
+        draft.move(task, "dead_letter")
+        ended.append(task)
+    else:
+        draft.move(task, "queued")
+        release(task)
+    data["state"] = task.state
+    if task.reason is not None:
+        data["reason"] = task.reason
+    draft.event(task.run_no, kind, data, task)
+
+
+def release(task: TaskRow) -> None:
+    """Nobody holds it any more."""
+    task.session = None
+    task.claim_no = None
+    task.claimed_at = None
+    task.started_at = None
+    task.stop = None

@@ -1,0 +1,114 @@
+"""The one command of a node: take its reports, keep its lease, hand it work.
+
+Order within: fence, reports, what follows from them, chores left over, due tasks, claims. A chain of tasks costs one
+exchange per task, because the successor that a report queues can be claimed in the same transaction.
+"""
+
+from weft.core.commands import Claim, Exchange, ExchangeReply
+from weft.core.draft import Draft, Rule
+from weft.core.needs import ClaimedAt, Demands, Due, Queued, Runs, Session, Stops, Tasks
+from weft.core.rows import ORDINAL_BITS, SessionRow, TaskRow
+from weft.core.rules.attempts import apply_report, keep_stale
+from weft.core.rules.settle import settle
+from weft.core.rules.tidy import tidy
+
+DUE_MAX = 100
+
+
+def exchange(draft: Draft, command: Exchange) -> Rule:
+    draft.by_session = command.session
+    run_nos = sorted({r.task_id >> ORDINAL_BITS for r in command.reports})
+    sessions, runs, tasks, due, demands = yield (
+        Session(command.session),
+        Runs(run_nos),
+        Tasks(sorted(r.task_id for r in command.reports)),
+        Due(DUE_MAX),
+        Demands(command.known_demands),
+    )
+    if _is_over(sessions):
+        for report in command.reports:
+            keep_stale(draft, command.session, report, "its session is over")
+        stale = [(r.task_id, r.attempt) for r in command.reports]
+        return ExchangeReply([], [], stale, None, False, dead=True)
+    session = sessions[0]
+    if command.number <= session.exchange:
+        return (yield from _repeat(draft, command))
+    draft.exchanged = (command.session, command.number)
+    draft.adopt_runs(runs)
+    draft.adopt(tasks)
+
+    ended: list[TaskRow] = []
+    stale = [(r.task_id, r.attempt) for r in command.reports if not apply_report(draft, command.session, r, ended)]
+    yield from _promote(draft, due[0])
+    yield from settle(draft, ended)
+    more = yield from tidy(draft, None)
+    draining = session.state == "draining"
+    claims = [] if draining or command.want <= 0 else (yield from _claim(draft, command))
+    (stopping,) = yield (Stops(command.session),)
+    stops = [(t.id, t.attempt, t.stop) for t in draft.adopt(stopping) if t.stop and t.state == "running"]
+    stops += [
+        (t.id, t.attempt, t.stop)
+        for t in draft.dirty_tasks
+        if t.stop and t.session == command.session and t.state == "running" and (t.id, t.attempt, t.stop) not in stops
+    ]
+    return ExchangeReply(claims, stops, stale, due[1], more, draining=draining, demands=demands)
+
+
+def _is_over(sessions: list[SessionRow]) -> bool:
+    return not sessions or sessions[0].state in ("dead", "left")
+
+
+def _repeat(draft: Draft, command: Exchange) -> Rule:
+    """The reply to this number was lost after COMMIT: its reports are applied, its claims are handed out again."""
+    claimed, stopping = yield (ClaimedAt(command.session, command.number), Stops(command.session))
+    claims = [Claim(t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation) for t in claimed]
+    return ExchangeReply(claims, [(t.id, t.attempt, t.stop) for t in stopping if t.stop], [], None, True)
+
+
+def _promote(draft: Draft, due: list[TaskRow]) -> Rule:
+    """Scheduled tasks whose time has come are queued, or wait for room in their run."""
+    if not due:
+        return
+    due = draft.adopt(due)
+    missing = sorted({t.run_no for t in due if t.run_no not in draft.runs})
+    if missing:
+        (runs,) = yield (Runs(missing),)
+        draft.adopt_runs(runs)
+    promoted: dict[int, list[list[int]]] = {}
+    for task in due:
+        if task.state != "scheduled":
+            continue
+        run = draft.runs[task.run_no]
+        task.ready_at = draft.now
+        task.rank = draft.now - (run.priority + draft.definition(task).priority) * 60_000
+        draft.move(task, "pending" if run.max_parallel is not None else "queued")
+        draft.touch_run(run)
+        task.wake_at = None
+        promoted.setdefault(task.run_no, []).append([task.pos, task.idx])
+    for run_no, places in promoted.items():
+        draft.event(run_no, "promoted", {"tasks": places})
+
+
+def _claim(draft: Draft, command: Exchange) -> Rule:
+    (rows,) = yield (Queued(command.demands, command.scope, command.want),)
+    draft.adopt(rows)
+    eligible = frozenset(command.demands)
+    queued = [
+        t for t in draft.tasks.values()
+        if t.state == "queued" and t.demand in eligible and (command.scope is None or t.run_no == command.scope)
+    ]  # fmt: skip
+    queued.sort(key=_order)
+    claims = []
+    for task in queued[: command.want]:
+        draft.move(task, "running")
+        task.attempt += 1
+        task.session = command.session
+        task.claim_no = command.number
+        task.claimed_at = draft.now
+        draft.event(task.run_no, "assigned", {"attempt": task.attempt}, task)
+        claims.append(Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation))
+    return claims
+
+
+def _order(task: TaskRow) -> tuple[int, int]:
+    return (task.rank, task.id)

@@ -1,0 +1,116 @@
+"""A new pass over a finished run: fresh rows for what did not succeed, and for everything that follows it.
+
+Old rows never change. Attempt numbers go on where they were; the retry budget starts anew.
+"""
+
+from weft.core.draft import Draft, Rule
+from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.readiness import ending_of
+from weft.core.rules.settle import make_ready, settle
+from weft.core.workflow import Workflow
+
+
+def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *, only_dead: bool) -> Rule:
+    """Returns how many tasks got a new row; 0: there was nothing to do. All current rows are in the draft."""
+    workflow = draft.workflow_of(run)
+    again = _positions_again(draft, run, workflow, chosen, only_dead)
+    if not again:
+        return 0
+    draft.move_run(run, "running")
+    run.generation += 1
+    run.halted, run.stop, run.sweep, run.reason = False, None, None, None
+    run.started_at, run.finished_at = run.started_at or draft.now, None
+    run.deadline_at = None if workflow.timeout_ms is None else draft.now + workflow.timeout_ms
+    draft.event(run.no, "resumed", {"generation": run.generation, "tasks": again})
+    rows = [_renew(draft, run, workflow, pos) for pos in again]
+    _recount(draft, run, workflow)
+    following: list[TaskRow] = []
+    for row in rows:
+        if row.state == "pending" and row.open == 0:
+            yield from make_ready(draft, run, row, workflow.tasks[row.pos], following)
+    yield from settle(draft, following)
+    draft.wake = True
+    return len(rows)
+
+
+def _positions_again(
+    draft: Draft, run: RunRow, workflow: Workflow, chosen: list[TaskRow] | None, only_dead: bool
+) -> list[int]:
+    """Positions that run again, in the order of the document."""
+    marked = [False] * len(workflow.tasks)
+    if chosen is not None:
+        seeds = [t.pos for t in chosen]
+    else:
+        wanted = ("dead_letter",) if only_dead else ("failed", "dead_letter", "cancelled")
+        seeds = [
+            row.pos
+            for (no, _, _), row in draft.at.items()
+            if no == run.no and (row.state in wanted or (row.state == "skipped" and row.upstream and not only_dead))
+        ]
+    queue = sorted(set(seeds))
+    for pos in queue:
+        marked[pos] = True
+    while queue:
+        pos = queue.pop()
+        for after in workflow.successors[pos]:
+            if not marked[after]:
+                marked[after] = True
+                queue.append(after)
+    if any(marked):  # handlers of the whole run see the new outcome
+        for pos, definition in enumerate(workflow.tasks):
+            marked[pos] = marked[pos] or definition.final
+    return [pos for pos, mark in enumerate(marked) if mark]
+
+
+def _renew(draft: Draft, run: RunRow, workflow: Workflow, pos: int) -> TaskRow:
+    old = draft.at[(run.no, pos, WHOLE)]
+    row = draft.new_task(run, pos, WHOLE, run.generation, old.demand, 0, attempt=old.attempt)
+    definition = workflow.tasks[pos]
+    if definition.final and not definition.needs:
+        row.open = 1
+        return row
+    for need in definition.needs:
+        before = draft.at[(run.no, need, WHOLE)]
+        if before.generation == run.generation or before.state not in (
+            "succeeded",
+            "failed",
+            "dead_letter",
+            "skipped",
+            "cancelled",
+        ):
+            row.open += 1
+            continue
+        ending = ending_of(before.state, before.upstream, workflow.tasks[need].allow_failure)
+        if need in definition.accepts:
+            row.tolerated += ending == "failed"
+        elif ending == "failed":
+            row.failed += 1
+        elif ending == "skipped":
+            row.skipped += 1
+    return row
+
+
+def _recount(draft: Draft, run: RunRow, workflow: Workflow) -> None:
+    """Counters are of the current rows; those of a replaced generation no longer count."""
+    run.open = run.open_main = run.total = run.active = run.broken = 0
+    run.succeeded = run.failed = run.dead_letter = run.cancelled = run.skipped = 0
+    renewed = {
+        pos
+        for (no, pos, idx), row in draft.at.items()
+        if no == run.no and idx < 0 and row.generation == run.generation
+    }
+    for (no, pos, idx), row in draft.at.items():
+        if no != run.no or (idx >= 0 and pos in renewed):
+            continue
+        definition = workflow.tasks[pos]
+        whole_map = idx < 0 and definition.mapped
+        if not whole_map:
+            run.total += 1
+        if row.state == "pending":
+            run.open += 1
+            run.open_main += not definition.final
+            continue
+        if not whole_map:
+            setattr(run, row.state, getattr(run, row.state) + 1)
+        if row.state in ("failed", "dead_letter") and idx < 0 and not definition.allow_failure:
+            run.broken += 1

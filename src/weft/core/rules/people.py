@@ -1,0 +1,100 @@
+"""What people ask of a run that exists: cancel it, cancel one task, resume it, retry its dead letters, prune."""
+
+from weft.core.commands import CancelRun, CancelTask, Prune, Refused, Reply, Resume
+from weft.core.draft import Draft, Rule
+from weft.core.needs import Current, Finished, RunById, TasksAt
+from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.generations import begin_generation
+from weft.core.rules.settle import settle
+from weft.core.rules.stopping import stop_run
+from weft.core.states import RUN_TERMINAL, TERMINAL
+
+
+def _run(draft: Draft, run_id: str) -> Rule:
+    (rows,) = yield (RunById(run_id),)
+    if not rows:
+        raise Refused("not_found", f"there is no run {run_id}")
+    return draft.adopt_runs(rows)[0]
+
+
+def cancel_run(draft: Draft, command: CancelRun) -> Rule:
+    run: RunRow = yield from _run(draft, command.run_id)
+    if run.state in RUN_TERMINAL:
+        return Reply(run.id, run.no, run.state, existing=True)
+    ended: list[TaskRow] = []
+    if run.stop is None:
+        ended = yield from stop_run(draft, run, "cancel", command.reason)
+        yield from settle(draft, ended)
+    return Reply(run.id, run.no, run.state, changed=len(ended), more=run.sweep is not None)
+
+
+def cancel_task(draft: Draft, command: CancelTask) -> Rule:
+    run: RunRow = yield from _run(draft, command.run_id)
+    task: TaskRow = yield from _task(draft, run, command.task)
+    if task.state in TERMINAL:
+        return Reply(run.id, run.no, task.state, existing=True)
+    tasks = [task]
+    if task.elements is not None and task.state == "running":
+        (rows,) = yield (Current(run.no),)
+        tasks = [t for t in draft.adopt(rows) if t.pos == task.pos and t.idx >= 0 and t.state not in TERMINAL]
+    ended = []
+    for one in tasks:
+        draft.touch(one)
+        if one.state == "running":
+            one.stop = "cancel"
+            draft.wake = True
+        else:
+            one.reason = command.reason
+            draft.move(one, "cancelled")
+            ended.append(one)
+    if ended:
+        draft.event(run.no, "cancelled", {"tasks": [[t.pos, t.idx] for t in ended], "reason": command.reason})
+    yield from settle(draft, ended)
+    return Reply(run.id, run.no, task.state, changed=len(tasks))
+
+
+def _task(draft: Draft, run: RunRow, name: str) -> Rule:
+    workflow = draft.workflow_of(run)
+    stem, _, index = name.rpartition(".")
+    pos, idx = workflow.position.get(name), WHOLE
+    if pos is None and index.isdecimal():
+        pos, idx = workflow.position.get(stem), int(index)
+    if pos is not None:
+        (rows,) = yield (TasksAt([(run.no, pos, idx)]),)
+        if rows:
+            draft.adopt(rows)
+            return draft.at[(run.no, pos, idx)]
+    raise Refused("not_found", f"run {run.id} has no task {name}")
+
+
+def resume(draft: Draft, command: Resume) -> Rule:
+    """An unfinished run just goes on; a finished one gets a new generation of what did not succeed."""
+    run: RunRow = yield from _run(draft, command.run_id)
+    chosen: list[TaskRow] | None = None
+    if command.tasks is not None:
+        chosen = []
+        for name in command.tasks:
+            task: TaskRow = yield from _task(draft, run, name)
+            if command.only_dead and task.state != "dead_letter":
+                raise Refused("conflict", f"{name} is {task.state}, not a dead letter")
+            chosen.append(task)
+    if run.state not in RUN_TERMINAL:
+        if chosen is None and not command.only_dead:
+            return Reply(run.id, run.no, run.state, existing=True)
+        raise Refused(
+            "conflict",
+            f"run {run.id} is still {run.state}: its dead letters can be retried when it has ended",
+        )
+    (rows,) = yield (Current(run.no),)
+    draft.adopt(rows)
+    changed = yield from begin_generation(draft, run, chosen, only_dead=command.only_dead)
+    return Reply(run.id, run.no, run.state, changed=changed, existing=changed == 0)
+
+
+def prune(draft: Draft, command: Prune) -> Rule:
+    states = command.states or sorted(RUN_TERMINAL)
+    (rows,) = yield (Finished(command.finished_before, states, command.limit),)
+    draft.pruned_runs = [run.no for run in rows]
+    return Reply(
+        changed=len(rows), more=len(rows) == command.limit, data={"runs": [[run.no, run.id] for run in rows]}
+    )

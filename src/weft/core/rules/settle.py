@@ -1,0 +1,306 @@
+"""What follows from a task's end: dependents become ready, are skipped, mapped tasks close, runs end.
+
+Works in waves: all dependents of one wave are loaded together. A wave that would grow past `SETTLE_MAX` tasks
+is left for the next transaction: its tasks stay marked as unsettled, and any node goes on with them.
+"""
+
+from collections.abc import Iterable
+
+from weft.core.draft import Draft, Rule
+from weft.core.needs import Elements, Ready, TasksAt
+from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.readiness import ending_of, handles_failure, judge_task, run_state
+from weft.core.rules.stopping import halt
+from weft.core.states import RUN_TERMINAL, TERMINAL
+from weft.core.workflow import TaskDef, Workflow
+
+SETTLE_MAX = 1000
+PRIORITY_MS = 60_000  # one point of priority is worth a minute of waiting
+
+
+def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
+    """Tell dependents, wave by wave, then admit, start the run's handlers, and end runs."""
+    wave = ended
+    told = 0
+    while True:
+        if told >= SETTLE_MAX:
+            draft.wake = True
+            break
+        following: list[TaskRow] = []
+        if not wave:
+            for run in list(draft.dirty_runs):
+                yield from _start_final(draft, run, following)
+            if not following:
+                break
+        told += len(wave)
+        yield from _load_dependents(draft, wave)
+        for task in wave:
+            yield from _apply_policy(draft, task, following)
+        for task in wave:
+            yield from _tell(draft, task, following)
+        wave = following
+    yield from admit(draft)
+    end_runs(draft)
+
+
+def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
+    """One load for the whole wave. After a failure the tasks further down are fetched too, up to the bound:
+    a long chain would otherwise be skipped one load at a time."""
+    missing: dict[tuple[int, int, int], None] = {}
+    for task in wave:
+        run = draft.runs[task.run_no]
+        if run.stop:
+            continue
+        workflow = draft.workflows[run.workflow]
+        if task.idx >= 0:
+            missing[(run.no, task.pos, WHOLE)] = None
+            continue
+        far = task.state != "succeeded"
+        frontier = [task.pos]
+        while frontier:
+            deeper: list[int] = []
+            for pos in frontier:
+                for after in workflow.successors[pos]:
+                    if run.halted and not workflow.tasks[after].survives_halt:
+                        continue
+                    place = (run.no, after, WHOLE)
+                    if place not in missing:
+                        missing[place] = None
+                        deeper.append(after)
+            frontier = deeper if far and len(missing) < SETTLE_MAX else []
+    places = [place for place in missing if place not in draft.at]
+    if places:
+        (rows,) = yield (TasksAt(places),)
+        draft.adopt(rows)
+
+
+def _apply_policy(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
+    if task.state not in ("failed", "dead_letter"):
+        return
+    run = draft.runs[task.run_no]
+    workflow = draft.workflows[run.workflow]
+    definition = workflow.tasks[task.pos]
+    if task.idx >= 0 or definition.allow_failure or run.halted or run.stop:
+        return
+    if workflow.on_failure == "continue":
+        return
+    cancelled = yield from halt(draft, run, definition.name, now=workflow.on_failure == "halt_now")
+    following.extend(cancelled)
+
+
+def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
+    run = draft.runs[task.run_no]
+    draft.touch(task)
+    task.settled = True
+    workflow = draft.workflows[run.workflow]
+    definition = workflow.tasks[task.pos]
+    if task.idx >= 0:
+        yield from _tell_map(draft, run, definition, task, following)
+        return
+    if run.stop:
+        return
+    ending = ending_of(task.state, task.upstream, definition.allow_failure)
+    for pos in workflow.successors[task.pos]:
+        after_def = workflow.tasks[pos]
+        if run.halted and not after_def.survives_halt:
+            continue
+        after = draft.at[(run.no, pos, WHOLE)]
+        if after.state != "pending" or after.open <= 0:
+            continue
+        draft.touch(after)
+        after.open -= 1
+        if ending != "ok":
+            if task.pos in after_def.accepts:
+                after.tolerated += ending == "failed"
+            elif ending == "failed":
+                after.failed += 1
+            else:
+                after.skipped += 1
+        if after.open == 0:
+            yield from _decide_start(draft, run, workflow, after, following)
+
+
+def _decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, following: list[TaskRow]) -> Rule:
+    definition = workflow.tasks[task.pos]
+    verdict = judge_task(task, definition)
+    if verdict == "start":
+        if run.halted and not handles_failure(task, definition):
+            task.reason = f"the run was halted: {run.reason}"
+            draft.move(task, "cancelled")
+            draft.event(run.no, "cancelled", {"tasks": [[task.pos, task.idx]], "reason": task.reason})
+            following.append(task)
+            return
+        yield from make_ready(draft, run, task, definition, following)
+        return
+    task.upstream = verdict == "skip_upstream"
+    task.reason = _skip_reason(draft, run, workflow, task, definition)
+    draft.move(task, "skipped")
+    draft.event(run.no, "skipped", {"upstream": task.upstream, "reason": task.reason}, task)
+    following.append(task)
+
+
+def _skip_reason(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, definition: TaskDef) -> str:
+    """Name the first need, in the order of the document, that made the rule false."""
+    if definition.when == "on_failure":
+        return "nothing it needs failed" if definition.needs else "no task failed"
+    for pos in definition.needs:
+        need = draft.at.get((run.no, pos, WHOLE))
+        if need is None or need.state not in TERMINAL or need.state == "succeeded":
+            continue
+        if ending_of(need.state, need.upstream, workflow.tasks[pos].allow_failure) != "ok":
+            return f"{workflow.tasks[pos].name} {_said(need.state)}"
+    return f"when: {definition.when} is false"
+
+
+def _said(state: str) -> str:
+    return {"dead_letter": "failed", "skipped": "was skipped", "cancelled": "was cancelled"}.get(state, state)
+
+
+def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, following: list[TaskRow]) -> Rule:
+    """Nothing is missing any more but room."""
+    if run.state == "pending":
+        draft.move_run(run, "running")
+        run.started_at = draft.now
+    if definition.mapped and task.idx < 0:
+        yield from _open_map(draft, run, task, definition, following)
+        return
+    draft.touch(task)
+    task.ready_at = draft.now
+    task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
+    if run.max_parallel is None:
+        draft.move(task, "queued")
+
+
+def _open_map(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, following: list[TaskRow]) -> Rule:
+    count = definition.replicas or 0
+    draft.touch(task)
+    task.elements = count
+    if count == 0:
+        draft.move(task, "succeeded")
+        draft.event(run.no, "expanded", {"elements": 0}, task)
+        following.append(task)
+        return
+    draft.move(task, "running")
+    task.open, task.failed, task.skipped, task.tolerated = count, 0, 0, 0
+    task.started_at = draft.now
+    task.admitted = min(count, definition.max_parallel or count)
+    draft.event(run.no, "expanded", {"elements": count}, task)
+    attempts: dict[int, int] = {}
+    if task.generation > 1:  # attempt numbers go on where the last generation's elements left them
+        (rows,) = yield (Elements(run.no, task.pos),)
+        for row in rows:
+            attempts[row.idx] = max(row.attempt, attempts.get(row.idx, 0))
+    for idx in range(count):
+        element = draft.new_task(run, task.pos, idx, task.generation, task.demand, 0, attempts.get(idx, 0))
+        if idx < task.admitted:
+            yield from make_ready(draft, run, element, definition, following)
+
+
+def _tell_map(draft: Draft, run: RunRow, definition: TaskDef, element: TaskRow, following: list[TaskRow]) -> Rule:
+    """An element ended: close the mapped task, or let its next element in."""
+    place = (run.no, element.pos, WHOLE)
+    if place not in draft.at:
+        (rows,) = yield (TasksAt([place]),)
+        draft.adopt(rows)
+    whole = draft.at[place]
+    if whole.state != "running":
+        return
+    draft.touch(whole)
+    whole.open -= 1
+    if element.state != "succeeded":
+        whole.failed += 1
+        if whole.failed == 1 and not run.stop:
+            yield from _cancel_siblings(draft, run, definition, element, following)
+    if whole.open == 0:
+        _close_map(draft, run, whole)
+        following.append(whole)
+        return
+    if whole.failed == 0 and whole.elements is not None and whole.admitted < whole.elements and not run.stop:
+        next_place = (run.no, element.pos, whole.admitted)
+        whole.admitted += 1
+        if next_place not in draft.at:
+            (rows,) = yield (TasksAt([next_place]),)
+            draft.adopt(rows)
+        yield from make_ready(draft, run, draft.at[next_place], definition, following)
+
+
+def _close_map(draft: Draft, run: RunRow, whole: TaskRow) -> None:
+    if whole.failed == 0:
+        draft.move(whole, "succeeded")
+    elif run.stop:
+        whole.reason = run.reason
+        draft.move(whole, "cancelled")
+    else:
+        whole.reason = f"{whole.failed} of {whole.elements} elements did not succeed"
+        draft.move(whole, "failed")
+    draft.event(run.no, "closed", {"state": whole.state, "reason": whole.reason}, whole)
+
+
+def _cancel_siblings(
+    draft: Draft, run: RunRow, definition: TaskDef, failed: TaskRow, following: list[TaskRow]
+) -> Rule:
+    (rows,) = yield (Elements(run.no, failed.pos),)
+    draft.adopt(rows)
+    reason = f"{definition.name}.{failed.idx} {_said(failed.state)}"
+    places = []
+    for row in [r for r in draft.tasks.values() if r.run_no == run.no and r.pos == failed.pos and r.idx >= 0]:
+        if row.state in ("pending", "queued", "scheduled"):
+            row.reason = reason
+            draft.move(row, "cancelled")
+            places.append([row.pos, row.idx])
+            following.append(row)
+    if places:
+        draft.event(run.no, "cancelled", {"tasks": places, "reason": reason})
+
+
+def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
+    """Handlers of the whole run start when all other tasks have ended."""
+    if run.open_main > 0 or run.open == 0 or run.stop or run.sweep is not None:
+        return
+    workflow = draft.workflows[run.workflow]
+    roots = [pos for pos, d in enumerate(workflow.tasks) if d.final and not d.needs]
+    places = [(run.no, pos, WHOLE) for pos in roots]
+    missing = [place for place in places if place not in draft.at]
+    if missing:
+        (rows,) = yield (TasksAt(missing),)
+        draft.adopt(rows)
+    for place in places:
+        task = draft.at[place]
+        if task.state == "pending" and task.open == 1:
+            draft.touch(task)
+            task.open = 0
+            task.failed = run.broken + run.cancelled
+            yield from _decide_start(draft, run, workflow, task, following)
+
+
+def admit(draft: Draft) -> Rule:
+    """Queue what is ready, best rank first, in runs that bound how much runs at a time."""
+    for run in list(draft.dirty_runs):
+        if run.max_parallel is None or run.stop or run.sweep is not None or run.state in RUN_TERMINAL:
+            continue
+        room = run.max_parallel - run.active
+        if room <= 0:
+            continue
+        (rows,) = yield (Ready(run.no, room),)
+        draft.adopt(rows)
+        waiting = [
+            t for t in draft.tasks.values() if t.run_no == run.no and t.state == "pending" and t.ready_at is not None
+        ]
+        waiting.sort(key=lambda t: (t.rank, t.id))
+        admitted = waiting[:room]
+        for task in admitted:
+            draft.move(task, "queued")
+        if admitted:
+            draft.event(run.no, "admitted", {"tasks": [[t.pos, t.idx] for t in admitted]})
+
+
+def end_runs(draft: Draft) -> None:
+    for run in draft.dirty_runs:
+        if run.open == 0 and run.state not in RUN_TERMINAL:
+            if run.state == "pending" and run.started_at is None:
+                run.started_at = draft.now
+            draft.move_run(run, run_state(run.stop, run.broken, run.cancelled))
+            run.finished_at = draft.now
+            run.sweep = None
+            draft.event(run.no, "run_finished", {"state": run.state, "reason": run.reason})
+            draft.wake = True

@@ -1,0 +1,83 @@
+"""Halt and cancel: nothing more starts, and what has not started is cancelled.
+
+What is queued is cancelled in the same transaction, so that no claim can follow. Everything else goes a
+thousand tasks at a time from the cursor `run.sweep`, which any node moves on.
+"""
+
+from weft.core.draft import Draft, Rule
+from weft.core.needs import QueuedOf, RunningOf, Unended
+from weft.core.rows import RunRow, TaskRow
+
+SWEEP_MAX = 1000
+
+
+def halt(draft: Draft, run: RunRow, failed: str, *, now: bool) -> Rule:
+    """A failure stops the run; failure handlers go on. Returns the tasks that were cancelled."""
+    draft.touch_run(run)
+    run.halted = True
+    run.sweep = 0
+    draft.event(run.no, "halted", {"task": failed, "now": now})
+    if now:
+        yield from _stop_running(draft, run, "halted")
+    return (yield from _cancel_unstarted(draft, run, f"the run was halted: {failed} failed"))
+
+
+def stop_run(draft: Draft, run: RunRow, why: str, reason: str) -> Rule:
+    """Nothing of this run starts any more, handlers included; what runs is told to stop."""
+    draft.touch_run(run)
+    run.stop = why
+    run.reason = reason
+    run.sweep = 0
+    draft.event(run.no, "stopped", {"why": why, "reason": reason})
+    yield from _stop_running(draft, run, why)
+    return (yield from _cancel_unstarted(draft, run, reason))
+
+
+def _stop_running(draft: Draft, run: RunRow, why: str) -> Rule:
+    (rows,) = yield (RunningOf(run.no),)
+    draft.adopt(rows)
+    for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
+        if task.elements is None and task.stop is None:
+            draft.touch(task)
+            task.stop = why
+            draft.wake = True
+
+
+def _cancel_unstarted(draft: Draft, run: RunRow, reason: str) -> Rule:
+    (rows,) = yield (QueuedOf(run.no),)
+    draft.adopt(rows)
+    here = [t for t in draft.tasks.values() if t.run_no == run.no]
+    cancelled = _cancel(draft, run, here, reason)
+    cancelled += yield from sweep(draft, run, reason)
+    return cancelled
+
+
+def sweep(draft: Draft, run: RunRow, reason: str) -> Rule:
+    """Cancel the next thousand tasks that have not started; returns them."""
+    assert run.sweep is not None
+    (rows,) = yield (Unended(run.no, run.sweep, SWEEP_MAX),)
+    rows = draft.adopt(rows)
+    draft.touch_run(run)
+    if len(rows) < SWEEP_MAX:
+        run.sweep = None
+    else:
+        run.sweep = rows[-1].id
+        draft.wake = True
+    return _cancel(draft, run, rows, reason)
+
+
+def _cancel(draft: Draft, run: RunRow, tasks: list[TaskRow], reason: str) -> list[TaskRow]:
+    """Cancel those of these tasks that have not started and do not outlive what stopped the run."""
+    definitions = draft.workflow_of(run).tasks
+    cancelled = []
+    for task in tasks:
+        if task.state not in ("pending", "queued", "scheduled", "waiting"):
+            continue
+        if run.stop is None and definitions[task.pos].survives_halt:
+            continue
+        task.reason = reason
+        draft.move(task, "cancelled")
+        cancelled.append(task)
+    if cancelled:
+        draft.event(run.no, "cancelled", {"tasks": [[t.pos, t.idx] for t in cancelled], "reason": reason})
+    return cancelled

@@ -1,0 +1,69 @@
+"""A new run: all its tasks are stored pending, and those that need nothing are queued at once."""
+
+from typing import Any
+
+from weft.core.commands import Refused, Reply, Submit
+from weft.core.demands import demand_of
+from weft.core.draft import Draft, Rule
+from weft.core.needs import NextRun, RunByKey, Workflow
+from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.settle import make_ready, settle
+
+
+def submit(draft: Draft, command: Submit) -> Rule:
+    if command.key is not None:
+        (rows,) = yield (RunByKey(command.key),)
+        if rows:
+            run_id, run_no, body_hash = rows[0]
+            if body_hash != command.body_hash:
+                raise Refused(
+                    "conflict",
+                    f"the key {command.key!r} belongs to run {run_id} with another definition or inputs",
+                )
+            return Reply(run_id=run_id, run_no=run_no, existing=True)
+    (numbers, stored) = yield (NextRun(), Workflow(command.workflow))
+    run_no: int = numbers[0]
+    if not stored:
+        draft.new_workflow = (command.workflow, command.name, command.document)
+    run = _new_run(draft, command, run_no)
+    yield from _new_tasks(draft, run)
+    return Reply(run_id=run.id, run_no=run.no, state=run.state)
+
+
+def _new_run(draft: Draft, command: Submit, run_no: int) -> RunRow:
+    workflow = draft.workflows[command.workflow]
+    now = draft.now
+    limit = command.max_parallel if command.max_parallel is not None else workflow.max_parallel
+    run = RunRow(
+        run_no, command.run_id, command.name, command.workflow, "pending", 1, command.priority, limit,
+        False, None, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, now, None, None,
+        None if workflow.timeout_ms is None else now + workflow.timeout_ms, None,
+    )  # fmt: skip
+    run.dirty = True  # inserted, not updated; still seen by the rules that go through changed runs
+    draft.runs[run.no] = run
+    draft.dirty_runs.append(run)
+    extra: dict[str, Any] = {
+        "inputs": command.inputs, "key": command.key, "body_hash": command.body_hash, "source": command.source,
+        "labels": command.labels,
+    }  # fmt: skip
+    draft.new_run = (run, extra)
+    draft.event(run.no, "submitted", {"workflow": command.workflow, "tasks": len(workflow.tasks)})
+    return run
+
+
+def _new_tasks(draft: Draft, run: RunRow) -> Rule:
+    workflow = draft.workflow_of(run)
+    demands: dict[int, str] = {}
+    roots: list[TaskRow] = []
+    for pos, definition in enumerate(workflow.tasks):
+        demand, body = demand_of(definition)
+        draft.new_demands[demand] = body
+        demands[pos] = demand
+        after_all = definition.final and not definition.needs
+        row = draft.new_task(run, pos, WHOLE, 1, demand, 1 if after_all else len(definition.needs))
+        if row.open == 0:
+            roots.append(row)
+    following: list[TaskRow] = []
+    for row in roots:
+        yield from make_ready(draft, run, row, workflow.tasks[row.pos], following)
+    yield from settle(draft, following)

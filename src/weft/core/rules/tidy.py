@@ -1,0 +1,42 @@
+"""Go on with what was too much for one transaction: sweeps of stopped runs, ends not yet told, deadlines."""
+
+from weft.core.draft import Draft, Rule
+from weft.core.needs import Runs, Sweeping, Unsettled
+from weft.core.rules.settle import SETTLE_MAX, admit, settle
+from weft.core.rules.stopping import stop_run, sweep
+from weft.core.states import RUN_TERMINAL
+
+RUNS_MAX = 1  # a sweep is a thousand tasks: one a transaction is enough
+
+
+def tidy(draft: Draft, run_no: int | None) -> Rule:
+    """True if something is left for a next time."""
+    sweeping, unsettled = yield (Sweeping(RUNS_MAX, run_no), Unsettled(SETTLE_MAX, run_no))
+    more = False
+    for run in draft.adopt_runs(sweeping):
+        more = more or (yield from _sweep(draft, run.no))
+    tasks = [t for t in draft.adopt(unsettled) if not t.settled]
+    if tasks:
+        missing = sorted({t.run_no for t in tasks if t.run_no not in draft.runs})
+        if missing:
+            (runs,) = yield (Runs(missing),)
+            draft.adopt_runs(runs)
+        yield from settle(draft, tasks)
+        more = True
+    return more
+
+
+def _sweep(draft: Draft, run_no: int) -> Rule:
+    run = draft.runs[run_no]
+    if run.state in RUN_TERMINAL:
+        return False
+    if run.stop is None and run.deadline_at is not None and run.deadline_at <= draft.now:
+        ended = yield from stop_run(draft, run, "timeout", "the run's timeout passed")
+    elif run.sweep is not None:
+        ended = yield from sweep(draft, run, run.reason or "the run was stopped")
+    else:
+        return False
+    yield from settle(draft, ended)
+    if run.sweep is None:
+        yield from admit(draft)
+    return run.sweep is not None

@@ -1,0 +1,82 @@
+"""A workflow made ready to run: names turned into positions, defaults merged, edges as tuples.
+
+`pos` is a task's place in the document. Everything that runs speaks of positions; names are for people.
+A workflow is built once per content hash and shared by all runs of it, so nothing in here ever changes.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+When = Literal["all_success", "none_failed", "any_success", "on_failure", "always"]
+OnFailure = Literal["halt", "halt_now", "continue"]
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """`max` counts retries after the first attempt."""
+
+    max: int = 0
+    backoff_ms: int = 1000
+    multiplier: float = 2.0
+    max_backoff_ms: int = 3_600_000
+    jitter: float = 0.1  # the share of the delay that is spread, by hash(task, attempt)
+    on_lost: bool = True  # false: a lost lease fails the task instead of queueing it again
+
+
+class TaskDef(msgspec.Struct, frozen=True):
+    """One task of a workflow, complete: nothing has to be looked up in defaults any more."""
+
+    name: str
+    kind: str  # which executor runs it: shell, python, inline, …
+    spec: dict[str, Any]  # what that executor needs, e.g. {"run": "make"} or {"argv": ["make", "all"]}
+    needs: tuple[int, ...] = ()
+    when: When = "all_success"
+    condition: str | None = None  # `if`, as source text
+    long_form: bool = False  # `parent.x.state` reads `completed` for succeeded
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    timeout_ms: int | None = None
+    grace_ms: int = 10_000
+    retry: Retry = Retry()
+    priority: int = 0
+    allow_failure: bool = False
+    replicas: int | None = None  # a map over 0 … n-1
+    max_parallel: int | None = None  # of a mapped task's elements
+    requires: dict[str, Any] = {}  # placement demand, canonical
+    accepts: tuple[int, ...] = ()  # needs whose state the condition asks about: accepted as they come
+    accepts_failure: bool = False  # its rule can be true with a failed need
+    survives_halt: bool = False  # a failure handler, or what follows one
+    final: bool = False  # starts after all other tasks (a handler without needs), or follows one that does
+
+    @property
+    def mapped(self) -> bool:
+        return self.replicas is not None
+
+
+class InputDef(msgspec.Struct, frozen=True):
+    type: str
+    required: bool
+    default: Any = None
+    enum: tuple[Any, ...] | None = None
+    description: str | None = None
+
+
+class Workflow(msgspec.Struct, frozen=True):
+    hash: str
+    name: str
+    tasks: tuple[TaskDef, ...]
+    successors: tuple[tuple[int, ...], ...]  # by position
+    levels: tuple[int, ...]  # topological level by position, 0 first
+    position: dict[str, int]  # by name
+    inputs: dict[str, InputDef]
+    on_failure: OnFailure
+    max_parallel: int | None
+    timeout_ms: int | None
+    env: dict[str, str]
+    chain: bool  # written as a bare list of commands
+    description: str | None = None
+
+    @property
+    def final_count(self) -> int:
+        """How many tasks wait for all the others."""
+        return sum(1 for t in self.tasks if t.final)

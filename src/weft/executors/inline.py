@@ -1,0 +1,81 @@
+"""Runs functions on the node's own event loop: for embedding, and to measure the engine without processes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+
+#: A plain function returns its output; an async one is awaited.
+InlineFunction = Callable[[Launch], Any]
+
+
+class InlineExecutor:
+    kinds = frozenset({"inline"})
+
+    def __init__(self, functions: Mapping[str, InlineFunction], clock: Callable[[], float]) -> None:
+        self._functions = functions
+        self._clock = clock
+        self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._reasons: dict[tuple[int, int], StopReason] = {}
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, launch: Launch, ended: Ended) -> None:
+        started = self._clock()
+        function = self._functions.get(launch.spec["inline"])
+        if function is None:
+            error = f"this node knows no inline function {launch.spec['inline']!r}"
+            outcome = Outcome(launch.task_id, launch.attempt, False, None, None, started, error)
+            self._loop.call_soon(ended, outcome)
+            return
+        try:
+            value = function(launch)
+        except Exception as error:
+            self._end(launch, ended, started, error=error)
+            return
+        if asyncio.iscoroutine(value):
+            key = (launch.task_id, launch.attempt)
+            self._tasks[key] = self._loop.create_task(self._await(launch, ended, started, value))
+        else:
+            self._end(launch, ended, started, value=value)
+
+    async def _await(self, launch: Launch, ended: Ended, started: float, value: Awaitable[Any]) -> None:
+        key = (launch.task_id, launch.attempt)
+        try:
+            result = await value
+        except asyncio.CancelledError as cancelled:
+            self._end(launch, ended, started, error=cancelled)
+        except Exception as error:
+            self._end(launch, ended, started, error=error)
+        else:
+            self._end(launch, ended, started, value=result)
+        finally:
+            self._tasks.pop(key, None)
+
+    def _end(
+        self, launch: Launch, ended: Ended, started: float, *, value: Any = None, error: BaseException | None = None
+    ) -> None:
+        outcome = Outcome(launch.task_id, launch.attempt, error is None, None, started, self._clock())
+        if error is not None:
+            outcome.stopped = self._reasons.pop((launch.task_id, launch.attempt), None)
+            outcome.error = f"{type(error).__name__}: {error}"
+        elif value is not None:
+            outcome.output = value
+        self._loop.call_soon(ended, outcome)
+
+    def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
+        task = self._tasks.get((task_id, attempt))
+        if task is not None:
+            self._reasons[(task_id, attempt)] = reason
+            task.cancel()
+
+    def trust(self, until: float) -> None:
+        """Runs in the node itself: there is nothing that could outlive it."""
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,158 @@
+"""What an attempt left behind: where its files are, the tails of its output as text, and its answers.
+
+Text is lossless. Bytes that are UTF-8 are taken as they are; otherwise bytes that are not become \\xNN and
+backslashes are doubled, and a flag says so. Memory is bounded: only tails are read, answers have a cap.
+"""
+
+import os
+import re
+import stat
+from contextlib import suppress
+from typing import Any, Literal
+
+import msgspec
+
+TAIL_BYTES = 64 * 1024
+ANSWER_BYTES_MAX = 16 * 1024 * 1024
+
+StreamName = Literal["stdout", "stderr"]
+_SUFFIX = {"stdout": "out", "stderr": "err"}
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_SHOWN_CHARS = 80
+
+
+class BadAnswer(Exception):
+    """$WEFT_OUTPUT or $WEFT_CONTEXT holds something that cannot be used."""
+
+
+def file_stem(task: str, attempt: int) -> str:
+    return f"{task}.{attempt}"
+
+
+def output_path(output_dir: str, task: str, attempt: int, stream: StreamName) -> str:
+    """Where the output of an attempt is. There is no file if it wrote nothing."""
+    return f"{output_dir}/{file_stem(task, attempt)}.{_SUFFIX[stream]}"
+
+
+def read_tail(path: str, tail_bytes: int, whole: bool) -> tuple[str, bool, bool]:
+    """The end of a file as text, whether that is less than all of it, and whether it is escaped.
+
+    `whole` is false when the file's own middle is missing, so that even all of the tail is not all.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        start = max(0, size - tail_bytes)
+        data = os.pread(fd, tail_bytes, start)
+    finally:
+        os.close(fd)
+    truncated = start > 0 or not whole
+    if truncated:
+        data = _from_character_boundary(data)
+    text, escaped = as_text(data)
+    return text, truncated, escaped
+
+
+def as_text(data: bytes) -> tuple[str, bool]:
+    """Bytes as text, and whether it had to be escaped."""
+    try:
+        return data.decode(), False
+    except UnicodeDecodeError:
+        return data.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace"), True
+
+
+def _from_character_boundary(data: bytes) -> bytes:
+    at = 0
+    while at < min(3, len(data)) and data[at] & 0xC0 == 0x80:
+        at += 1
+    return data[at:]
+
+
+def describe_stream(result: dict[str, Any], name: StreamName, path: str, written: tuple[int, int, int]) -> None:
+    """Add a stream's tail to a result, and flags only where there is something to flag."""
+    size, head, tail = written
+    if not size:
+        result[name] = ""
+        return
+    cut = head + tail < size
+    result[name], truncated, escaped = read_tail(path, min(TAIL_BYTES, tail) if cut else TAIL_BYTES, not cut)
+    if truncated:
+        result[name + "Truncated"] = True
+    if escaped:
+        result[name + "Escaped"] = True
+    if cut:
+        result[name + "Bytes"] = size
+        result[name + "Kept"] = [head, tail]
+
+
+def take_answer(path: str, name: str) -> Any:
+    """Read and remove what the attempt wrote to $WEFT_OUTPUT or $WEFT_CONTEXT; UNSET if nothing."""
+    if not os.access(path, os.F_OK):  # the usual case, and cheaper than a failed open
+        return msgspec.UNSET
+    try:
+        # Not to block on a FIFO that somebody put there.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise BadAnswer(f"{name} cannot be read: {error.strerror}") from None
+    try:
+        drop_answer(path)
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise BadAnswer(f"{name} is not a regular file")
+        if info.st_size > ANSWER_BYTES_MAX:
+            raise BadAnswer(f"{name} holds {info.st_size} bytes, more than the {ANSWER_BYTES_MAX} allowed")
+        return parse_answer(os.read(fd, ANSWER_BYTES_MAX), name)
+    finally:
+        os.close(fd)
+
+
+def drop_answer(path: str) -> None:
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def parse_answer(data: bytes, name: str) -> Any:
+    """One JSON value if it parses, else `key=value` lines."""
+    if not data.strip():
+        return msgspec.UNSET
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        json_error = str(error)
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise BadAnswer(f"{name} is not UTF-8 text (byte {error.start})") from None
+    values: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        key, equals, value = line.partition("=")
+        if not equals or not _KEY.fullmatch(key):
+            shown = line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
+            hint = f" ({json_error})" if data.lstrip()[:1] in b'{["' else ""
+            raise BadAnswer(f"{name} is neither JSON{hint} nor key=value lines: line {number} is {shown!r}")
+        values[key] = value
+    return values
+
+
+def take_context(path: str, name: str) -> dict[str, Any] | None:
+    value = take_answer(path, name)
+    if value is msgspec.UNSET:
+        return None
+    if not isinstance(value, dict):
+        raise BadAnswer(f"{name} must be a JSON object or key=value lines, not a JSON {_json_type(value)}")
+    return value
+
+
+def _json_type(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+    return "array"

@@ -1,0 +1,98 @@
+"""Starting one process for an attempt, and saying in one line why that did not work."""
+
+import errno
+import os
+import resource
+import signal
+
+# The node itself is short of something: another node, or this one later, may well start the same attempt.
+_NODES_FAULT = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+_DEFAULT_PATH = b"/usr/local/bin:/usr/bin:/bin"
+
+
+class CannotStart(Exception):
+    def __init__(self, error: str, code: int | None, startable: bool = True) -> None:
+        super().__init__(error)
+        self.error = error
+        self.code = code
+        self.startable = startable
+
+
+class Starter:
+    """Knows what children must not inherit: ignored signals, and the spawner's own limit of open files."""
+
+    def __init__(self) -> None:
+        self._reset = [n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
+        self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._raised = (self._limit[1], self._limit[1])
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._raised)
+
+    def start(
+        self, argv: tuple[bytes, ...], search: bool, env: dict[bytes, bytes], cwd: bytes, out: int, err: int
+    ) -> int:
+        """Start the process in its own session and return its pid. Standard input is the spawner's: /dev/null."""
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise CannotStart(f"cannot enter the directory {_text(cwd)}: {_reason(error)}", None) from None
+        program = _find(argv[0], env) if search else argv[0]
+        actions = ((os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2))
+        lower = self._limit != self._raised
+        if lower:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._limit)
+        try:
+            return os.posix_spawn(
+                program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=self._reset
+            )
+        except OSError as error:
+            raise _refusal(program, error) from None
+        except ValueError as error:  # a NUL, or a variable without a name
+            raise CannotStart(f"cannot start {_text(program)}: {error}", 126) from None
+        finally:
+            if lower:
+                resource.setrlimit(resource.RLIMIT_NOFILE, self._raised)
+
+
+def _find(name: bytes, env: dict[bytes, bytes]) -> bytes:
+    """Look a command up as execvp does, but in the attempt's own PATH."""
+    if b"/" in name:
+        return name
+    not_executable = None
+    for directory in env.get(b"PATH", _DEFAULT_PATH).split(b":"):
+        path = (directory or b".") + b"/" + name
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+        if os.path.isfile(path):
+            not_executable = path
+    if not_executable:
+        raise CannotStart(f"not executable: {_text(not_executable)}", 126)
+    raise CannotStart(f"command not found: {_text(name)}", 127)
+
+
+def _refusal(program: bytes, error: OSError) -> CannotStart:
+    name = _text(program)
+    match error.errno:
+        case errno.ENOENT | errno.ENOTDIR if os.path.lexists(program):
+            return CannotStart(f"cannot run {name}: the interpreter that it names is missing", 127)
+        case errno.ENOENT | errno.ENOTDIR:
+            return CannotStart(f"command not found: {name}", 127)
+        case errno.ENOEXEC:
+            return CannotStart(f"cannot run {name}: neither a program nor a script with a #! line", 126)
+        case errno.EACCES:
+            return CannotStart(f"not executable: {name}", 126)
+        case errno.E2BIG:
+            return CannotStart(f"cannot run {name}: a value or all of the environment is too long", 126)
+    return CannotStart(f"cannot start {name}: {_reason(error)}", 126, error.errno not in _NODES_FAULT)
+
+
+def cannot_store(error: OSError) -> CannotStart:
+    """The output files could not be made: always the node's trouble, never the task's."""
+    return CannotStart(f"cannot make the output files: {_reason(error)}", None, startable=False)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")

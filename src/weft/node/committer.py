@@ -1,0 +1,89 @@
+"""Carries commands to the store: one transaction, loads while the rule decides, guarded writes, then wake-ups.
+
+Nothing outside the store happens before COMMIT. Wake-ups come after it, and may be lost or repeated.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from weft.core import commands as c
+from weft.core.compile import compile_workflow
+from weft.core.decide import decide
+from weft.core.definition import decode_document
+from weft.core.draft import Draft
+from weft.core.rows import RunRow
+from weft.core.workflow import Workflow
+from weft.store.protocol import Store, Transaction
+
+
+class Committer:
+    """`wake` is called after a COMMIT that other nodes should hear of."""
+
+    def __init__(self, store: Store, wake: Callable[[], None] = lambda: None) -> None:
+        self.store = store
+        self.workflows: dict[str, Workflow] = {}
+        self._wake = wake
+
+    def commit(self, command: c.Command, *, command_id: str | None = None) -> Any:
+        """Apply a command and give its reply. With an id, a repetition gets the first reply."""
+        with self.store.transaction() as transaction:
+            assert transaction is not None
+            if command_id is None:
+                reply, wake = self._apply(transaction, command)
+            else:
+                reply, wake = self._apply_once(transaction, command, command_id)
+        if wake:
+            self._wake()
+        return reply
+
+    def try_commit(self, command: c.Command) -> Any | None:
+        """The same, but None at once if another writer is at it."""
+        with self.store.transaction(wait=False) as transaction:
+            if transaction is None:
+                return None
+            reply, wake = self._apply(transaction, command)
+        if wake:
+            self._wake()
+        return reply
+
+    def workflow(self, transaction: Transaction, hash: str) -> Workflow:
+        found = self.workflows.get(hash)
+        if found is None:
+            found = compile_workflow(decode_document(transaction.document(hash)), hash)
+            self.workflows[hash] = found
+        return found
+
+    def know(self, workflow: Workflow) -> None:
+        """Spare the reading and compiling of a workflow that was just loaded from a file."""
+        self.workflows.setdefault(workflow.hash, workflow)
+
+    def _apply(self, transaction: Transaction, command: c.Command) -> tuple[Any, bool]:
+        if isinstance(command, c.Submit) and command.workflow not in self.workflows:
+            self.workflows[command.workflow] = compile_workflow(decode_document(command.document), command.workflow)
+        draft = Draft(transaction.now, self.workflows)
+        rule = decide(draft, command)
+        try:
+            needs = next(rule)
+            while True:
+                loaded = transaction.load(needs)
+                for rows in loaded:
+                    if rows and isinstance(rows[0], RunRow):
+                        for run in rows:
+                            self.workflow(transaction, run.workflow)
+                needs = rule.send(loaded)
+        except StopIteration as done:
+            reply = done.value
+        transaction.write(draft)
+        return reply, draft.wakes_others()
+
+    def _apply_once(self, transaction: Transaction, command: c.Command, command_id: str) -> tuple[Any, bool]:
+        body_hash = hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()
+        known = transaction.remember(command_id, body_hash)
+        if known is not None:
+            return msgspec.json.decode(known, type=c.Reply), False
+        reply, wake = self._apply(transaction, command)
+        transaction.keep_reply(command_id, body_hash, msgspec.json.encode(reply).decode())
+        return reply, wake

@@ -1,0 +1,117 @@
+"""The loop between a node's attempts and the store: one exchange at a time, the next batch gathers meanwhile.
+
+Reasons to exchange: an end, a wake-up, a due time, free slots after a full claim. Otherwise it waits for the poll.
+A lost reply is asked for again under the same number, with the same reports.
+"""
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+
+from weft.core.commands import Exchange, ExchangeReply
+from weft.node.eligibility import Eligibility
+from weft.node.lease import Lease
+from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
+from weft.node.worker import Worker
+
+FACTS_MAX = 1000
+RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+class ExchangeLoop:
+    def __init__(self, ports: Ports, settings: NodeSettings, session: str, scope: int | None, lease: Lease) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._session = session
+        self._scope = scope
+        self._lease = lease
+        self._reason = asyncio.Event()
+        self._number = 0
+        self._facts: OrderedDict[int, RunFacts] = OrderedDict()
+        self._eligible = Eligibility(frozenset(ports.executors), settings.labels)
+        self.worker = Worker(ports, settings, self._reason.set)
+        self.dead = False
+        self.finishing = False  # leave when nothing is held any more
+        self.exchanges = 0
+
+    def wake(self) -> None:
+        self._reason.set()
+
+    async def run(self) -> None:
+        """Until the session is dead, or finishing and idle."""
+        wake_in: float | None = 0.0
+        while not self.dead:
+            await self._wait(wake_in)
+            self.worker.give_back_unstarted()
+            reply = await self._exchange_once()
+            if reply is None:
+                return
+            wake_in = await self._apply(reply)
+            if self.finishing and self.worker.idle:
+                return
+
+    async def _wait(self, wake_in: float | None) -> None:
+        if self._reason.is_set() or wake_in == 0.0:
+            await asyncio.sleep(0)  # let the attempts that just ended join this batch
+        else:
+            poll = self._settings.poll_s * (0.9 + 0.2 * self._ports.random.random())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(poll if wake_in is None else min(poll, wake_in)):
+                    await self._reason.wait()
+        self._reason.clear()
+
+    async def _exchange_once(self) -> ExchangeReply | None:
+        """One exchange, said again until it is answered; None: the session is over."""
+        worker = self.worker
+        self._number += 1
+        want = worker.want() if self._lease.trusted and worker.failed_starts < 3 else 0
+        command = Exchange(
+            self._session, self._number, worker.take_reports(), want,
+            self._eligible.demands, self._eligible.known, self._scope,
+        )  # fmt: skip
+        tries = 0
+        while True:
+            try:
+                reply = await self._ports.link.exchange(command)
+                break
+            except LinkLost as error:
+                self._ports.log("the store did not answer", {"error": str(error), "tries": tries + 1})
+                await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+                tries += 1
+                if self.dead or not self._lease.trusted:
+                    return None
+        self.exchanges += 1
+        if reply.dead:
+            self.dead = True
+            return None
+        self._full = want > 0 and len(reply.claims) >= want
+        return reply
+
+    async def _apply(self, reply: ExchangeReply) -> float | None:
+        """Take the claims and stops; how long to wait at most before the next exchange."""
+        again = self._eligible.learn(reply.demands) or reply.more
+        if reply.claims:
+            await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))
+            for claim in reply.claims:
+                facts = self._facts[claim.run_no]
+                workflow = await self._ports.link.workflow(facts.workflow)
+                self.worker.take(claim, facts, workflow)
+        for task_id, attempt, why in reply.stops:
+            self.worker.stop(task_id, attempt, why)
+        self.worker.start_waiting()
+        if again or (self._full and self.worker.want() > 0) or self.worker.has_reports:
+            return 0.0
+        if reply.wake_in_ms is None:
+            return None
+        return max(0.001, reply.wake_in_ms / 1000)
+
+    async def _learn_facts(self, run_nos: list[int]) -> None:
+        while run_nos:
+            try:
+                for facts in await self._ports.link.facts(run_nos):
+                    self._facts[facts.no] = facts
+                break
+            except LinkLost:
+                await asyncio.sleep(RETRY_S[2])
+        while len(self._facts) > FACTS_MAX + len(self.worker.held):
+            self._facts.popitem(last=False)

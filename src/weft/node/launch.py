@@ -1,0 +1,70 @@
+"""From a claim to what an executor starts: the directory, the environment, the resolved text."""
+
+import hashlib
+import os
+from typing import Any
+
+import msgspec
+
+from weft.core.commands import Claim, Report
+from weft.core.workflow import TaskDef, Workflow
+from weft.executors.protocol import Launch, Outcome
+from weft.node.ports import NodeSettings, RunFacts
+
+
+def task_name(definition: TaskDef, idx: int) -> str:
+    return definition.name if idx < 0 else f"{definition.name}.{idx}"
+
+
+def make_launch(claim: Claim, facts: RunFacts, workflow: Workflow, settings: NodeSettings) -> Launch:
+    definition = workflow.tasks[claim.pos]
+    name = task_name(definition, claim.idx)
+    root = facts.source or settings.workdir
+    env = {**workflow.env, **definition.env}
+    env["WEFT_RUN_ID"] = facts.id
+    env["WEFT_TASK"] = name
+    env["WEFT_ATTEMPT"] = str(claim.attempt)
+    env["WEFT_INDEX"] = "" if claim.idx < 0 else str(claim.idx)
+    env["WEFT_IDEMPOTENCY_KEY"] = f"{facts.id}/{name}"
+    return Launch(
+        claim.task_id, claim.attempt, facts.id, name, definition.kind, definition.spec, env,
+        os.path.join(root, definition.cwd) if definition.cwd else root,
+        os.path.join(settings.output_root, facts.id),
+        settings.output_max,
+    )  # fmt: skip
+
+
+def make_report(claim: Claim, outcome: Outcome, definition: TaskDef, now: float) -> Report:
+    """What the executor saw, as the store shall hear it."""
+    kind, error = _meaning(outcome, definition)
+    result = _result(outcome)
+    return Report(
+        claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error,
+        None if outcome.started is None else int((now - outcome.started) * 1000),
+        int((now - outcome.ended) * 1000),
+        result,
+        None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32],
+        stopped=outcome.stopped,
+    )  # fmt: skip
+
+
+def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
+    if outcome.ok:
+        return "succeeded", None
+    if outcome.stopped == "timeout":
+        seconds = (definition.timeout_ms or 0) / 1000
+        return "failed", f"timed out after {seconds:g} s"
+    if outcome.stopped == "cancel":
+        return "cancelled", "cancelled while it ran"
+    if outcome.stopped in ("drain", "lease"):
+        return "returned", None
+    return "failed", outcome.error or f"exit code {outcome.exit_code}"
+
+
+def _result(outcome: Outcome) -> str | None:
+    body: dict[str, Any] = dict(outcome.result or {})
+    if outcome.output is not msgspec.UNSET:
+        body["output"] = outcome.output
+    if outcome.context:
+        body["context"] = outcome.context
+    return msgspec.json.encode(body).decode() if body else None

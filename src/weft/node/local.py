@@ -1,0 +1,111 @@
+"""The link of a node that has the store itself: commits run on the loop's own thread when the write lock is free at
+once, else in the store's thread. (Beside a busy Python thread the same SQLite transaction takes 30 times longer:
+both share one interpreter lock. On the loop's own thread there is nobody to wait for.)
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from weft.core import commands as c
+from weft.core.workflow import Workflow
+from weft.node.committer import Committer
+from weft.node.ports import LinkLost, RunFacts
+from weft.node.session_files import SessionFiles
+from weft.node.wakeup import WakeFile
+from weft.store.protocol import StoreBusy
+from weft.store.sqlite.driver import SqliteStore
+
+T = TypeVar("T")
+
+
+class LocalLink:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        directory = store.path.parent if store.path is not None else None
+        self.wakeups = WakeFile(None if directory is None else directory / "wake", store.changed_by_others)
+        self.committer = Committer(store, self.wakeups.tell_all)
+        self._exchanges = Committer(store, self.wakeups.tell_others)
+        self._exchanges.workflows = self.committer.workflows
+        self._files = None if directory is None else SessionFiles(directory / "sessions")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-store")
+        self._renewals = ThreadPoolExecutor(1, thread_name_prefix="weft-lease")
+        sys.setswitchinterval(0.0005)
+
+    async def register(self, command: c.Register) -> c.Reply:
+        if self._files is not None:
+            self._files.hold(command.session)
+        return await self._in_thread(lambda: self.committer.commit(command))
+
+    async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
+        try:
+            reply = self._exchanges.try_commit(command)
+        except StoreBusy as error:
+            raise LinkLost(str(error)) from error
+        if reply is None:
+            reply = await self._in_thread(lambda: self._exchanges.commit(command))
+        assert isinstance(reply, c.ExchangeReply)
+        return reply
+
+    async def renew(self, session: str, ttl_ms: int) -> bool:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._renewals, self._store.renew, session, ttl_ms)
+        except StoreBusy as error:
+            raise LinkLost(str(error)) from error
+
+    async def expire_dead(self, own: str) -> int:
+        return await self._in_thread(lambda: self._expire_dead(own))
+
+    def _expire_dead(self, own: str) -> int:
+        ended = 0
+        for session, expired in self._store.live_sessions():
+            if session == own:
+                continue
+            gone = self._files is not None and self._files.gone(session)
+            if gone or expired:
+                reply = self.committer.commit(c.Expire(session, "process" if gone else "lease"))
+                ended += reply.state == "dead"
+                if self._files is not None:
+                    self._files.forget(session)
+        return ended
+
+    async def leave(self, session: str) -> None:
+        await self._in_thread(lambda: self.committer.commit(c.Expire(session, "left")))
+        if self._files is not None:
+            self._files.forget(session)
+
+    async def facts(self, run_nos: list[int]) -> list[RunFacts]:
+        return await self._in_thread(
+            lambda: [
+                RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source)
+                for no, id, name, workflow, inputs, source in self._store.run_facts(run_nos)
+            ]
+        )
+
+    async def workflow(self, hash: str) -> Workflow:
+        found = self.committer.workflows.get(hash)
+        return found if found is not None else await self._in_thread(lambda: self._read_workflow(hash))
+
+    def _read_workflow(self, hash: str) -> Workflow:
+        with self._store.transaction() as transaction:
+            assert transaction is not None
+            return self.committer.workflow(transaction, hash)
+
+    def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
+        return self.wakeups.listen(woken)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except StoreBusy as error:
+            raise LinkLost(str(error)) from error
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._renewals.shutdown()
+        self.wakeups.close()

@@ -1,0 +1,69 @@
+"""What a node is handed when it is made. Everything outside comes in through here, so that the same node runs
+under a virtual clock with seeded faults."""
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from weft.core import commands as c
+from weft.core.workflow import Workflow
+from weft.executors.protocol import Executor
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """What never changes about a run."""
+
+    no: int
+    id: str
+    name: str
+    workflow: str
+    inputs: dict[str, Any]
+    source: str | None  # the definition's directory
+
+
+class LinkLost(Exception):
+    """The store did not answer; whether the command was applied is unknown. Say it again, with the same number."""
+
+
+class Link(Protocol):
+    """A node's way to the store: local, or over HTTP. Every call may raise LinkLost."""
+
+    async def register(self, command: c.Register) -> c.Reply: ...
+    async def exchange(self, command: c.Exchange) -> c.ExchangeReply: ...
+    async def renew(self, session: str, ttl_ms: int) -> bool: ...
+    async def expire_dead(self, own: str) -> int:
+        """End other sessions that are provably over; how many."""
+        ...
+
+    async def leave(self, session: str) -> None: ...
+    async def facts(self, run_nos: list[int]) -> list[RunFacts]: ...
+    async def workflow(self, hash: str) -> Workflow: ...
+    def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
+        """Call `woken` on the event loop when something may be there to do; returns how to stop that."""
+        ...
+
+
+class NodeSettings(msgspec.Struct, frozen=True):
+    name: str
+    slots: int
+    output_root: str
+    workdir: str
+    output_max: int = 64 * 2**20
+    scope: str | None = None  # a run id: work for this run only
+    lease_ttl_s: float = 30.0
+    renew_every_s: float = 5.0
+    poll_s: float = 1.0
+    expire_every_s: float = 1.0
+    drain_s: float = 10.0
+    labels: dict[str, str] = {}
+
+
+class Ports(msgspec.Struct):
+    link: Link
+    executors: dict[str, Executor]  # by task kind
+    clock: Callable[[], float]  # CLOCK_BOOTTIME seconds
+    random: random.Random
+    new_id: Callable[[], str]  # session ids
+    log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None

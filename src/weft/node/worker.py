@@ -1,0 +1,199 @@
+"""The attempts a node holds: claimed, running, ended and not yet reported.
+
+It claims ahead of its free slots by what it ended in the last 100 ms, so that short tasks travel in large batches;
+tasks that last leave nothing claimed ahead. What was claimed and could not start within a second goes back.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from weft.core.commands import Claim, Report
+from weft.core.workflow import TaskDef, Workflow
+from weft.executors.protocol import Launch, Outcome, StopReason
+from weft.node.launch import make_launch, make_report
+from weft.node.ports import NodeSettings, Ports, RunFacts
+
+AHEAD_MAX = 500
+AHEAD_WINDOW_S = 0.1
+LONG_TASK_S = 1.0
+UNSTARTED_MAX_S = 1.0
+REPORTS_MAX = 500
+REPORT_BYTES_MAX = 4 * 2**20
+
+
+class Held(msgspec.Struct):
+    claim: Claim
+    definition: TaskDef
+    workflow: Workflow
+    facts: RunFacts
+    claimed: float
+    started: bool = False
+    stopping: StopReason | None = None
+    timer: asyncio.TimerHandle | None = None
+
+
+class Worker:
+    def __init__(self, ports: Ports, settings: NodeSettings, changed: Callable[[], None]) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._changed = changed  # an attempt ended: there is something to report
+        self.held: dict[tuple[int, int], Held] = {}
+        self.running = 0
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._reports: deque[Report] = deque()
+        self._report_bytes = 0
+        self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
+        self._mean_s = 0.0
+        self.accepting = True
+        self.failed_starts = 0
+
+    # -- room --------------------------------------------------------------------------------------------
+
+    def want(self) -> int:
+        """How many more attempts this node would like to hold."""
+        if not self.accepting:
+            return 0
+        return max(0, self._settings.slots + self._ahead() - len(self.held))
+
+    def _ahead(self) -> int:
+        if self._mean_s > LONG_TASK_S:
+            return 0
+        oldest = self._ports.clock() - AHEAD_WINDOW_S
+        while self._ended and self._ended[0][0] < oldest:
+            self._ended.popleft()
+        return min(AHEAD_MAX, sum(count for _, count in self._ended))
+
+    @property
+    def idle(self) -> bool:
+        return not self.held and not self._reports
+
+    # -- attempts ----------------------------------------------------------------------------------------
+
+    def take(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> None:
+        key = (claim.task_id, claim.attempt)
+        if key in self.held:
+            return  # the reply came twice
+        definition = workflow.tasks[claim.pos]
+        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock())
+        self._waiting.append(key)
+
+    def start_waiting(self) -> None:
+        """Fill the free slots with what was claimed."""
+        while self._waiting and self.running < self._settings.slots:
+            held = self.held.get(self._waiting.popleft())
+            if held is not None and not held.started:
+                self._start(held)
+
+    def _start(self, held: Held) -> None:
+        held.started = True
+        self.running += 1
+        claim, definition = held.claim, held.definition
+        launch: Launch = make_launch(claim, held.facts, held.workflow, self._settings)
+        if definition.timeout_ms is not None:
+            loop = asyncio.get_running_loop()
+            held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
+        self._ports.executors[definition.kind].start(launch, self._on_end)
+
+    def _on_end(self, outcome: Outcome) -> None:
+        held = self.held.pop((outcome.task_id, outcome.attempt), None)
+        if held is None:
+            return
+        self.running -= 1
+        if held.timer is not None:
+            held.timer.cancel()
+        self.failed_starts = 0 if outcome.startable else self.failed_starts + 1
+        self._count(outcome)
+        self._report(make_report(held.claim, outcome, held.definition, self._ports.clock()))
+        if self._waiting:
+            self.start_waiting()
+
+    def _count(self, outcome: Outcome) -> None:
+        now = outcome.ended
+        if self._ended and now - self._ended[-1][0] < 0.01:
+            last, count = self._ended.pop()
+            self._ended.append((last, count + 1))
+        else:
+            self._ended.append((now, 1))
+        if outcome.started is not None:
+            self._mean_s += 0.2 * (outcome.ended - outcome.started - self._mean_s)
+
+    def _report(self, report: Report) -> None:
+        self._reports.append(report)
+        self._report_bytes += len(report.result or "")
+        self._changed()
+
+    # -- stopping ----------------------------------------------------------------------------------------
+
+    def stop(self, task_id: int, attempt: int, why: str) -> None:
+        held = self.held.get((task_id, attempt))
+        if held is not None:
+            self._stop(held, "timeout" if why == "timeout" else "cancel")
+
+    def _stop(self, held: Held, reason: StopReason, grace_s: float | None = None) -> None:
+        if held.stopping is not None and grace_s is None:
+            return  # only a shorter grace changes a stop that is under way
+        held.stopping = held.stopping or reason
+        claim = held.claim
+        if not held.started:
+            self._drop(held, "cancelled" if reason == "cancel" else "returned")
+            return
+        grace = held.definition.grace_ms / 1000 if grace_s is None else grace_s
+        self._ports.executors[held.definition.kind].stop(claim.task_id, claim.attempt, held.stopping, grace)
+
+    def _drop(self, held: Held, outcome: str) -> None:
+        """It never started."""
+        claim = held.claim
+        del self.held[(claim.task_id, claim.attempt)]
+        error = "cancelled before it started" if outcome == "cancelled" else None
+        self._report(
+            Report(
+                claim.task_id, claim.pos, claim.idx, claim.attempt, "cancelled" if error else "returned", error=error
+            )
+        )
+
+    def give_back_unstarted(self, older_than_s: float = UNSTARTED_MAX_S) -> None:
+        limit = self._ports.clock() - older_than_s
+        for held in [h for h in self.held.values() if not h.started and h.claimed <= limit]:
+            self._drop(held, "returned")
+
+    def hand_back(self, grace_s: float) -> None:
+        """Drain is over: what still runs is stopped and goes back to the queue, without cost."""
+        self.give_back_unstarted(0)
+        for held in list(self.held.values()):
+            self._stop(held, "drain", grace_s)
+
+    # -- reports -----------------------------------------------------------------------------------------
+
+    def take_reports(self) -> list[Report]:
+        """The next batch: at most 500 reports or 4 MiB."""
+        if len(self._reports) <= REPORTS_MAX and self._report_bytes <= REPORT_BYTES_MAX:
+            batch = list(self._reports)
+            self._reports.clear()
+            self._report_bytes = 0
+            return batch
+        batch = []
+        size = 0
+        while self._reports and len(batch) < REPORTS_MAX and (not batch or size < REPORT_BYTES_MAX):
+            report = self._reports.popleft()
+            size += len(report.result or "")
+            batch.append(report)
+        self._report_bytes -= size
+        return batch
+
+    @property
+    def has_reports(self) -> bool:
+        return bool(self._reports)
+
+    def forget(self) -> None:
+        """The session is over: nothing that is held here counts any more. The executors have been told to kill."""
+        for held in self.held.values():
+            if held.timer is not None:
+                held.timer.cancel()
+        self.held.clear()
+        self._waiting.clear()
+        self._reports.clear()
+        self._report_bytes = 0
+        self.running = 0

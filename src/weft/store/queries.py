@@ -1,0 +1,44 @@
+"""Named SQL: `-- name: tasks_by_id` heads a statement, the file's other lines are it.
+
+Both dialects have the same names (a test compares them), so a rule's need finds its statement in either.
+`{task}` and `{run}` stand for the columns of a row, in the order of its Struct.
+"""
+
+import re
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from weft.core.rows import RunRow, TaskRow
+
+_NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)
+
+
+def columns(row: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Stored columns of a row; what only a working copy has is left out."""
+    return tuple(f for f in row.__struct_fields__ if f not in ("guard", "dirty"))
+
+
+TASK_COLUMNS = columns(TaskRow)
+RUN_COLUMNS = columns(RunRow)
+
+
+@cache
+def queries(dialect: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    placeholders = {
+        "{task}": ", ".join(f"t.{c}" for c in TASK_COLUMNS),
+        "{run}": ", ".join(f"r.{c}" for c in RUN_COLUMNS),
+    }
+    for file in sorted(files("weft.store").joinpath(dialect, "sql").iterdir(), key=lambda f: f.name):
+        if not file.name.endswith(".sql"):
+            continue
+        parts = _NAME.split(file.read_text())
+        for name, body in zip(parts[1::2], parts[2::2], strict=True):
+            if name in found:
+                raise ValueError(f"two statements are called {name}")
+            for mark, text in placeholders.items():
+                body = body.replace(mark, text)
+            found[name] = body.strip().rstrip(";")
+    return found

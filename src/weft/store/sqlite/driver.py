@@ -1,0 +1,192 @@
+"""A store in one SQLite file: opening it, its pragmas, and one writer at a time."""
+
+import errno
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from weft.store.protocol import StoreBusy, StoreError, StoreUnusable
+from weft.store.sqlite.clock import StoreClock
+from weft.store.sqlite.migrate import check, latest, migrate
+from weft.store.sqlite.transaction import SQL, SqliteTransaction
+from weft.store.sqlite.turnstile import Turnstile
+
+BUSY_MS = 5000
+
+
+def _connect(path: str, name: str) -> apsw.Connection:
+    connection = apsw.Connection(path, statementcachesize=200)
+    connection.set_busy_timeout(BUSY_MS)
+    connection.execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 4000")
+    return connection
+
+
+class SqliteStore:
+    """`path` None: in memory, for tests and simulation (one process, no turnstile)."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.name = "memory" if path is None else str(path)
+        self._lock = threading.Lock()
+        self._turnstile: Turnstile | None = None
+        self._renewal: apsw.Connection | None = None
+        self._renewal_turn: Turnstile | None = None  # its own: a flock belongs to an open file, not to a thread
+        self._renewal_lock = threading.Lock()
+        self._data_version = 0
+        self.clock: StoreClock
+        with explained(self.name):
+            self._open()
+
+    def _open(self) -> None:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.exists():  # look before anything is written
+                self._look()
+            self._turnstile = Turnstile(self.path.parent)
+        self._writer = _connect(":memory:" if self.path is None else str(self.path), self.name)
+        if self.path is not None:
+            self._writer.execute("PRAGMA journal_mode = WAL")
+        with self._turn(wait=True):
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                if check(self._writer, self.name) != latest():
+                    migrate(self._writer)
+                self.clock = StoreClock.of(self._writer)
+                self._writer.execute("COMMIT")
+            except BaseException:
+                self._writer.execute("ROLLBACK")
+                raise
+
+    def _look(self) -> None:
+        reader = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            reader.set_busy_timeout(BUSY_MS)
+            check(reader, self.name)
+        finally:
+            reader.close()
+
+    @contextmanager
+    def _turn(self, *, wait: bool) -> Iterator[bool]:
+        """This process's turn, then this machine's."""
+        if not self._lock.acquire(blocking=wait):
+            yield False
+            return
+        try:
+            if self._turnstile is None:
+                yield True
+            elif self._turnstile.enter(wait=wait):
+                try:
+                    yield True
+                finally:
+                    self._turnstile.leave()
+            else:
+                yield False
+        finally:
+            self._lock.release()
+
+    @contextmanager
+    def transaction(self, *, wait: bool = True) -> Iterator[SqliteTransaction | None]:
+        with explained(self.name), self._turn(wait=wait) as mine:
+            if not mine:
+                yield None
+                return
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteTransaction(self._writer, self.clock.now())
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def renew(self, session: str, ttl_ms: int) -> bool:
+        with explained(self.name), self._renewal_lock:
+            if self.path is None:
+                connection = self._writer
+            else:
+                if self._renewal is None:
+                    self._renewal = _connect(str(self.path), self.name)
+                    self._renewal_turn = Turnstile(self.path.parent)
+                connection = self._renewal
+            if self._renewal_turn is not None:
+                self._renewal_turn.enter(wait=True)
+            try:
+                connection.execute(SQL["lease_renew_if_live"], (session, self.clock.now() + ttl_ms))
+                return connection.changes() == 1
+            finally:
+                if self._renewal_turn is not None:
+                    self._renewal_turn.leave()
+
+    def changed_by_others(self) -> bool:
+        """True if a connection other than the writer has committed since the last call."""
+        if not self._lock.acquire(blocking=False):
+            return True
+        try:
+            version = self._writer.data_version()
+        finally:
+            self._lock.release()
+        changed, self._data_version = version != self._data_version, version
+        return changed
+
+    def live_sessions(self) -> list[tuple[str, bool]]:
+        """(session, its lease has passed), of all sessions that have not ended."""
+        with explained(self.name), self._lock:
+            return [(id, bool(late)) for id, late in self._writer.execute(SQL["sessions_live"], (self.clock.now(),))]
+
+    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
+        with explained(self.name), self._lock:
+            return list(self._writer.execute(SQL["run_facts"], (json.dumps(run_nos),)))
+
+    def reader(self) -> apsw.Connection:
+        """A connection for reading; each thread needs its own."""
+        if self.path is None:
+            return self._writer
+        with explained(self.name):
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=100)
+            connection.set_busy_timeout(BUSY_MS)
+            return connection
+
+    def close(self) -> None:
+        with self._lock:
+            self._writer.close()
+            if self._renewal is not None:
+                self._renewal.close()
+            if self._renewal_turn is not None:
+                self._renewal_turn.close()
+            if self._turnstile is not None:
+                self._turnstile.close()
+
+
+@contextmanager
+def explained(name: str) -> Iterator[None]:
+    """SQLite's errors as ours, in words that say what to do."""
+    try:
+        yield
+    except apsw.NotADBError as error:
+        raise StoreUnusable(f"{name} is not a SQLite database. Choose another file with --store") from error
+    except apsw.CorruptError as error:
+        raise StoreUnusable(f"{name} is damaged ({error}). Restore it from a copy, or move it away") from error
+    except apsw.ReadOnlyError as error:
+        raise StoreUnusable(f"{name} is read-only. Make it writable, or choose another with --store") from error
+    except apsw.FullError as error:
+        raise StoreUnusable(f"the disk that holds {name} is full. Free some space and try again") from error
+    except apsw.CantOpenError as error:
+        raise StoreUnusable(
+            f"{name} cannot be opened: {error}. Check that its directory exists and is writable"
+        ) from error
+    except apsw.BusyError as error:
+        raise StoreBusy(f"{name} is locked by another program for more than {BUSY_MS // 1000} s") from error
+    except apsw.IOError as error:
+        raise StoreUnusable(f"{name} cannot be read or written: {error}") from error
+    except apsw.Error as error:
+        raise StoreError(f"{name}: {error}") from error
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EPERM):
+            raise StoreUnusable(f"{name} cannot be used: {error.strerror}") from error
+        raise

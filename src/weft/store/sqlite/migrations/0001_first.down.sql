@@ -1,0 +1,11 @@
+DROP TABLE commands;
+DROP TABLE stale_reports;
+DROP TABLE leases;
+DROP TABLE sessions;
+DROP TABLE demands;
+DROP TABLE events;
+DROP TABLE attempts;
+DROP TABLE tasks;
+DROP TABLE runs;
+DROP TABLE workflows;
+DROP TABLE meta;

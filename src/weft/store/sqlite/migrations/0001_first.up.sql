@@ -1,0 +1,160 @@
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE workflows (
+  hash       TEXT PRIMARY KEY,
+  name       TEXT NOT NULL,
+  document   BLOB NOT NULL,
+  created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE runs (
+  no           INTEGER PRIMARY KEY,
+  id           TEXT NOT NULL UNIQUE,
+  name         TEXT NOT NULL,
+  workflow     TEXT NOT NULL,
+  state        TEXT NOT NULL CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
+  generation   INTEGER NOT NULL,
+  priority     INTEGER NOT NULL,
+  max_parallel INTEGER,
+  halted       INTEGER NOT NULL,
+  stop         TEXT,
+  sweep        INTEGER,
+  ordinals     INTEGER NOT NULL,
+  active       INTEGER NOT NULL CHECK (active >= 0),
+  open         INTEGER NOT NULL CHECK (open >= 0),
+  open_main    INTEGER NOT NULL CHECK (open_main >= 0),
+  total        INTEGER NOT NULL,
+  succeeded    INTEGER NOT NULL,
+  failed       INTEGER NOT NULL,
+  dead_letter  INTEGER NOT NULL,
+  cancelled    INTEGER NOT NULL,
+  skipped      INTEGER NOT NULL,
+  broken       INTEGER NOT NULL,
+  created_at   INTEGER NOT NULL,
+  started_at   INTEGER,
+  finished_at  INTEGER,
+  deadline_at  INTEGER,
+  reason       TEXT,
+  inputs       TEXT NOT NULL,
+  key          TEXT UNIQUE,
+  body_hash    TEXT NOT NULL,
+  source       TEXT,
+  labels       TEXT NOT NULL
+);
+CREATE INDEX runs_by_state ON runs (state, no);
+CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
+CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
+
+CREATE TABLE tasks (
+  id          INTEGER PRIMARY KEY,
+  run_no      INTEGER NOT NULL,
+  pos         INTEGER NOT NULL,
+  idx         INTEGER NOT NULL,
+  generation  INTEGER NOT NULL,
+  state       TEXT NOT NULL CHECK (state IN ('pending', 'queued', 'scheduled', 'waiting', 'running',
+                                             'succeeded', 'failed', 'cancelled', 'skipped', 'dead_letter')),
+  attempt     INTEGER NOT NULL,
+  failures    INTEGER NOT NULL,
+  lost        INTEGER NOT NULL,
+  open        INTEGER NOT NULL CHECK (open >= 0),
+  failed      INTEGER NOT NULL,
+  skipped     INTEGER NOT NULL,
+  tolerated   INTEGER NOT NULL,
+  elements    INTEGER,
+  admitted    INTEGER NOT NULL,
+  demand      TEXT NOT NULL,
+  ready_at    INTEGER,
+  rank        INTEGER NOT NULL,
+  wake_at     INTEGER,
+  session     TEXT,
+  claim_no    INTEGER,
+  stop        TEXT,
+  upstream    INTEGER NOT NULL,
+  settled     INTEGER NOT NULL,
+  claimed_at  INTEGER,
+  started_at  INTEGER,
+  finished_at INTEGER,
+  reason      TEXT
+);
+CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);
+-- Partial, so that a finished task costs no claim anything: with a million of them the queue stays small.
+CREATE INDEX tasks_in_queue ON tasks (demand, rank, id) WHERE state = 'queued';
+CREATE INDEX tasks_in_run_queue ON tasks (run_no, rank, id) WHERE state = 'queued';
+CREATE INDEX tasks_ready ON tasks (run_no, rank, id) WHERE state = 'pending' AND ready_at IS NOT NULL;
+CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE state = 'scheduled';
+CREATE INDEX tasks_held ON tasks (session, id) WHERE session IS NOT NULL;
+CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
+CREATE INDEX tasks_unsettled ON tasks (id) WHERE settled = 0;
+CREATE INDEX tasks_dead ON tasks (id) WHERE state = 'dead_letter';
+
+CREATE TABLE attempts (
+  task_id     INTEGER NOT NULL,
+  attempt     INTEGER NOT NULL,
+  generation  INTEGER NOT NULL,
+  session     TEXT NOT NULL,
+  outcome     TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'returned')),
+  exit_code   INTEGER,
+  error       TEXT,
+  claimed_at  INTEGER,
+  started_at  INTEGER,
+  finished_at INTEGER NOT NULL,
+  result      TEXT,
+  result_hash TEXT
+);
+CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
+
+CREATE TABLE events (
+  seq     INTEGER PRIMARY KEY AUTOINCREMENT,
+  run_no  INTEGER NOT NULL,
+  pos     INTEGER,
+  idx     INTEGER,
+  kind    TEXT NOT NULL,
+  session TEXT,
+  at      INTEGER NOT NULL,
+  data    TEXT NOT NULL
+);
+CREATE INDEX events_by_run ON events (run_no, seq);
+
+CREATE TABLE demands (
+  no   INTEGER PRIMARY KEY,
+  id   TEXT NOT NULL UNIQUE,
+  body TEXT NOT NULL
+);
+
+CREATE TABLE sessions (
+  id         TEXT PRIMARY KEY,
+  node       TEXT NOT NULL,
+  state      TEXT NOT NULL CHECK (state IN ('live', 'draining', 'dead', 'left')),
+  exchange   INTEGER NOT NULL,
+  scope      INTEGER,
+  started_at INTEGER NOT NULL,
+  ended_at   INTEGER,
+  body       TEXT NOT NULL
+);
+CREATE INDEX sessions_live ON sessions (id) WHERE ended_at IS NULL;
+
+-- Apart from sessions: a renewal touches nothing that an exchange holds. No row: the session is dead.
+CREATE TABLE leases (
+  session    TEXT PRIMARY KEY,
+  expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE stale_reports (
+  id      INTEGER PRIMARY KEY,
+  task_id INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  session TEXT NOT NULL,
+  at      INTEGER NOT NULL,
+  why     TEXT NOT NULL,
+  body    TEXT NOT NULL
+);
+
+-- One row per command of a person, inserted first: a retry after an unknown commit gets the first reply.
+CREATE TABLE commands (
+  id        TEXT PRIMARY KEY,
+  body_hash TEXT NOT NULL,
+  reply     TEXT NOT NULL,
+  at        INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX commands_by_age ON commands (at);

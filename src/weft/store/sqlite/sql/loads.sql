@@ -1,0 +1,106 @@
+-- Loads for rules, inside a write transaction.
+
+-- name: session_by_id
+SELECT id, node, state, exchange, scope, started_at, ended_at, body FROM sessions WHERE id = ?
+
+-- name: lease_left
+SELECT expires_at FROM leases WHERE session = ?
+
+-- name: runs_by_no
+SELECT {run} FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
+
+-- name: run_by_id
+SELECT {run} FROM runs r WHERE r.id = ?
+
+-- name: run_by_key
+SELECT id, no, body_hash FROM runs WHERE key = ?
+
+-- name: run_next
+INSERT INTO meta (key, value) VALUES ('runs', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1 RETURNING value
+
+-- name: workflow_stored
+SELECT hash FROM workflows WHERE hash = ?
+
+-- name: tasks_by_id
+SELECT {task} FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value ORDER BY t.id
+
+-- name: tasks_by_place
+SELECT {task} FROM json_each(?) j
+CROSS JOIN tasks t ON t.run_no = j.value ->> 0 AND t.pos = j.value ->> 1 AND t.idx = j.value ->> 2
+ORDER BY t.id
+
+-- name: tasks_by_position
+SELECT {task} FROM json_each(?2) j CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value AND t.idx = -1 ORDER BY t.id
+
+-- name: task_elements
+SELECT {task} FROM tasks t WHERE t.run_no = ? AND t.pos = ? AND t.idx >= 0 ORDER BY t.id
+
+-- name: tasks_queued
+SELECT {task} FROM json_each(?1) d CROSS JOIN tasks t ON t.id IN (
+  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.demand = d.value ORDER BY q.rank, q.id LIMIT ?2)
+ORDER BY t.rank, t.id LIMIT ?2
+
+-- name: tasks_queued_of_run
+SELECT {task} FROM tasks t
+WHERE t.state = 'queued' AND t.run_no = ?3 AND t.demand IN (SELECT value FROM json_each(?1))
+ORDER BY t.rank, t.id LIMIT ?2
+
+-- name: tasks_queued_all_of_run
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = ? ORDER BY t.rank, t.id
+
+-- name: tasks_running_of_run
+SELECT {task} FROM tasks t WHERE t.run_no = ? AND +t.state = 'running' ORDER BY t.id
+
+-- name: tasks_ready
+SELECT {task} FROM tasks t
+WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = ? ORDER BY t.rank, t.id LIMIT ?
+
+-- name: tasks_due
+SELECT {task} FROM tasks t WHERE t.state = 'scheduled' AND t.wake_at <= ? ORDER BY t.wake_at, t.id LIMIT ?
+
+-- name: wake_next
+SELECT min(at) FROM (
+  SELECT * FROM (SELECT wake_at AS at FROM tasks WHERE state = 'scheduled' AND wake_at > ?1 ORDER BY wake_at LIMIT 1)
+  UNION ALL
+  SELECT * FROM (SELECT deadline_at FROM runs
+                 WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at > ?1 ORDER BY deadline_at LIMIT 1))
+
+-- name: tasks_held
+SELECT {task} FROM tasks t WHERE t.session = ? ORDER BY t.id
+
+-- name: tasks_claimed_at
+SELECT {task} FROM tasks t WHERE t.session = ? AND t.claim_no = ? AND t.state = 'running' ORDER BY t.id
+
+-- name: tasks_to_stop
+SELECT {task} FROM tasks t WHERE t.session = ? AND t.stop IS NOT NULL ORDER BY t.id
+
+-- name: tasks_unsettled
+SELECT {task} FROM tasks t WHERE t.settled = 0 ORDER BY t.id LIMIT ?
+
+-- name: tasks_unsettled_of_run
+SELECT {task} FROM tasks t WHERE t.settled = 0 AND +t.run_no = ?2 ORDER BY t.id LIMIT ?1
+
+-- name: runs_to_sweep
+SELECT {run} FROM runs r WHERE r.no IN (
+  SELECT no FROM runs WHERE sweep IS NOT NULL
+  UNION SELECT no FROM runs
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at <= ?1 AND stop IS NULL)
+ORDER BY r.no LIMIT ?2
+
+-- name: tasks_unended
+SELECT {task} FROM tasks t WHERE t.id > ?1 AND t.id < ?2
+AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT ?3
+
+-- name: tasks_of_run
+SELECT {task} FROM tasks t WHERE t.run_no = ? ORDER BY t.pos, t.idx, t.generation
+
+-- name: results_of_tasks
+SELECT a.task_id, a.result FROM json_each(?) j
+CROSS JOIN attempts a ON a.task_id = j.value AND a.outcome = 'succeeded' ORDER BY a.task_id
+
+-- name: demands_above
+SELECT no, id, body FROM demands WHERE no > ? ORDER BY no
+
+-- name: runs_finished
+SELECT {run} FROM runs r WHERE r.finished_at < ?1 AND r.state IN (SELECT value FROM json_each(?2))
+ORDER BY r.finished_at, r.no LIMIT ?3

@@ -1,0 +1,86 @@
+-- Reads outside of rules. They change nothing.
+
+-- name: sessions_live
+SELECT s.id, coalesce((SELECT l.expires_at <= ?1 FROM leases l WHERE l.session = s.id), 1)
+FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
+
+-- name: run_facts
+SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
+
+-- name: runs_page
+SELECT {run}, r.inputs, r.source, r.key FROM runs r
+WHERE r.no < ?1
+AND (?2 IS NULL OR r.state IN (SELECT value FROM json_each(?2)))
+AND (?3 IS NULL OR r.name = ?3)
+AND (?4 IS NULL OR r.no IN (SELECT value FROM json_each(?4)))
+ORDER BY r.no DESC LIMIT ?5
+
+-- name: runs_by_prefix
+SELECT no, id FROM runs WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 5
+
+-- name: run_last
+SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
+
+-- name: tasks_page
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+FROM tasks t JOIN runs r ON r.no = t.run_no
+LEFT JOIN sessions s ON s.id = t.session
+LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+LEFT JOIN sessions a_s ON a_s.id = a.session
+WHERE t.id > ?1 AND t.id < ?2
+AND (?3 IS NULL OR t.state IN (SELECT value FROM json_each(?3)))
+AND (?4 IS NULL OR t.pos = ?4) AND (?5 IS NULL OR t.idx = ?5)
+AND (?6 OR NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
+                       AND n.generation > t.generation))
+AND (?6 OR t.idx < 0 OR t.generation = (SELECT max(w.generation) FROM tasks w
+                                        WHERE w.run_no = t.run_no AND w.pos = t.pos AND w.idx = -1))
+ORDER BY t.id LIMIT ?7
+
+-- name: dead_page
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+FROM tasks t JOIN runs r ON r.no = t.run_no
+LEFT JOIN sessions s ON s.id = t.session
+LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+LEFT JOIN sessions a_s ON a_s.id = a.session
+WHERE t.state = 'dead_letter' AND t.id > ?1
+AND NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
+                AND n.generation > t.generation)
+ORDER BY t.id LIMIT ?2
+
+-- name: attempts_of_task
+SELECT a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at,
+       a.finished_at, a.result, s.node
+FROM tasks t CROSS JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session
+WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? ORDER BY a.attempt
+
+-- name: events_page
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
+FROM events e LEFT JOIN sessions s ON s.id = e.session
+WHERE e.run_no = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3
+
+-- name: sessions_all
+SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body,
+  (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id)
+FROM sessions s WHERE ?1 OR s.ended_at IS NULL ORDER BY s.started_at, s.id
+
+-- name: count_runs
+SELECT state, count(*) FROM runs GROUP BY state
+
+-- name: count_tasks
+SELECT state, count(*) FROM tasks GROUP BY state
+
+-- name: count_events
+SELECT count(*) FROM events
+
+-- name: count_stale
+SELECT count(*) FROM stale_reports
+
+-- name: tasks_queued_before
+SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = ?1 AND (t.rank < ?2 OR (t.rank = ?2 AND t.id < ?3))
+
+-- name: demand_body
+SELECT body FROM demands WHERE id = ?
+
+-- name: result_hashes
+SELECT task_id, result_hash FROM attempts WHERE task_id >= ?1 AND task_id < ?2 AND outcome = 'succeeded'

@@ -1,0 +1,79 @@
+-- Writes of a decision. `{rows}` stands for as many rows of parameters as a call has.
+
+-- name: tasks_insert
+INSERT INTO tasks ({task_columns}) VALUES {rows}
+
+-- name: tasks_update_if_unchanged
+WITH v ({guard_columns}, {task_changing}) AS (VALUES {rows})
+UPDATE tasks SET {task_assignments} FROM v
+WHERE tasks.id = v.id AND tasks.state = v.was_state AND tasks.attempt = v.was_attempt AND tasks.session IS v.was_session
+
+-- name: run_insert
+INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels) VALUES {rows}
+
+-- name: run_update
+UPDATE runs SET {run_assignments} WHERE no = ?
+
+-- name: workflow_insert
+INSERT INTO workflows (hash, name, document, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: demand_insert
+INSERT INTO demands (id, body) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: attempts_insert
+INSERT INTO attempts (task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at,
+                      finished_at, result, result_hash) VALUES {rows}
+
+-- name: events_insert
+INSERT INTO events (run_no, pos, idx, kind, session, at, data) VALUES {rows}
+
+-- name: stale_insert
+INSERT INTO stale_reports (task_id, attempt, session, at, why, body) VALUES {rows}
+
+-- name: session_insert
+INSERT INTO sessions (id, node, state, exchange, scope, started_at, ended_at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: lease_insert
+INSERT INTO leases (session, expires_at) VALUES (?, ?)
+
+-- name: lease_renew_if_live
+UPDATE leases SET expires_at = max(expires_at, ?2) WHERE session = ?1
+
+-- name: lease_delete
+DELETE FROM leases WHERE session = ?
+
+-- name: session_end
+UPDATE sessions SET state = ?2, ended_at = ?3 WHERE id = ?1 AND ended_at IS NULL
+
+-- name: session_exchanged
+UPDATE sessions SET exchange = ?2 WHERE id = ?1
+
+-- name: session_drain
+UPDATE sessions SET state = 'draining' WHERE id = ?1 AND state = 'live'
+
+-- name: run_delete_tasks
+DELETE FROM tasks WHERE run_no = ?
+
+-- name: run_delete_attempts
+DELETE FROM attempts WHERE task_id >= ?1 AND task_id < ?2
+
+-- name: run_delete_events
+DELETE FROM events WHERE run_no = ?
+
+-- name: run_delete_stale
+DELETE FROM stale_reports WHERE task_id >= ?1 AND task_id < ?2
+
+-- name: run_delete
+DELETE FROM runs WHERE no = ?
+
+-- name: workflows_delete_unused
+DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
+
+-- name: command_reply
+SELECT body_hash, reply FROM commands WHERE id = ?
+
+-- name: command_insert
+INSERT INTO commands (id, body_hash, reply, at) VALUES (?, ?, ?, ?)
+
+-- name: commands_delete_old
+DELETE FROM commands WHERE at < ?

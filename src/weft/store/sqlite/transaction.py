@@ -1,0 +1,267 @@
+"""One write transaction on SQLite: loads for rules, and the writing of a draft under its guards."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from weft.core import needs as n
+from weft.core.draft import Draft
+from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
+from weft.store.protocol import Superseded
+from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS, queries
+from weft.store.sqlite.rows_values import chunks, flat, placeholders
+
+_FIXED = ("id", "run_no", "pos", "idx", "generation", "demand")
+_CHANGING = tuple(c for c in TASK_COLUMNS if c not in _FIXED)
+_GUARD = ("id", "was_state", "was_attempt", "was_session")
+_RUN_FIXED = ("no", "id", "name", "workflow", "created_at")
+_RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in _RUN_FIXED)
+_encode = msgspec.json.Encoder().encode
+
+
+def _statements() -> dict[str, str]:
+    marks = {
+        "{task_columns}": ", ".join(TASK_COLUMNS),
+        "{guard_columns}": ", ".join(_GUARD),
+        "{task_changing}": ", ".join(_CHANGING),
+        "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in _CHANGING),
+        "{run_columns}": ", ".join(RUN_COLUMNS),
+        "{run_assignments}": ", ".join(f"{c} = ?" for c in _RUN_CHANGING),
+    }
+    found = {}
+    for name, text in queries("sqlite").items():
+        for mark, value in marks.items():
+            text = text.replace(mark, value)
+        found[name] = text
+    return found
+
+
+SQL = _statements()
+_with_rows: dict[tuple[str, int, int], str] = {}
+
+
+def _sql_for(name: str, rows: int, width: int) -> str:
+    key = (name, rows, width)
+    text = _with_rows.get(key)
+    if text is None:
+        text = _with_rows[key] = SQL[name].replace("{rows}", placeholders(rows, width))
+    return text
+
+
+class SqliteTransaction:
+    def __init__(self, connection: apsw.Connection, now: int) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self.now = now
+
+    # -- loads -------------------------------------------------------------------------------------------
+
+    def load(self, needs: Sequence[n.Need]) -> tuple[list[Any], ...]:
+        return tuple([_LOADERS[type(need)](self, need) for need in needs])
+
+    def _tasks(self, name: str, *parameters: Any) -> list[TaskRow]:
+        return [TaskRow(*row) for row in self._execute(SQL[name], parameters)]
+
+    def _runs(self, name: str, *parameters: Any) -> list[RunRow]:
+        return [RunRow(*row) for row in self._execute(SQL[name], parameters)]
+
+    def _by_id(self, need: n.Tasks) -> list[TaskRow]:
+        return self._tasks("tasks_by_id", _json(need.ids)) if need.ids else []
+
+    def _runs_by_no(self, need: n.Runs) -> list[RunRow]:
+        return self._runs("runs_by_no", _json(need.nos)) if need.nos else []
+
+    def _at(self, need: n.TasksAt) -> list[TaskRow]:
+        """Mostly whole tasks of one run: those are asked for by position alone, which is three times cheaper."""
+        first = need.places[0][0]
+        if all(run_no == first and idx < 0 for run_no, _, idx in need.places):
+            return self._tasks("tasks_by_position", first, _json([pos for _, pos, _ in need.places]))
+        return self._tasks("tasks_by_place", _json(need.places))
+
+    def _queued(self, need: n.Queued) -> list[TaskRow]:
+        if need.run_no is None:
+            return self._tasks("tasks_queued", _json(need.demands), need.limit)
+        return self._tasks("tasks_queued_of_run", _json(need.demands), need.limit, need.run_no)
+
+    def _due(self, need: n.Due) -> list[Any]:
+        rows = self._tasks("tasks_due", self.now, need.limit)
+        if len(rows) == need.limit:
+            return [rows, 0]
+        at = self._execute(SQL["wake_next"], (self.now,)).get
+        return [rows, None if at is None else max(0, at - self.now)]
+
+    def _unsettled(self, need: n.Unsettled) -> list[TaskRow]:
+        if need.run_no is None:
+            return self._tasks("tasks_unsettled", need.limit)
+        return self._tasks("tasks_unsettled_of_run", need.limit, need.run_no)
+
+    def _sweeping(self, need: n.Sweeping) -> list[RunRow]:
+        if need.run_no is not None:
+            return [r for r in self._runs("runs_by_no", _json([need.run_no])) if r.sweep is not None]
+        return self._runs("runs_to_sweep", self.now, need.limit)
+
+    def _unended(self, need: n.Unended) -> list[TaskRow]:
+        first = need.run_no << ORDINAL_BITS
+        after = max(need.after, first - 1)
+        return self._tasks("tasks_unended", after, first + (1 << ORDINAL_BITS), need.limit)
+
+    def _session(self, need: n.Session) -> list[SessionRow]:
+        return [SessionRow(*row) for row in self._execute(SQL["session_by_id"], (need.id,))]
+
+    def _lease(self, need: n.Lease) -> list[int]:
+        return [at - self.now for (at,) in self._execute(SQL["lease_left"], (need.session,))]
+
+    def _plain(self, name: str, *parameters: Any) -> list[Any]:
+        return list(self._execute(SQL[name], parameters))
+
+    def document(self, workflow: str) -> bytes:
+        found = self._execute("SELECT document FROM workflows WHERE hash = ?", (workflow,)).get
+        if not isinstance(found, bytes):
+            raise KeyError(workflow)
+        return found
+
+    # -- writes ------------------------------------------------------------------------------------------
+
+    def write(self, draft: Draft) -> None:
+        now = self.now
+        if draft.new_workflow:
+            self._execute(SQL["workflow_insert"], (*draft.new_workflow, now))
+        for demand, body in draft.new_demands.items():
+            self._execute(SQL["demand_insert"], (demand, body))
+        self._write_runs(draft)
+        if draft.dirty_tasks:
+            self._update_tasks(draft.dirty_tasks)
+        if draft.new_tasks:
+            self._rows("tasks_insert", [_task_values(t) for t in draft.new_tasks])
+        if draft.attempts:
+            self._rows("attempts_insert", [_struct_values(a) for a in draft.attempts])
+        if draft.events:
+            self._rows(
+                "events_insert",
+                [(e.run_no, e.pos, e.idx, e.kind, e.session, now, _encode(e.data).decode()) for e in draft.events],
+            )
+        if draft.stale:
+            self._rows("stale_insert", [(s.task_id, s.attempt, s.session, now, s.why, s.body) for s in draft.stale])
+        self._write_sessions(draft)
+        for run_no in draft.pruned_runs:
+            self._prune(run_no)
+        if draft.pruned_runs:
+            self._execute(SQL["workflows_delete_unused"])
+
+    def _write_runs(self, draft: Draft) -> None:
+        new = draft.new_run[0] if draft.new_run else None
+        if draft.new_run:
+            run, extra = draft.new_run
+            self._rows("run_insert", [(*_run_values(run, RUN_COLUMNS), *extra.values())])
+        for run in draft.dirty_runs:
+            if run is not new:
+                self._execute(SQL["run_update"], (*_run_values(run, _RUN_CHANGING), run.no))
+
+    def _update_tasks(self, tasks: list[TaskRow]) -> None:
+        """One statement a chunk. A row that is not as it was loaded makes the whole transaction void."""
+        width = len(_GUARD) + len(_CHANGING)
+        for chunk in chunks([_task_change(t) for t in tasks]):
+            self._execute(_sql_for("tasks_update_if_unchanged", len(chunk), width), flat(chunk))
+            if self._connection.changes() != len(chunk):
+                raise Superseded("a task had changed since it was loaded")
+
+    def _write_sessions(self, draft: Draft) -> None:
+        if draft.exchanged:
+            self._execute(SQL["session_exchanged"], draft.exchanged)
+        if draft.new_session:
+            row, ttl_ms = draft.new_session
+            self._execute(SQL["session_insert"], _struct_values(row))
+            self._execute(SQL["lease_insert"], (row.id, self.now + ttl_ms))
+        for session, state in draft.ended_sessions:
+            self._execute(SQL["session_end"], (session, state, self.now))
+            self._execute(SQL["lease_delete"], (session,))
+
+    def _prune(self, run_no: int) -> None:
+        ids = (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS)
+        self._execute(SQL["run_delete_attempts"], ids)
+        self._execute(SQL["run_delete_stale"], ids)
+        for name in ("run_delete_tasks", "run_delete_events", "run_delete"):
+            self._execute(SQL[name], (run_no,))
+
+    def _rows(self, name: str, rows: list[tuple[Any, ...]]) -> None:
+        width = len(rows[0])
+        for chunk in chunks(rows):
+            self._execute(_sql_for(name, len(chunk), width), flat(chunk))
+
+    # -- people's commands -------------------------------------------------------------------------------
+
+    def remember(self, command_id: str, body_hash: str) -> str | None:
+        for known, reply in self._execute(SQL["command_reply"], (command_id,)):
+            if known != body_hash:
+                raise Superseded(f"command {command_id} was used before, for something else")
+            return str(reply)
+        return None
+
+    def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None:
+        self._execute(SQL["command_insert"], (command_id, body_hash, reply, self.now))
+        self._execute(SQL["commands_delete_old"], (self.now - 7 * 86_400_000,))
+
+
+def _json(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def _struct_values(row: msgspec.Struct) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(row)
+
+
+def _task_values(t: TaskRow) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(t)[:-1]
+
+
+def _run_values(run: RunRow, names: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple([getattr(run, name) for name in names])
+
+
+def _task_change(t: TaskRow) -> tuple[Any, ...]:
+    g = t.guard
+    assert g is not None
+    return (
+        t.id, g.state, g.attempt, g.session,
+        t.state, t.attempt, t.failures, t.lost, t.open, t.failed, t.skipped, t.tolerated, t.elements, t.admitted,
+        t.ready_at, t.rank, t.wake_at, t.session, t.claim_no, t.stop, t.upstream, t.settled,
+        t.claimed_at, t.started_at, t.finished_at, t.reason,
+    )  # fmt: skip
+
+
+assert _CHANGING == (
+    "state", "attempt", "failures", "lost", "open", "failed", "skipped", "tolerated", "elements", "admitted",
+    "ready_at", "rank", "wake_at", "session", "claim_no", "stop", "upstream", "settled",
+    "claimed_at", "started_at", "finished_at", "reason",
+)  # fmt: skip
+
+_T = SqliteTransaction
+_LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
+    n.Session: _T._session,
+    n.Lease: _T._lease,
+    n.Runs: _T._runs_by_no,
+    n.RunById: lambda t, need: t._runs("run_by_id", need.id),
+    n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),
+    n.NextRun: lambda t, need: [int(v) for (v,) in t._plain("run_next")],
+    n.Workflow: lambda t, need: t._plain("workflow_stored", need.hash),
+    n.Tasks: _T._by_id,
+    n.TasksAt: _T._at,
+    n.Elements: lambda t, need: t._tasks("task_elements", need.run_no, need.pos),
+    n.Queued: _T._queued,
+    n.QueuedOf: lambda t, need: t._tasks("tasks_queued_all_of_run", need.run_no),
+    n.RunningOf: lambda t, need: t._tasks("tasks_running_of_run", need.run_no),
+    n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
+    n.Due: _T._due,
+    n.Held: lambda t, need: t._tasks("tasks_held", need.session),
+    n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
+    n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),
+    n.Unsettled: _T._unsettled,
+    n.Sweeping: _T._sweeping,
+    n.Unended: _T._unended,
+    n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
+    n.Results: lambda t, need: t._plain("results_of_tasks", _json(need.task_ids)),
+    n.Demands: lambda t, need: t._plain("demands_above", need.above),
+    n.Finished: lambda t, need: t._runs("runs_finished", need.before, _json(need.states), need.limit),
+}

@@ -1,0 +1,143 @@
+"""From the canonical document to what runs: defaults, positions, levels, handlers."""
+
+from typing import Any
+
+from weft.authoring import load_text
+from weft.core.compile import compile_workflow
+from weft.core.definition import decode_document, encode_document
+from weft.core.workflow import Retry, TaskDef, Workflow
+
+
+def compiled(text: str) -> Workflow:
+    return load_text(text).workflow
+
+
+def by_name(text: str) -> dict[str, TaskDef]:
+    return {task.name: task for task in compiled(text).tasks}
+
+
+def test_defaults_merge_key_by_key() -> None:
+    got = by_name(
+        """
+defaults: {timeout: 10m, grace: 3s, cwd: src, shell: bash, priority: 4, allow_failure: true, env: {A: "1", B: "2"},
+           retry: {max: 3, backoff: 5s, multiplier: 3, max_backoff: 1m, jitter: 0}}
+tasks:
+  plain: x
+  own:
+    {run: x, timeout: 1s, grace: 0, cwd: lib, shell: sh, priority: 0, allow_failure: false, env: {B: "3", C: "4"},
+     retry: {max: 1, on_lost: false}}
+  unlimited: {argv: [x], timeout: null, retry: 0}
+"""
+    )
+    plain, own, unlimited = got["plain"], got["own"], got["unlimited"]
+    assert plain.spec == {"run": "x", "shell": "bash"}
+    assert (plain.timeout_ms, plain.grace_ms, plain.cwd, plain.priority, plain.allow_failure) == (
+        600_000,
+        3000,
+        "src",
+        4,
+        True,
+    )
+    assert plain.env == {"A": "1", "B": "2"}
+    assert plain.retry == Retry(3, 5000, 3.0, 60_000, 0.0, True)
+    assert own.spec == {"run": "x", "shell": "sh"}
+    assert (own.timeout_ms, own.grace_ms, own.cwd, own.priority, own.allow_failure) == (1000, 0, "lib", 0, False)
+    assert own.env == {"A": "1", "B": "3", "C": "4"}
+    assert own.retry == Retry(1, 5000, 3.0, 60_000, 0.0, False)
+    assert unlimited.spec == {"argv": ["x"]}
+    assert unlimited.timeout_ms is None
+    assert unlimited.retry.max == 0
+
+
+def test_without_defaults() -> None:
+    task = by_name("tasks: {a: x}")["a"]
+    assert task == TaskDef(name="a", kind="shell", spec={"run": "x", "shell": "sh"})
+
+
+def test_the_workflow_itself() -> None:
+    got = compiled(
+        "{name: n, description: d, on_failure: continue, max_parallel: 3, timeout: 1h, env: {A: b}, "
+        "inputs: {day: {default: x}}, tasks: {a: x, b: {inline: noop}}}"
+    )
+    assert (got.name, got.description, got.on_failure, got.max_parallel, got.timeout_ms) == (
+        "n",
+        "d",
+        "continue",
+        3,
+        3_600_000,
+    )
+    assert got.env == {"A": "b"}
+    assert got.inputs["day"].type == "string"
+    assert got.tasks[1].kind == "inline"
+    assert got.tasks[1].spec == {"inline": "noop"}
+    assert not got.chain
+    assert compiled("[x, y]").chain
+
+
+def test_positions_successors_and_levels() -> None:
+    got = compiled("tasks: {d: {run: x, needs: [b, c]}, b: {run: x, needs: [a]}, a: x, c: x}")
+    assert got.position == {"d": 0, "b": 1, "a": 2, "c": 3}
+    assert got.tasks[0].needs == (1, 3)
+    assert got.successors == ((), (0,), (1,), (0,))
+    assert got.levels == (2, 1, 0, 0)
+
+
+def test_requirements_become_one_demand() -> None:
+    got = by_name(
+        "tasks: {a: {run: x, requires: {labels: [b, a], memory: 1GiB, gpu: true}, prefers: {labels: ssd}, "
+        "constraints: {minMemoryMb: 5}}}"
+    )["a"]
+    assert got.requires == {
+        "labels": ["b", "a"], "memory": 1 << 30, "gpu": True, "prefers": {"labels": ["ssd"]},
+        "minMemoryMb": 5,
+    }  # fmt: skip
+
+
+def test_handlers() -> None:
+    workflow = compiled(
+        """
+tasks:
+  a: x
+  b: {run: x, needs: [a]}
+  undo: {run: x, needs: [b], when: on_failure}
+  after_undo: {run: x, needs: [undo]}
+  join: {run: x, needs: [a, b], when: none_failed}
+  any: {run: x, needs: [a, b], when: any_success}
+  clean: {run: x, when: always}
+  mail: {run: x, needs: [clean, a]}
+"""
+    )
+    task = {t.name: t for t in workflow.tasks}
+    assert [t.name for t in workflow.tasks if t.accepts_failure] == ["undo", "any", "clean"]
+    assert [t.name for t in workflow.tasks if t.survives_halt] == ["undo", "after_undo", "any", "clean", "mail"]
+    assert [t.name for t in workflow.tasks if t.final] == ["clean", "mail"]
+    assert workflow.final_count == 2
+    assert workflow.levels[workflow.position["clean"]] == 4  # behind after_undo, though no edge says so
+    assert workflow.levels[workflow.position["mail"]] == 5
+    assert task["join"].accepts == ()
+
+
+def test_a_condition_decides_what_is_accepted() -> None:
+    def one(extra: str) -> tuple[tuple[int, ...], tuple[int, ...], bool]:
+        task = compiled(f"tasks: {{a: x, b: x, a-b: x, c: {{run: x, needs: [a], {extra}}}}}").tasks[3]
+        return task.needs, task.accepts, task.accepts_failure
+
+    assert one("if: tasks.a.exitCode === 0") == ((0,), (0,), True)
+    assert one("if: tasks.a.output.x === 0") == ((0,), (), False)
+    assert one("if: tasks.a.state !== 'failed', when: all_success") == ((0,), (), False)
+    assert one('if: \'tasks["a-b"].state === "failed"\'') == ((0, 2), (2,), True)
+    assert one("if: parent.b.error, when: always") == ((0, 1), (), True)
+    assert one("env: {A: '${{ tasks.b.output }}'}") == ((0, 1), (), False)
+    assert one("env: {A: '$${{ tasks.b.output }}'}") == ((0,), (), False)
+
+
+def test_a_handler_that_names_a_task_is_not_final() -> None:
+    workflow = compiled("tasks: {a: x, b: {run: 'echo ${{ tasks.a.state }}', when: always}}")
+    assert workflow.tasks[1].needs == (0,)
+    assert not workflow.tasks[1].final
+
+
+def test_stored_and_loaded_again_it_is_the_same_workflow() -> None:
+    loaded = load_text("tasks: {z: x, a: {run: x, needs: [z], timeout: 90, retry: 2}, m: {run: x, when: always}}")
+    stored: dict[str, Any] = decode_document(encode_document(loaded.document))
+    assert compile_workflow(stored, loaded.workflow.hash) == loaded.workflow

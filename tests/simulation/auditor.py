@@ -1,0 +1,90 @@
+"""An auditor that knows nothing of the engine's rules: it reads the event log and the processes, and objects.
+
+It checks what a user would be hurt by: an attempt applied twice, a result from a session that did not hold the attempt,
+a start after an end, two processes of one task at the same time.
+"""
+
+from typing import Any
+
+END_STATES = {"succeeded", "failed", "cancelled", "skipped", "dead_letter"}
+
+
+class Auditor:
+    def __init__(self) -> None:
+        self.holder: dict[tuple[int, int, int], tuple[int, str] | None] = {}
+        self.attempts: dict[tuple[int, int, int], int] = {}
+        self.ended: dict[tuple[int, int, int], str] = {}
+        self.alive: dict[tuple[int, int, int], list[tuple[int, str]]] = {}
+        self.said: dict[tuple[int, int, int, int, str], str] = {}  # what a node's executor reported
+        self.objections: list[str] = []
+        self.stopped_runs: set[int] = set()
+
+    # -- the log -----------------------------------------------------------------------------------------
+
+    def event(self, run_no: int, pos: int | None, idx: int | None, kind: str, session: str | None, data: Any) -> None:
+        if kind == "stopped":
+            self.stopped_runs.add(run_no)
+        if kind == "resumed":
+            self.stopped_runs.discard(run_no)
+            for place in [p for p in self.ended if p[0] == run_no and p[1] in data["tasks"]]:
+                del self.ended[place]
+        if kind == "cancelled":
+            for p, i in data["tasks"]:
+                self._end((run_no, p, i), "cancelled")
+        if pos is None or idx is None:
+            return
+        place = (run_no, pos, idx)
+        if kind == "assigned":
+            self._assigned(place, data["attempt"], session)
+        elif kind in ("finished", "lost", "returned"):
+            self._over(place, kind, data, session)
+        elif kind == "skipped":
+            self._end(place, "skipped")
+
+    def _assigned(self, place: tuple[int, int, int], attempt: int, session: str | None) -> None:
+        if place[0] in self.stopped_runs:
+            self._object(place, f"attempt {attempt} was assigned after the run was stopped")
+        if place in self.ended:
+            self._object(place, f"attempt {attempt} was assigned after its end ({self.ended[place]})")
+        if self.holder.get(place) is not None:
+            self._object(place, f"attempt {attempt} was assigned while {self.holder[place]} had not ended")
+        if attempt != self.attempts.get(place, 0) + 1:
+            self._object(place, f"attempt {attempt} follows {self.attempts.get(place, 0)}")
+        self.attempts[place] = attempt
+        assert session is not None
+        self.holder[place] = (attempt, session)
+
+    def _over(self, place: tuple[int, int, int], kind: str, data: Any, session: str | None) -> None:
+        held = self.holder.get(place)
+        if held is None or held[0] != data["attempt"]:
+            self._object(place, f"{kind} of attempt {data['attempt']}, but {held} is held")
+            return
+        if held[1] != session:
+            self._object(place, f"{kind} of attempt {held[0]} came from {session}, it was held by {held[1]}")
+        if kind == "finished":
+            told = self.said.get((*place, held[0], held[1]))
+            accepted = "ok" if data["state"] == "succeeded" else "not ok"
+            if told is not None and told != accepted:
+                self._object(place, f"attempt {held[0]} ended {told}, the store says {data['state']}")
+        self.holder[place] = None
+        if data["state"] in END_STATES:
+            self._end(place, data["state"])
+
+    def _end(self, place: tuple[int, int, int], state: str) -> None:
+        if place in self.ended:
+            self._object(place, f"ended {state} after {self.ended[place]}")
+        self.ended[place] = state
+
+    # -- the processes -----------------------------------------------------------------------------------
+
+    def process_started(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
+        others = self.alive.setdefault(place, [])
+        if others:
+            self._object(place, f"attempt {attempt} on {node} started beside {others}")
+        others.append((attempt, node))
+
+    def process_ended(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
+        self.alive[place].remove((attempt, node))
+
+    def _object(self, place: tuple[int, int, int], text: str) -> None:
+        self.objections.append(f"task {place}: {text}")

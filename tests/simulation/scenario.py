@@ -1,0 +1,212 @@
+"""One seeded story: runs, nodes, faults; then everything heals and must finish. The seed decides all of it."""
+
+import asyncio
+import gc
+import logging
+import random
+import sys
+import warnings
+from typing import Any
+
+from tests.simulation.loop import SimulatedLoop
+from tests.simulation.oracle import expected_states
+from tests.simulation.world import Faults, World
+from weft.core import commands as c
+from weft.core.compile import compile_workflow
+from weft.core.definition import document_hash, encode_document, read
+
+NEVER = 99
+
+
+def make_document(rng: random.Random, number: int) -> dict[str, Any]:
+    """A random graph with handlers, retries, mapped tasks and limits."""
+    tasks: dict[str, Any] = {}
+    count = rng.randint(3, 14)
+    for i in range(count):
+        task: dict[str, Any] = {"inline": "work"}
+        earlier = list(tasks)
+        if earlier and rng.random() < 0.8:
+            task["needs"] = rng.sample(earlier, min(len(earlier), rng.randint(1, 3)))
+        if rng.random() < 0.3:
+            task["retry"] = {"max": rng.randint(1, 3), "backoff": "200ms", "multiplier": 2}
+        if rng.random() < 0.3 and task.get("needs"):
+            task["when"] = rng.choice(["none_failed", "any_success", "on_failure", "always"])
+        elif rng.random() < 0.05 and not task.get("needs"):
+            task["when"] = rng.choice(["on_failure", "always"])
+        if rng.random() < 0.1:
+            task["allow_failure"] = True
+        if rng.random() < 0.1:
+            task["replicas"] = rng.randint(1, 6)
+            if rng.random() < 0.5:
+                task["max_parallel"] = rng.randint(1, 3)
+        if rng.random() < 0.1:
+            task["timeout"] = "400ms"
+            task["grace"] = "200ms"
+        if rng.random() < 0.2:
+            task["priority"] = rng.randint(0, 10)
+        tasks[f"t{i}"] = task
+    document: dict[str, Any] = {"name": f"w{number}", "tasks": tasks}
+    document["on_failure"] = rng.choice(["halt", "halt_now", "continue", "continue"])
+    if rng.random() < 0.3:
+        document["max_parallel"] = rng.randint(1, 4)
+    return document
+
+
+class Scenario:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(f"scenario-{seed}")
+        self.loop = SimulatedLoop(seed)
+        chance = self.rng.choice([0.0, 0.02, 0.1])
+        faults = Faults(
+            lose_request=chance, lose_reply=self.rng.choice([0.0, 0.05, 0.15]), delay_max=self.rng.choice([0.002, 0.05]),
+            long_delay=self.rng.choice([0.0, 0.01, 0.03]), drop_wakeups=self.rng.choice([0.0, 0.5, 1.0]),
+        )  # fmt: skip
+        self.world = World(seed, self.loop, faults)
+        self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
+
+    def play(self) -> World:
+        """Run the story; raises AssertionError with the seed when anything is wrong."""
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # crashed nodes leave pending tasks behind
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                self.loop.run_until_complete(self._story())
+            finally:
+                self._abandon()
+        return self.world
+
+    def _abandon(self) -> None:
+        """Crashed nodes left coroutines in the middle of an await. Collect them here: they cannot end properly."""
+        loop = self.loop
+        loop._ready.clear()  # type: ignore[attr-defined]
+        loop._scheduled.clear()  # type: ignore[attr-defined]
+        self.world.nodes.clear()
+        self.world.listeners.clear()
+        hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            gc.collect()
+            loop.close()
+            gc.collect()
+        finally:
+            sys.unraisablehook = hook
+
+    async def _story(self) -> None:
+        world, rng = self.world, self.rng
+        for number in range(rng.randint(1, 3)):
+            self._submit(number)
+        for k in range(3):
+            world.start_node(f"n{k}", rng.randint(1, 4))
+        for _ in range(rng.randint(2, 12)):
+            await asyncio.sleep(rng.uniform(0.05, 1.5))
+            self._disturb()
+        self._heal()
+        await self._finish()
+        world.check()
+        self._check_outcome()
+
+    def _submit(self, number: int) -> None:
+        reading = read(make_document(self.rng, number))
+        assert not reading.problems, reading.problems
+        document = reading.document
+        hash = document_hash(document)
+        workflow = compile_workflow(document, hash)
+        self.world.committer.know(workflow)
+        for task in workflow.tasks:
+            roll = self.rng.random()
+            if task.name not in self.world.script:
+                self.world.script[task.name] = 0 if roll < 0.75 else self.rng.choice([1, 2, NEVER])
+                self.world.durations[task.name] = self.rng.choice([0.01, 0.1, 0.5, 2.0])
+        run_id = f"run-{self.seed}-{number}"
+        command = c.Submit(run_id, hash, document["name"], encode_document(document), "{}", key=f"key-{number}")
+        self.world.commit(command, f"submit-{number}")
+        assert self.world.commit(command, f"submit-{number}").run_id == run_id  # said again: the same reply
+        self.runs.append((run_id, hash, True))
+
+    def _disturb(self) -> None:
+        world, rng = self.world, self.rng
+        owners = sorted(world.nodes)
+        roll = rng.random()
+        if roll < 0.3 and owners:
+            world.crash(rng.choice(owners))
+            if rng.random() < 0.7:
+                world.start_node(f"n{rng.randint(0, 9)}", rng.randint(1, 4))
+        elif roll < 0.55 and owners:
+            world.pause(rng.choice(owners), rng.uniform(0.5, 12.0))
+        elif roll < 0.65 and owners:
+            node, _, _ = world.nodes[rng.choice(owners)]
+            world.tell("a node is stopped")
+            node.stop()
+        elif roll < 0.75:
+            which = rng.randrange(len(self.runs))
+            run_id, hash, _ = self.runs[which]
+            world.tell(f"{run_id} is cancelled")
+            world.commit(c.CancelRun(run_id))
+            self.runs[which] = (run_id, hash, False)
+        elif roll < 0.85:
+            which = rng.randrange(len(self.runs))
+            run_id, hash, _ = self.runs[which]
+            world.tell(f"{run_id} is resumed")
+            world.commit(c.Resume(run_id))
+            self.runs[which] = (run_id, hash, False)
+
+    def _heal(self) -> None:
+        self.world.tell("everything heals")
+        self.world.faults = Faults(delay_max=0.002)
+        self.loop.paused.clear()
+        self.world.start_node("fresh", 4)
+
+    async def _finish(self) -> None:
+        """Everything must end in bounded virtual time."""
+        for _ in range(400):
+            await asyncio.sleep(0.5)
+            self._no_node_failed()
+            open_runs = self.world.store.reader().execute(
+                "SELECT count(*) FROM runs WHERE state IN ('pending', 'running')"
+            ).get  # fmt: skip
+            if not open_runs:
+                return
+        raise AssertionError(f"seed {self.seed}: runs did not finish after healing")
+
+    def _no_node_failed(self) -> None:
+        for _, task, _ in self.world.nodes.values():
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                raise AssertionError(f"a node failed: {task.exception()!r}") from task.exception()
+
+    def _check_outcome(self) -> None:
+        """Undisturbed `continue` runs have exactly one possible outcome, whatever the faults were."""
+        connection = self.world.store.reader()
+        for run_id, hash, undisturbed in self.runs:
+            workflow = self.world.committer.workflows[hash]
+            plain = all(not t.mapped and t.timeout_ms is None for t in workflow.tasks)
+            lost = connection.execute(
+                "SELECT count(*) FROM tasks t JOIN runs r ON r.no = t.run_no WHERE r.id = ? AND (t.lost > 5)", (run_id,)
+            ).get
+            if not undisturbed or workflow.on_failure != "continue" or not plain or lost:
+                continue
+            want = expected_states(workflow, self._failures(run_id, workflow))
+            rows = connection.execute(
+                "SELECT t.pos, t.state FROM tasks t JOIN runs r ON r.no = t.run_no WHERE r.id = ?", (run_id,)
+            )
+            have = {workflow.tasks[pos].name: state for pos, state in rows}
+            assert have == want, f"seed {self.seed}: {run_id}: {have} instead of {want}"
+
+    def _failures(self, run_id: str, workflow: Any) -> dict[str, int]:
+        """How many scripted failures a task really met: lost and returned attempts use up attempt numbers too."""
+        out = {}
+        for task in workflow.tasks:
+            failed = self.world.store.reader().execute(
+                "SELECT count(*) FROM attempts a JOIN tasks t ON t.id = a.task_id JOIN runs r ON r.no = t.run_no"
+                " WHERE r.id = ? AND t.pos = ? AND a.outcome = 'failed'", (run_id, workflow.position[task.name]),
+            ).get  # fmt: skip
+            out[task.name] = failed
+        return out
+
+
+def play(seed: int) -> World:
+    scenario = Scenario(seed)
+    try:
+        return scenario.play()
+    except Exception as error:
+        story = "\n".join(scenario.world.story[-60:])
+        raise AssertionError(f"seed {seed} failed: {error}\n\nthe story:\n{story}") from error

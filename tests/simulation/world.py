@@ -1,0 +1,308 @@
+"""A small world: real nodes over one in-memory store, with crashes, pauses, lost requests and lost replies.
+
+The nodes, the exchange, the committer, the rules and the SQL are the production code. Only the clock, the order of
+callbacks, the link and the processes are simulated.
+"""
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from tests.simulation.auditor import Auditor
+from tests.simulation.loop import OWNER, SimulatedLoop
+from weft.core import commands as c
+from weft.core.invariants import check_run, check_step
+from weft.core.replay import Replay
+from weft.core.rows import ORDINAL_BITS, TaskRow
+from weft.core.workflow import Workflow
+from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+from weft.node.committer import Committer
+from weft.node.node import Node
+from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
+from weft.store.sqlite.driver import SqliteStore
+
+TTL_S = 3.0
+
+
+class Faults(msgspec.Struct):
+    """Chances per call, and times in seconds."""
+
+    lose_request: float = 0.0
+    lose_reply: float = 0.0
+    delay_max: float = 0.01
+    long_delay: float = 0.0  # chance of a delay of seconds
+    drop_wakeups: float = 0.0
+
+
+class World:
+    def __init__(self, seed: int, loop: SimulatedLoop, faults: Faults) -> None:
+        self.seed = seed
+        self.loop = loop
+        self.random = random.Random(f"world-{seed}")
+        self.faults = faults
+        self.store = SqliteStore(None)
+        self.store.clock = self  # type: ignore[assignment]
+        self.committer = Committer(self.store, self._woken)
+        self.auditor = Auditor()
+        self.listeners: dict[int, Callable[[], None]] = {}
+        self.script: dict[str, int] = {}  # how many attempts of a task fail
+        self.durations: dict[str, float] = {}
+        self.story: list[str] = []
+        self.violations: list[str] = []
+        self.commits = 0
+        self.stale = 0
+        self._before: dict[int, TaskRow] = {}
+        self._seen_events = 0
+        self._next_owner = 1
+        self.nodes: dict[int, tuple[Node, asyncio.Task[None], "SimulatedExecutor"]] = {}
+
+    def now(self) -> int:
+        return int(self.loop.time() * 1000)
+
+    def tell(self, text: str) -> None:
+        self.story.append(f"{self.loop.time() - 1000:9.3f}  {text}")
+
+    # -- nodes -------------------------------------------------------------------------------------------
+
+    def start_node(self, name: str, slots: int) -> int:
+        owner = self._next_owner
+        self._next_owner += 1
+        context = contextvars.copy_context()
+        context.run(OWNER.set, owner)
+        skew = self.random.uniform(-3600, 3600)  # nobody's clock matters but the store's
+        clock = lambda: self.loop.time() + skew  # noqa: E731
+        executor = SimulatedExecutor(self, owner, skew)
+        rng = random.Random(f"node-{self.seed}-{owner}")
+        ids = iter(f"{name}-{owner}-{k}" for k in range(10**6))
+        ports = Ports(
+            SimulatedLink(self, owner), {"inline": executor}, clock, rng, lambda: next(ids), lambda m, f: self.tell(f"{name}: {m} {f}")
+        )
+        settings = NodeSettings(
+            name=name, slots=slots, output_root="/nowhere", workdir="/nowhere", lease_ttl_s=TTL_S, renew_every_s=0.5,
+            poll_s=1.0, expire_every_s=0.5, drain_s=1.0,
+        )  # fmt: skip
+        node = context.run(Node, ports, settings)
+        task = self.loop.create_task(node.run(), context=context)
+        self.nodes[owner] = (node, task, executor)
+        self.tell(f"{name} starts as {owner}")
+        return owner
+
+    def crash(self, owner: int) -> None:
+        """SIGKILL: nothing of the node runs any more, and its spawner kills its processes."""
+        self.tell(f"node {owner} crashes")
+        self.loop.dead.add(owner)
+        self.listeners.pop(owner, None)
+        _, _, executor = self.nodes.pop(owner)
+        executor.kill_everything()
+
+    def pause(self, owner: int, seconds: float) -> None:
+        self.tell(f"node {owner} pauses for {seconds:.1f} s")
+        self.loop.paused[owner] = self.loop.time() + seconds
+
+    def _woken(self) -> None:
+        for woken in list(self.listeners.values()):
+            if self.random.random() >= self.faults.drop_wakeups:
+                self.loop.call_soon(woken)
+
+    # -- the store, and the checks after every step ------------------------------------------------------
+
+    def commit(self, command: c.Command, command_id: str | None = None) -> Any:
+        reply = self.committer.commit(command, command_id=command_id)
+        self.commits += 1
+        if isinstance(reply, c.ExchangeReply):
+            self.stale += len(reply.stale)
+        self.check()
+        return reply
+
+    def rows(self) -> list[TaskRow]:
+        with self.store.transaction() as tx:
+            return tx._tasks("tasks_all")
+
+    def check(self) -> None:
+        connection = self.store.reader()
+        for seq, run_no, pos, idx, kind, session, data in connection.execute(
+            "SELECT seq, run_no, pos, idx, kind, session, data FROM events WHERE seq > ? ORDER BY seq", (self._seen_events,)
+        ):
+            self._seen_events = seq
+            self.auditor.event(run_no, pos, idx, kind, session, msgspec.json.decode(data))
+        after = {row.id: row for row in self._all_rows()}
+        found = check_step({k: v for k, v in self._before.items() if k in after}, after)
+        self._before = after
+        by_run: dict[int, list[TaskRow]] = {}
+        for row in after.values():
+            by_run.setdefault(row.run_no, []).append(row)
+        with self.store.transaction() as tx:
+            from weft.core.needs import Runs
+
+            runs = tx.load([Runs(sorted(by_run))])[0]
+        for run in runs:
+            workflow = self.committer.workflows[run.workflow]
+            found += check_run(run, by_run[run.no], workflow)
+            found += self._check_replay(run, by_run[run.no], workflow)
+        found += self.auditor.objections
+        self.violations += found
+        if self.violations:
+            raise AssertionError(f"seed {self.seed}: " + "; ".join(self.violations[:5]))
+
+    def _all_rows(self) -> list[TaskRow]:
+        from weft.store.queries import TASK_COLUMNS
+
+        sql = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
+        return [TaskRow(*row) for row in self.store.reader().execute(sql)]
+
+    def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[str]:
+        from weft.core.invariants import current_rows
+
+        replay = Replay(workflow, run.max_parallel is not None)
+        for pos, idx, kind, data in self.store.reader().execute(
+            "SELECT pos, idx, kind, data FROM events WHERE run_no = ? ORDER BY seq", (run.no,)
+        ):
+            replay.apply(kind, None if pos is None else (pos, idx), msgspec.json.decode(data))
+        replay.settle()
+        found = [] if replay.state == run.state else [f"run {run.id} is {run.state}, replay says {replay.state}"]
+        for row in current_rows(rows):
+            told = replay.tasks[(row.pos, row.idx)]
+            have = (row.state, row.attempt, row.failures, row.lost)
+            want = (told.state, told.attempt, told.failures, told.lost)
+            if have != want:
+                found.append(f"replay of {workflow.tasks[row.pos].name}[{row.idx}]: {want}, the table has {have}")
+        return found
+
+
+class SimulatedLink:
+    """Loses requests before they arrive and replies after COMMIT, and takes its time."""
+
+    def __init__(self, world: World, owner: int) -> None:
+        self._world = world
+        self._owner = owner
+
+    async def _call(self, work: Callable[[], Any]) -> Any:
+        world = self._world
+        faults, rng = world.faults, world.random
+        await asyncio.sleep(self._delay())
+        if rng.random() < faults.lose_request:
+            await asyncio.sleep(0.1)
+            raise LinkLost("request lost")
+        reply = work()
+        await asyncio.sleep(self._delay())
+        if rng.random() < faults.lose_reply:
+            raise LinkLost("reply lost after commit")
+        return reply
+
+    def _delay(self) -> float:
+        rng, faults = self._world.random, self._world.faults
+        if rng.random() < faults.long_delay:
+            return rng.uniform(0.5, 2 * TTL_S)
+        return rng.uniform(0, faults.delay_max)
+
+    async def register(self, command: c.Register) -> c.Reply:
+        return await self._call(lambda: self._world.commit(command))
+
+    async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
+        return await self._call(lambda: self._world.commit(command))
+
+    async def renew(self, session: str, ttl_ms: int) -> bool:
+        return await self._call(lambda: self._world.store.renew(session, ttl_ms))
+
+    async def expire_dead(self, own: str) -> int:
+        return await self._call(lambda: self._expire(own))
+
+    def _expire(self, own: str) -> int:
+        ended = 0
+        for session, expired in self._world.store.live_sessions():
+            if expired and session != own:
+                self._world.tell(f"session {session} is expired by {own}")
+                ended += self._world.commit(c.Expire(session, "lease")).state == "dead"
+        return ended
+
+    async def leave(self, session: str) -> None:
+        await self._call(lambda: self._world.commit(c.Expire(session, "left")))
+
+    async def facts(self, run_nos: list[int]) -> list[RunFacts]:
+        return await self._call(
+            lambda: [RunFacts(no, id, name, wf, msgspec.json.decode(inputs), source)
+                     for no, id, name, wf, inputs, source in self._world.store.run_facts(run_nos)]
+        )  # fmt: skip
+
+    async def workflow(self, hash: str) -> Workflow:
+        return self._world.committer.workflows[hash]
+
+    def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
+        self._world.listeners[self._owner] = woken
+        return lambda: self._world.listeners.pop(self._owner, None) and None
+
+
+class SimulatedExecutor:
+    """Processes that take virtual time, fail by script, sometimes ignore SIGTERM, and die when trust ends."""
+
+    kinds = frozenset({"inline"})
+
+    def __init__(self, world: World, owner: int, skew: float) -> None:
+        self._world = world
+        self._owner = owner
+        self._skew = skew
+        self._running: dict[tuple[int, int], tuple[Launch, Ended, float, asyncio.TimerHandle]] = {}
+        self._trust: asyncio.TimerHandle | None = None
+        self._machine = contextvars.Context()  # what the kernel and the spawner do goes on while the node is paused
+
+    async def open(self) -> None: ...
+
+    def start(self, launch: Launch, ended: Ended) -> None:
+        world = self._world
+        key = (launch.task_id, launch.attempt)
+        world.auditor.process_started(self._place(launch), launch.attempt, str(self._owner))
+        took = world.durations.get(launch.task.split(".")[0], 0.05) * world.random.uniform(0.5, 1.5)
+        started = world.loop.time()
+        timer = world.loop.call_later(took, self._exit, key, None, context=self._machine)
+        self._running[key] = (launch, ended, started, timer)
+
+    def _place(self, launch: Launch) -> tuple[int, int, int]:
+        workflow = next(iter(self._world.committer.workflows.values()))
+        name, _, index = launch.task.partition(".")
+        run_no = launch.task_id >> ORDINAL_BITS
+        run_hash = self._world.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
+        workflow = self._world.committer.workflows[run_hash]
+        return (run_no, workflow.position[name], int(index) if index else -1)
+
+    def _exit(self, key: tuple[int, int], stopped: StopReason | None) -> None:
+        entry = self._running.pop(key, None)
+        if entry is None:
+            return
+        launch, ended, started, timer = entry
+        timer.cancel()
+        world = self._world
+        world.auditor.process_ended(self._place(launch), launch.attempt, str(self._owner))
+        ok = stopped is None and launch.attempt > world.script.get(launch.task.split(".")[0], 0)
+        outcome = Outcome(
+            launch.task_id, launch.attempt, ok, 0 if ok else 1, started + self._skew, world.loop.time() + self._skew,
+            None if ok else "scripted failure", stopped,
+        )  # fmt: skip
+        context = contextvars.Context()
+        context.run(OWNER.set, self._owner)
+        world.loop.call_soon(ended, outcome, context=context)
+
+    def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
+        world = self._world
+        ignores = world.random.random() < 0.3
+        after = grace_s if ignores else min(grace_s, world.random.uniform(0, 0.1))
+        world.loop.call_later(after, self._exit, (task_id, attempt), reason, context=self._machine)
+
+    def trust(self, until: float) -> None:
+        if self._trust is not None:
+            self._trust.cancel()
+        self._trust = self._world.loop.call_at(until - self._skew, self._lost_trust, context=self._machine)
+
+    def _lost_trust(self) -> None:
+        for key in list(self._running):
+            self._exit(key, "lease")
+
+    def kill_everything(self) -> None:
+        for key in list(self._running):
+            self._exit(key, "lease")
+
+    async def close(self) -> None:
+        self.kill_everything()
