@@ -196,7 +196,12 @@ def test_broken_pipes_end_a_command_as_they_should(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "env"),
-    [({"run": "a\0b"}, {}), ({"argv": ["true", "\0"]}, {}), ({"run": "true"}, {"A": "\0"}), ({"run": "true"}, {"": "x"})],
+    [
+        ({"run": "a\0b"}, {}),
+        ({"argv": ["true", "\0"]}, {}),
+        ({"run": "true"}, {"A": "\0"}),
+        ({"run": "true"}, {"": "x"}),
+    ],
 )
 def test_what_no_process_can_be_given(tmp_path: Path, spec: dict[str, Any], env: dict[str, str]) -> None:
     outcome = run(tmp_path, spec, env=env)
@@ -211,7 +216,9 @@ def test_a_value_that_is_too_long(tmp_path: Path) -> None:
     assert "too long" in str(outcome.error)
 
 
-@pytest.mark.parametrize("spec", [{}, {"argv": []}, {"argv": "ls"}, {"argv": [1]}, {"run": 3}, {"run": "x", "shell": "zsh"}])
+@pytest.mark.parametrize(
+    "spec", [{}, {"argv": []}, {"argv": "ls"}, {"argv": [1]}, {"run": 3}, {"run": "x", "shell": "zsh"}]
+)
 def test_specs_that_are_no_command(tmp_path: Path, spec: dict[str, Any]) -> None:
     with pytest.raises(BadCommand):
         command(spec)

@@ -1,0 +1,13 @@
+import sys
+from typing import Any
+
+_genuine = sys.unraisablehook
+
+
+def _quiet(unraisable: Any) -> None:
+    """A crashed node's coroutines are dropped in the middle of an await: that they cannot end properly is the point."""
+    if "coroutine object" not in repr(unraisable.object):
+        _genuine(unraisable)
+
+
+sys.unraisablehook = _quiet

@@ -10,7 +10,8 @@ END_STATES = {"succeeded", "failed", "cancelled", "skipped", "dead_letter"}
 
 
 class Auditor:
-    def __init__(self) -> None:
+    def __init__(self, overlap_allowed: bool) -> None:
+        self._overlap_allowed = overlap_allowed
         self.holder: dict[tuple[int, int, int], tuple[int, str] | None] = {}
         self.attempts: dict[tuple[int, int, int], int] = {}
         self.ended: dict[tuple[int, int, int], str] = {}
@@ -79,7 +80,7 @@ class Auditor:
 
     def process_started(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
         others = self.alive.setdefault(place, [])
-        if others:
+        if others and not self._overlap_allowed:
             self._object(place, f"attempt {attempt} on {node} started beside {others}")
         others.append((attempt, node))
 

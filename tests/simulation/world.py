@@ -16,6 +16,7 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
 from weft.core.invariants import check_run, check_step
+from weft.core.names import Ended
 from weft.core.replay import Replay
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.workflow import Workflow
@@ -39,15 +40,18 @@ class Faults(msgspec.Struct):
 
 
 class World:
-    def __init__(self, seed: int, loop: SimulatedLoop, faults: Faults) -> None:
+    def __init__(self, seed: int, loop: SimulatedLoop, faults: Faults, slow_clocks: bool = False) -> None:
         self.seed = seed
         self.loop = loop
         self.random = random.Random(f"world-{seed}")
         self.faults = faults
+        #: Nodes whose clocks run too slow trust their leases too long: their processes overlap with others', and only
+        #: the fence keeps their late results out.
+        self.slow_clocks = slow_clocks
         self.store = SqliteStore(None)
         self.store.clock = self  # type: ignore[assignment]
         self.committer = Committer(self.store, self._woken)
-        self.auditor = Auditor()
+        self.auditor = Auditor(overlap_allowed=slow_clocks)
         self.listeners: dict[int, Callable[[], None]] = {}
         self.script: dict[str, int] = {}  # how many attempts of a task fail
         self.durations: dict[str, float] = {}
@@ -74,12 +78,18 @@ class World:
         context = contextvars.copy_context()
         context.run(OWNER.set, owner)
         skew = self.random.uniform(-3600, 3600)  # nobody's clock matters but the store's
-        clock = lambda: self.loop.time() + skew  # noqa: E731
-        executor = SimulatedExecutor(self, owner, skew)
+        rate = 0.2 if self.slow_clocks else 1.0
+        clock = lambda: self.loop.time() * rate + skew  # noqa: E731
+        executor = SimulatedExecutor(self, owner, clock)
         rng = random.Random(f"node-{self.seed}-{owner}")
         ids = iter(f"{name}-{owner}-{k}" for k in range(10**6))
         ports = Ports(
-            SimulatedLink(self, owner), {"inline": executor}, clock, rng, lambda: next(ids), lambda m, f: self.tell(f"{name}: {m} {f}")
+            SimulatedLink(self, owner),
+            {"inline": executor},
+            clock,
+            rng,
+            lambda: next(ids),
+            lambda m, f: self.tell(f"{name}: {m} {f}"),
         )
         settings = NodeSettings(
             name=name, slots=slots, output_root="/nowhere", workdir="/nowhere", lease_ttl_s=TTL_S, renew_every_s=0.5,
@@ -125,7 +135,8 @@ class World:
     def check(self) -> None:
         connection = self.store.reader()
         for seq, run_no, pos, idx, kind, session, data in connection.execute(
-            "SELECT seq, run_no, pos, idx, kind, session, data FROM events WHERE seq > ? ORDER BY seq", (self._seen_events,)
+            "SELECT seq, run_no, pos, idx, kind, session, data FROM events WHERE seq > ? ORDER BY seq",
+            (self._seen_events,),
         ):
             self._seen_events = seq
             self.auditor.event(run_no, pos, idx, kind, session, msgspec.json.decode(data))
@@ -231,6 +242,9 @@ class SimulatedLink:
     async def workflow(self, hash: str) -> Workflow:
         return self._world.committer.workflows[hash]
 
+    async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
+        return await self._call(lambda: [Ended(*row) for row in self._world.store.ends_at(run_no, positions)])
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         self._world.listeners[self._owner] = woken
         return lambda: self._world.listeners.pop(self._owner, None) and None
@@ -241,12 +255,13 @@ class SimulatedExecutor:
 
     kinds = frozenset({"inline"})
 
-    def __init__(self, world: World, owner: int, skew: float) -> None:
+    def __init__(self, world: World, owner: int, clock: Callable[[], float]) -> None:
         self._world = world
         self._owner = owner
-        self._skew = skew
+        self._clock = clock
         self._running: dict[tuple[int, int], tuple[Launch, Ended, float, asyncio.TimerHandle]] = {}
         self._trust: asyncio.TimerHandle | None = None
+        self._trusted_until = float("-inf")
         self._machine = contextvars.Context()  # what the kernel and the spawner do goes on while the node is paused
 
     async def open(self) -> None: ...
@@ -254,9 +269,14 @@ class SimulatedExecutor:
     def start(self, launch: Launch, ended: Ended) -> None:
         world = self._world
         key = (launch.task_id, launch.attempt)
+        if self._clock() >= self._trusted_until:  # the spawner refuses what comes after the deadline
+            context = contextvars.copy_context()
+            outcome = Outcome(launch.task_id, launch.attempt, False, None, None, self._clock(), "no lease", "lease")
+            world.loop.call_soon(ended, outcome, context=context)
+            return
         world.auditor.process_started(self._place(launch), launch.attempt, str(self._owner))
         took = world.durations.get(launch.task.split(".")[0], 0.05) * world.random.uniform(0.5, 1.5)
-        started = world.loop.time()
+        started = self._clock()
         timer = world.loop.call_later(took, self._exit, key, None, context=self._machine)
         self._running[key] = (launch, ended, started, timer)
 
@@ -278,7 +298,7 @@ class SimulatedExecutor:
         world.auditor.process_ended(self._place(launch), launch.attempt, str(self._owner))
         ok = stopped is None and launch.attempt > world.script.get(launch.task.split(".")[0], 0)
         outcome = Outcome(
-            launch.task_id, launch.attempt, ok, 0 if ok else 1, started + self._skew, world.loop.time() + self._skew,
+            launch.task_id, launch.attempt, ok, 0 if ok else 1, started, self._clock(),
             None if ok else "scripted failure", stopped,
         )  # fmt: skip
         context = contextvars.Context()
@@ -294,7 +314,10 @@ class SimulatedExecutor:
     def trust(self, until: float) -> None:
         if self._trust is not None:
             self._trust.cancel()
-        self._trust = self._world.loop.call_at(until - self._skew, self._lost_trust, context=self._machine)
+        self._trusted_until = until
+        rate = 0.2 if self._world.slow_clocks else 1.0
+        left = (until - self._clock()) / rate
+        self._trust = self._world.loop.call_later(left, self._lost_trust, context=self._machine)
 
     def _lost_trust(self) -> None:
         for key in list(self._running):

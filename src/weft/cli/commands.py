@@ -121,7 +121,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "dead", "Change", "list dead letters, or retry them", "weft.cli.dead:dead",
-        (_option("action", choices=("list", "retry"), help="list them all, or retry those of a run"),
+        (_option("action", metavar="list|retry", choices=("list", "retry"), help="what to do"),
          _option("run", metavar="RUN", nargs="?", help="retry: the run"),
          _option("tasks", metavar="TASK", nargs="*", help="retry: only these, and what needs them"),
          DETACH, LIMIT, *WORKING),
@@ -132,7 +132,7 @@ COMMANDS: tuple[Command, ...] = (
          _option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated")),
     ),
     Command("store", "Change", "say where the store is and what it holds", "weft.cli.lists:store", (
-        _option("action", choices=("info",), help="info: location, size, counts"),
+        _option("action", metavar="info", choices=("info",), help="info: location, size, counts"),
     )),
     Command("validate", "Define", "check definitions", "weft.cli.defining:validate", (
         _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON"),

@@ -44,9 +44,10 @@ def _load_command(argv: list[str]) -> Loaded:
     return load_value({"name": name, "tasks": {name: {"argv": [word.replace("${{", "$${{") for word in words]}}})
 
 
-def source_directory(loaded: Loaded) -> str | None:
-    """Where the tasks start: beside their definition, or here."""
-    return str(loaded.source_path.parent) if loaded.source_path is not None else str(Path.cwd())
+def source_directory(loaded: Loaded, workdir: Path) -> str:
+    """Where the tasks start: beside their definition. Without a file, where the run was asked for, so that a
+    resume from elsewhere goes on in the same place."""
+    return str(workdir if loaded.source_path is None else loaded.source_path.parent)
 
 
 def read_inputs(workflow: Workflow, given: list[str]) -> str:

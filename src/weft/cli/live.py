@@ -10,22 +10,30 @@ from weft.cli.tracker import Change, Running
 from weft.cli.views import ERR, OUT, Tails, change_text
 from weft.cli.words import duration
 from weft.control.records import EventInfo, RunInfo
+from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 
 SMALL_RUN = 200  # up to so many tasks, each success gets a line of its own
 BAR_MIN, BAR_MAX = 6, 40
+NAME_WIDTH_MAX = 24
+PENDING_MAX = 8192  # bytes that a terminal may lag behind
 
 #: A line in pieces: (text, style or None).
 Pieces = Sequence[tuple[str, str | None]]
 
 
 class LiveView:
-    def __init__(self, terminal: Terminal, sink: Sink, tails: Tails, total: int, *, output_here: bool) -> None:
+    paced = True
+
+    def __init__(
+        self, terminal: Terminal, sink: Sink, tails: Tails, workflow: Workflow, *, output_here: bool
+    ) -> None:
         """`output_here`: standard output is this terminal too, so tasks' output goes above the live area."""
         self._terminal = terminal
         self._sink = sink
         self._tails = tails
-        self._small = total <= SMALL_RUN
+        self._small = len(workflow.tasks) <= SMALL_RUN
+        self._name_width = min(NAME_WIDTH_MAX, max((width_of(task.name) for task in workflow.tasks), default=0))
         self._output_here = output_here
         self._area = LiveArea(terminal, lambda data: sink.put(ERR, data))
         self._partial: dict[StreamName, bytes] = {}
@@ -50,11 +58,13 @@ class LiveView:
         style = STATE_LOOKS.get(change.state, ("wait", "dim"))[1]
         sign = self._terminal.state(change.state)
         name = cut(name, width - 2, self._terminal.sign("more"))
+        if width > 2 * self._name_width:
+            name = padded(name, self._name_width)
         text = cut(f"  {change_text(change)}", width - 2 - width_of(name), self._terminal.sign("more"))
         return f"{sign} {name}{self._terminal.paint(text, style)}"
 
     def tick(self, run: RunInfo, running: dict[str, Running], now: int) -> None:
-        if self._sink.pending:
+        if self._sink.pending > PENDING_MAX:
             return  # the terminal does not keep up: the next picture will be a newer one
         columns, rows = self._terminal.size()
         lines = [*self._running_lines(running, now, max(1, rows - 4)), self._bar(run, running, now, columns - 1)]
@@ -79,9 +89,12 @@ class LiveView:
         if newline:
             self._raw_above(fd, lines + b"\n")
 
-    def end(self, summary: Summary) -> None:
+    def output_ended(self) -> None:
         for stream in list(self._partial):
             self.output(stream, b"\n")
+
+    def end(self, summary: Summary) -> None:
+        self.output_ended()
         self._area.close()
         for line in summary_lines(summary, self._terminal):
             self._above(line)
@@ -131,7 +144,7 @@ class LiveView:
             (max(0, run.total - done - run.active), "waiting", "dim"),
             (run.skipped, "skipped", "dim"), (run.cancelled, "cancelled", "yellow"),
         ]  # fmt: skip
-        tail: tuple[str, str | None] = (f" {elapsed}", None)
+        tail = (f"  {elapsed}", None)
         used = sum(len(text) for text, _ in must) + len(tail[0]) + BAR_MIN
         for count, word, style in wishes:
             text = f"  {count:,} {word}"
@@ -142,7 +155,7 @@ class LiveView:
         full = int(room * done / run.total) if run.total else room
         color = "red" if failed else "green"
         bar = [(self._terminal.sign("full") * full, color), (self._terminal.sign("empty") * (room - full), "dim")]
-        return [*bar, *must, (" ", None), tail] if used < width else [*bar, *must, tail]
+        return [*bar, *must, tail]
 
     def _fit(self, pieces: Pieces, width: int) -> tuple[str, int]:
         out, used = [], 0

@@ -57,7 +57,10 @@ def _parse(words: list[str]) -> "Namespace | int":
         split = words.index("--")
         words, command = words[:split], words[split + 1 :]
     try:
-        args = make_parser().parse_args(words)
+        parser = make_parser()
+        args, unknown = parser.parse_known_args(words)
+        if unknown:
+            parser.unknown(args.command, unknown[0])
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else exits.BAD_INPUT
     args.argv = command
@@ -89,7 +92,10 @@ def _call(args: "Namespace") -> int:
         code = _code_of(problem)
         if code < 0:
             raise
-        return _say(args, code, str(problem), prefix="" if hasattr(problem, "errors") else "weft: ")
+        located = (
+            problem.as_json() if hasattr(problem, "as_json") else None
+        )  # errors of a definition, with their lines
+        return _say(args, code, str(problem), prefix="weft: " if located is None else "", more=located)
     finally:
         if session is not None:
             session.close()
@@ -106,14 +112,16 @@ def _code_of(problem: Exception) -> int:
         return exits.NOT_FOUND
     if isinstance(problem, (DefinitionErrors, Ambiguous, Refused, StoreUnusable)):
         return exits.BAD_INPUT
-    return exits.UNREACHABLE if isinstance(problem, StoreError) else -1
+    return exits.UNREACHABLE if isinstance(problem, (StoreError, OSError)) else -1
 
 
-def _say(args: "Namespace", code: int, message: str, prefix: str = "weft: ") -> int:
+def _say(
+    args: "Namespace", code: int, message: str, prefix: str = "weft: ", more: dict[str, object] | None = None
+) -> int:
     if getattr(args, "json", False):
         import json
 
-        sys.stdout.write(json.dumps({"error": {"code": code, "message": message}}) + "\n")
+        sys.stdout.write(json.dumps({"error": {"code": code, "message": message, **(more or {})}}) + "\n")
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write((prefix + message).encode(encoding, "replace").decode(encoding) + "\n")
     return code

@@ -1,35 +1,25 @@
 """argparse, made from the table of commands, with errors that say what was meant."""
 
 import argparse
-import re
 import sys
 from typing import Any, NoReturn
 
 from weft.cli.commands import BY_NAME, COMMANDS, EXIT_CODES, JSON, STORE, Command, Option
-
-_UNKNOWN = re.compile(r"unrecognized arguments: (\S+)")
 
 
 class Parser(argparse.ArgumentParser):
     """Exit code 2 and one or two lines; no page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        fix = self._fix(message)
-        self.exit(2, f"weft: {message}\n" + (f"  fix: {fix}\n" if fix else f"  see: {self.prog} --help\n"))
+        self.exit(2, f"weft: {message}\n  see: {self.prog} --help\n")
 
-    def _fix(self, message: str) -> str | None:
+    def unknown(self, command: str | None, word: str) -> NoReturn:
         from weft.core.suggest import nearest
 
-        unknown = _UNKNOWN.match(message)
-        if not unknown:
-            return None
-        word = unknown[1].split("=")[0]
-        known = [name for action in self._actions for name in action.option_strings]
-        command = next((a for a in sys.argv[1:] if a in BY_NAME), None)
-        if command is not None:
-            known += [name for option in BY_NAME[command].options for name in option.names if name.startswith("-")]
-        meant = nearest(word, known) if word.startswith("--") else None
-        return f"did you mean {meant}?" if meant else None
+        options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE,)
+        meant = nearest(word.split("=")[0], [name for option in options for name in option.names])
+        fix = f"fix: did you mean {meant}?" if meant else f"see: weft {command or ''} --help"
+        self.exit(2, f"weft: {command or 'weft'} takes no {word!r}\n  {fix}\n")
 
     def print_help(self, file: Any = None) -> None:
         text = overview() if self.prog == "weft" else self.format_help()

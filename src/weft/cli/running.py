@@ -67,7 +67,7 @@ def _store_run(args: Namespace, session: Session, labels: dict[str, str] | None)
         max_parallel=args.max_parallel,
         key=args.key,
         body_hash=hashlib.sha256(body.encode()).hexdigest(),
-        source=source_directory(loaded),
+        source=source_directory(loaded, session.config.workdir or session.directory),
     )
     return control, control.submit(command, workflow)
 

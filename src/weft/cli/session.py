@@ -41,6 +41,8 @@ class Session:
             path = self.store_path()
             if not create and not path.exists():
                 raise GiveUp(NOT_FOUND, f"there is no store at {path} yet", "weft run FILE makes one")
+            if path.parent.exists() and not path.parent.is_dir():
+                raise GiveUp(BAD_INPUT, f"{path.parent} is a file, not a directory for the store", "use --store")
             if create and not path.parent.exists() and not path.parent.parent.is_dir():
                 raise GiveUp(
                     BAD_INPUT, f"there is no directory {path.parent} for the store", "make it, or use --store"

@@ -8,16 +8,16 @@ from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 
 FIRST_WORKFLOW = """\
-# Run it with: weft run {file}
+# Run it with: weft run FILE --input who=you
 # Tasks start as soon as what they need is done; the rest runs in parallel.
 name: first
 inputs:
-  who: {{type: string, default: world}}
+  who: {type: string, default: world}
 tasks:
-  hello: echo "Hello, $WEFT_TASK speaking"
+  hello: echo "Hello, ${{ inputs.who }}"
   fetch:
     run: sleep 1 && echo "fetched"
-    retry: {{max: 3, backoff: 1s}}
+    retry: {max: 3, backoff: 1s}
   check:
     needs: [fetch]
     run: echo "checked"
@@ -32,7 +32,7 @@ def init(args: Namespace, session: Session) -> int:
     path = Path(args.file)
     try:
         with path.open("w" if args.force else "x", encoding="utf-8") as file:
-            file.write(FIRST_WORKFLOW.format(file=path))
+            file.write(FIRST_WORKFLOW.replace("FILE", str(path)))
     except FileExistsError:
         raise GiveUp(BAD_INPUT, f"{path} is there already", "name another file, or use --force") from None
     except (OSError, ValueError) as error:

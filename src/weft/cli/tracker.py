@@ -17,6 +17,7 @@ class Running(NamedTuple):
     attempt: int
     since: int  # the store's clock
     node: str | None
+    session: str | None
 
 
 class Change(msgspec.Struct):
@@ -48,7 +49,7 @@ class Tracker:
         tasks, _ = self._control.tasks(self.run_id, states=["running"], limit=_INITIAL_RUNNING)
         for task in tasks:
             if task.elements is None and task.claimed_at is not None:
-                self.running[task.name] = Running(task.name, task.attempt, task.claimed_at, task.node)
+                self.running[task.name] = Running(task.name, task.attempt, task.claimed_at, task.node, task.session)
 
     def read(self) -> tuple[list[EventInfo], list[Change]]:
         """The next page of events and what they mean; empty when there is nothing new."""
@@ -66,7 +67,7 @@ class Tracker:
         kind, data, name = event.kind, event.data, event.task or ""
         if kind == "assigned":
             self.run_ended = False
-            self.running[name] = Running(name, data["attempt"], event.at, event.node)
+            self.running[name] = Running(name, data["attempt"], event.at, event.node, event.session)
             if data["attempt"] > 1:
                 self.again[name] = None
             return Change(event.at, name, "running", data["attempt"])
@@ -99,7 +100,7 @@ class Tracker:
 
     def _end(self, name: str, attempt: int, event: EventInfo) -> Running | None:
         known = self.running.pop(name, None)
-        self.ended.append(known or Running(name, attempt, event.at, event.node))
+        self.ended.append(known or Running(name, attempt, event.at, event.node, event.session))
         return known
 
     def _cancelled(self, event: EventInfo) -> Change | None:

@@ -7,7 +7,7 @@ from weft.cli.sink import Sink
 from weft.cli.summary import Summary, summary_lines, tail_lines
 from weft.cli.terminal import Terminal
 from weft.cli.tracker import Change, Running
-from weft.cli.words import clock, duration, state_word
+from weft.cli.words import clock, clock_now, duration, state_word
 from weft.control.local import LocalControl
 from weft.control.records import EventInfo, RunInfo
 from weft.executors.output import StreamName
@@ -18,11 +18,17 @@ OUT, ERR = 1, 2
 
 
 class View(Protocol):
+    paced: bool  # drawn at its own pace: nothing is gained by reading more often
+
     def begin(self, run: RunInfo) -> None: ...
     def show(self, events: list[EventInfo], changes: list[Change]) -> None: ...
     def tick(self, run: RunInfo, running: dict[str, Running], now: int) -> None: ...
     def note(self, text: str) -> None: ...
     def output(self, stream: StreamName, data: bytes) -> None: ...
+    def output_ended(self) -> None:
+        """All output of an attempt has been handed over."""
+        ...
+
     def end(self, summary: Summary) -> None: ...
     def close(self) -> None: ...
 
@@ -65,13 +71,15 @@ class Tails:
 class LineView:
     """On standard error, so that output of tasks on standard output stays clean."""
 
+    paced = False
+
     def __init__(self, terminal: Terminal, sink: Sink, tails: Tails) -> None:
         self._terminal = terminal
         self._sink = sink
         self._tails = tails
 
     def begin(self, run: RunInfo) -> None:
-        self._line(f"{clock(run.created_at)}  {run.name}  run {run.id}")
+        self._line(f"{clock_now()}  {run.name}  run {run.id}")
 
     def show(self, events: list[EventInfo], changes: list[Change]) -> None:
         ended = {(change.task, change.attempt) for change in changes if change.state != "running"}
@@ -92,6 +100,9 @@ class LineView:
     def output(self, stream: StreamName, data: bytes) -> None:
         self._sink.put(OUT if stream == "stdout" else ERR, data)
 
+    def output_ended(self) -> None:
+        pass
+
     def end(self, summary: Summary) -> None:
         for line in summary_lines(summary, self._terminal):
             self._line(line)
@@ -106,6 +117,8 @@ class LineView:
 
 class JsonView:
     """Events and, last, the summary on standard output; everything else on standard error."""
+
+    paced = False
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -125,6 +138,9 @@ class JsonView:
 
     def output(self, stream: StreamName, data: bytes) -> None:
         self._sink.put(ERR, data)
+
+    def output_ended(self) -> None:
+        pass
 
     def end(self, summary: Summary) -> None:
         run = summary.run

@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,18 @@ from weft.cli.sink import Sink
 from weft.cli.streaming import Prefixer, Streams
 from weft.cli.summary import Summary, summarise
 from weft.cli.terminal import padded, width_of
-from weft.cli.tracker import Tracker
+from weft.cli.tracker import Running, Tracker
 from weft.cli.views import JsonView, LineView, Tails, View
 from weft.control.here import make_node, node_settings
 from weft.control.local import LocalControl
 from weft.core.workflow import Workflow
+from weft.node.launch import task_name
 from weft.node.node import Node
 
 LOOK_S = 0.02
 REDRAW_S = 0.1
+READ_S = 0.01  # at a time
+READ_SHARE = 9  # after reading for a millisecond, leave the node nine to itself
 IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PREFIX_WIDTH_MAX = 24
@@ -67,7 +71,7 @@ def _view(
         return JsonView(sink)
     tails = Tails(control, run_id)
     if session.err.can_move:
-        return LiveView(session.err, sink, tails, len(workflow.tasks), output_here=session.out.tty)
+        return LiveView(session.err, sink, tails, workflow, output_here=session.out.tty)
     return LineView(session.err, sink, tails)
 
 
@@ -92,6 +96,7 @@ class Work:
         self._streams = self._make_streams(workflow, options)
         self._woken = True
         self._exchanges = -1
+        self._over = False  # the run has ended: the node needs the processor no more
         self.interrupts = 0
 
     def _make_streams(self, workflow: Workflow, options: Options) -> Streams | None:
@@ -102,7 +107,9 @@ class Work:
         assert path is not None
         directory = Path(path.parent) / "output" / self._run_id
         if alone and not any(task.mapped for task in workflow.tasks):
-            return Streams(directory, lambda task, stream, data: self._view.output(stream, data))
+            streams = Streams(directory, lambda task, stream, data: self._view.output(stream, data))
+            streams.ended = lambda task: self._view.output_ended()
+            return streams
         longest = max((width_of(task.name) for task in workflow.tasks), default=0)
         width = min(longest, PREFIX_WIDTH_MAX)
         bar = self._session.out.sign("bar")
@@ -123,7 +130,7 @@ class Work:
         self._view.begin(control.run(self._run_id))
         self._tracker.look_at_running()
         loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        for number in heeded_signals():
             loop.add_signal_handler(number, self._interrupt, node)
         unlisten = control.link.listen(self._wake)
         working = asyncio.create_task(node.run())
@@ -137,7 +144,7 @@ class Work:
             await self._end(node, working)
             if self._streams is not None:
                 self._streams.close()
-            for number in SIGNALS:
+            for number in heeded_signals():
                 loop.remove_signal_handler(number)
         return summarise(control, self._run_id, len(self._tracker.again), self.interrupts > 0)
 
@@ -174,21 +181,25 @@ class Work:
     async def _follow(self, node: Node, working: "asyncio.Task[None]") -> None:
         """Until the run has ended, or the node has."""
         loop = asyncio.get_running_loop()
-        next_draw = quiet_since = loop.time()
+        next_draw = next_read = quiet_since = loop.time()
         while not working.done():
             now = loop.time()
-            changed = self._has_changed(node)
-            if changed:
+            beat = now >= next_draw
+            # On a terminal, events and picture change together: no task is seen both ended and running.
+            due = (beat or not self._view.paced) and now >= next_read
+            more = False
+            if (due or self._over) and self._has_changed(node):
                 quiet_since = now
-            more = self._read() if changed else False
+                more = self._read_for(READ_S, loop.time)
+                next_read = loop.time() + min(REDRAW_S, READ_SHARE * (loop.time() - now))
             if self._streams is not None and not self._sink.full:
                 more = self._streams.poll() or more
-            if now >= next_draw:
-                self._draw()
+            if beat:
+                self._draw(node)
                 next_draw = now + REDRAW_S
             if self._tracker.run_ended and not more and self._control.run(self._run_id).finished:
                 return
-            pause = 0.0 if more and not self._sink.full else LOOK_S
+            pause = 0.0 if more and self._over and not self._sink.full else LOOK_S
             await asyncio.sleep(REDRAW_S if now - quiet_since > IDLE_AFTER_S else pause)
         working.result()
 
@@ -198,6 +209,14 @@ class Work:
         changed = self._woken or exchanges != self._exchanges
         self._woken, self._exchanges = False, exchanges
         return changed
+
+    def _read_for(self, seconds: float, clock: Callable[[], float]) -> bool:
+        """Take in events for so long; True if there may be more."""
+        until = clock() + seconds
+        while self._read():
+            if clock() >= until:
+                return True
+        return False
 
     def _read(self) -> bool:
         """Take in a page of events; True if there may be another."""
@@ -216,13 +235,33 @@ class Work:
             self._woken = True
         return bool(events)
 
-    def _draw(self) -> None:
-        self._view.tick(self._control.run(self._run_id), self._tracker.running, self._control.now())
+    def _draw(self, node: Node) -> None:
+        now = self._control.now()
+        running = self._running(node, now)
+        run = self._control.run(self._run_id)
+        self._over = run.finished
+        self._view.tick(run, running, now)
+
+    def _running(self, node: Node, now: int) -> dict[str, Running]:
+        """What others run, as the events say; what our own node runs, as it knows better: events come later, and
+        what was claimed ahead of a free slot is still queued to people."""
+        known = self._tracker.running
+        running = {name: task for name, task in known.items() if task.session != node.session}
+        for held in node.loop.worker.held.values() if node.loop is not None else ():
+            if held.started:
+                name = task_name(held.definition, held.claim.idx)
+                running[name] = known.get(name) or Running(name, held.claim.attempt, now, None, node.session)
+        return running
 
     def _catch_up(self) -> None:
         """What the node's last words were."""
         while self._read() or (self._streams is not None and (self._streams.poll() or self._streams.busy)):
             pass
+
+
+def heeded_signals() -> list[signal.Signals]:
+    """What our parent wants ignored (nohup) stays ignored."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def node_options(session: Session) -> dict[str, Any]:

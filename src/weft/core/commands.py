@@ -38,6 +38,7 @@ class Exchange(msgspec.Struct):
     demands: list[str]  # eligible ones, of those known to the node
     known_demands: int  # how many demands the node has looked at; it is told of new ones
     scope: int | None = None
+    started: list[tuple[int, int, int]] = []  # task, attempt, how long ago in ms: those that outlive a moment
 
 
 class Claim(msgspec.Struct):

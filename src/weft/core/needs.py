@@ -146,6 +146,19 @@ class Demands(msgspec.Struct):
     above: int
 
 
+class Ends(msgspec.Struct):
+    """How the tasks at these positions ended, elements included: `names.Ended`, by position and index."""
+
+    run_no: int
+    positions: list[int]
+
+
+class Inputs(msgspec.Struct):
+    """A run's inputs; one mapping."""
+
+    run_no: int
+
+
 class NextRun(msgspec.Struct):
     """A fresh run number."""
 
@@ -165,7 +178,7 @@ class Finished(msgspec.Struct):
 
 
 Need = (
-    NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey | Tasks | TasksAt | Elements
+    Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey | Tasks | TasksAt | Elements
     | Queued | QueuedOf | RunningOf | Ready
     | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
     | Finished

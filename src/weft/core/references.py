@@ -33,10 +33,7 @@ def condition_references(source: str) -> list[Reference]:
 def template_references(value: Any) -> list[Reference]:
     """The tasks named by ${{ … }} anywhere inside a text, list or mapping."""
     return [
-        reference
-        for text in _texts(value)
-        for source in _sources(text)
-        for reference in condition_references(source)
+        reference for text in _texts(value) for source in _sources(text) for reference in condition_references(source)
     ]
 
 

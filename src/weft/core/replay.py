@@ -108,6 +108,9 @@ class Replay:
         for pos, idx in data["tasks"]:
             self._set((pos, idx), "cancelled")
 
+    def _on_refused(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self._set(place, data["state"])
+
     def _on_closed(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self._set(place, data["state"])
 
@@ -221,7 +224,8 @@ class Replay:
         whole = self.tasks[(pos, WHOLE)]
         whole.open -= 1
         whole.failed += element.state != "succeeded"
-        if not whole.failed and whole.elements is not None and whole.admitted < whole.elements and not self.stopped:
+        over = self.stopped or (self.halted and not self._workflow.tasks[pos].survives_halt)
+        if not whole.failed and whole.elements is not None and whole.admitted < whole.elements and not over:
             following = self.tasks[(pos, whole.admitted)]
             whole.admitted += 1
             if following.state == "pending":

@@ -47,6 +47,9 @@ class TaskDef(msgspec.Struct, frozen=True):
     accepts_failure: bool = False  # its rule can be true with a failed need
     survives_halt: bool = False  # a failure handler, or what follows one
     final: bool = False  # starts after all other tasks (a handler without needs), or follows one that does
+    reads: tuple[int, ...] = ()  # tasks whose results the condition reads, in the order of the document
+    template_reads: tuple[int, ...] = ()  # tasks whose results the templates of run, argv, env, cwd and with read
+    templated: bool = False  # there is a ${{ in one of those
 
     @property
     def mapped(self) -> bool:
@@ -75,6 +78,9 @@ class Workflow(msgspec.Struct, frozen=True):
     env: dict[str, str]
     chain: bool  # written as a bare list of commands
     description: str | None = None
+    context: dict[str, Any] = {}  # what a run's context begins with
+    output: Any = None  # the run's result: a JSON value with templates in it, as the document has it
+    output_reads: tuple[int, ...] = ()  # tasks whose results it reads
 
     @property
     def final_count(self) -> int:

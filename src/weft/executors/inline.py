@@ -18,6 +18,7 @@ class InlineExecutor:
         self._clock = clock
         self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._reasons: dict[tuple[int, int], StopReason] = {}
+        self._over: list[tuple[Ended, Outcome]] = []  # told together, in the loop's next round
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -27,8 +28,7 @@ class InlineExecutor:
         function = self._functions.get(launch.spec["inline"])
         if function is None:
             error = f"this node knows no inline function {launch.spec['inline']!r}"
-            outcome = Outcome(launch.task_id, launch.attempt, False, None, None, started, error)
-            self._loop.call_soon(ended, outcome)
+            self._tell(ended, Outcome(launch.task_id, launch.attempt, False, None, None, started, error))
             return
         try:
             value = function(launch)
@@ -63,7 +63,17 @@ class InlineExecutor:
             outcome.error = f"{type(error).__name__}: {error}"
         elif value is not None:
             outcome.output = value
-        self._loop.call_soon(ended, outcome)
+        self._tell(ended, outcome)
+
+    def _tell(self, ended: Ended, outcome: Outcome) -> None:
+        if not self._over:
+            self._loop.call_soon(self._tell_all)
+        self._over.append((ended, outcome))
+
+    def _tell_all(self) -> None:
+        over, self._over = self._over, []
+        for ended, outcome in over:
+            ended(outcome)
 
     def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
         task = self._tasks.get((task_id, attempt))

@@ -101,7 +101,7 @@ def take_answer(path: str, name: str) -> Any:
             raise BadAnswer(f"{name} is not a regular file")
         if info.st_size > ANSWER_BYTES_MAX:
             raise BadAnswer(f"{name} holds {info.st_size} bytes, more than the {ANSWER_BYTES_MAX} allowed")
-        return parse_answer(os.read(fd, ANSWER_BYTES_MAX), name)
+        return parse_answer(os.read(fd, info.st_size), name)
     finally:
         os.close(fd)
 

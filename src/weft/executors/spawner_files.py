@@ -19,6 +19,7 @@ from weft.executors import linux
 
 FILE_MODE = 0o644
 _SPARES_MAX = 64
+_BLOCK_BYTES = 4096
 _PUNCH_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV)
 
 
@@ -38,14 +39,6 @@ class Stream:
         self.cap = cap
         self.size = 0
         self._cut_to = 0  # everything between the head and here is a hole
-
-    def open_for_child(self) -> int:
-        """A descriptor to hand to the child and then close.
-
-        It has an open file description of its own: so when the kernel says that the spawner's is the only one
-        left, nobody anywhere can still write to the file.
-        """
-        return os.dup(self.fd) if self.named else linux.reopen(self.fd)
 
     def sweep(self) -> bool:
         """Look at the file: name it once it holds something, cut it when over the cap. True if it was cut."""
@@ -70,7 +63,8 @@ class Stream:
 
     def cut(self, size: int) -> bool:
         head = self.cap // 2
-        start = max(head, self._cut_to)
+        # From the block's beginning: two holes that meet within a block would leave it allocated.
+        start = max(head, self._cut_to - self._cut_to % _BLOCK_BYTES)
         if size < self._cut_to:  # the command truncated its own output: what it wrote since is whole
             start = head
         end = size - (self.cap - head)
@@ -91,6 +85,7 @@ class Files:
 
     def __init__(self) -> None:
         self._spares: dict[int, list[int]] = {}  # descriptors, by the filesystem's device number
+        self._descriptors = linux.OwnDescriptors()
         self._devices: dict[bytes, int] = {}
         self._nameless = True
         umask = os.umask(0o077)
@@ -107,6 +102,14 @@ class Files:
         self._device(directory)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         return Stream(path, fd, True, cap)
+
+    def open_for_child(self, stream: Stream) -> int:
+        """A descriptor to hand to the child and then close.
+
+        It has an open file description of its own: so when the kernel says that the spawner's is the only one
+        left, nobody anywhere can still write to the file.
+        """
+        return os.dup(stream.fd) if stream.named else self._descriptors.reopen(stream.fd)
 
     def close(self, stream: Stream) -> tuple[int, int, int]:
         """Say how much was written, and how much of its head and of its tail is in the file."""

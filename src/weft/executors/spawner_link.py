@@ -50,7 +50,7 @@ class SpawnerLink(Generic[Attempt]):
         self._alive = True
         self._gone = asyncio.Event()
         self._leaders: dict[int, int] = {}  # id -> pid, of attempts that outlived a sweep
-        self._strays: list[int] = []
+        self._orphans: list[int] = []
         self._token_prefix = secrets.token_hex(8).encode() + b"."
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -120,7 +120,7 @@ class SpawnerLink(Generic[Attempt]):
                 self._on_ended(self, message)
             elif message[0] == PIDS:
                 self._leaders.update(message[1])
-                self._strays = message[2]
+                self._orphans = message[2]
 
     # When the spawner is gone
 
@@ -151,7 +151,7 @@ class SpawnerLink(Generic[Attempt]):
     def _left_over(self) -> list[int]:
         """This process's children that were the spawner's: by session, by token, or told so by the spawner."""
         sessions = set(self._leaders.values())
-        known = sessions.union(self._strays)
+        known = sessions.union(self._orphans)
         found = []
         for pid in linux.children(os.getpid()):
             stat = linux.read_stat(pid)

@@ -19,9 +19,10 @@ from weft.executors import linux
 from weft.executors.spawner_attempt import Attempt
 from weft.executors.spawner_files import Files, MiddleNotDroppable, Stream
 from weft.executors.spawner_orphans import Orphans
+from weft.executors.spawner_socket import NodeSocket
 from weft.executors.spawner_start import CannotStart, Starter, cannot_store
-from weft.executors.spawner_tree import kill_tree, send, terminate_tree
-from weft.executors.spawner_wire import CLOSE, ENDED, HELLO, PIDS, START, STOP, TOKEN, TRUST, Message, Unframer, frame
+from weft.executors.spawner_tree import kill_tree, kill_trees, terminate_tree
+from weft.executors.spawner_wire import CLOSE, ENDED, HELLO, PIDS, START, STOP, TOKEN, TRUST, Message
 
 SWEEP_S = 0.1
 SWEEP_FLOOD_S = 0.02  # while some output is over its cap and grows
@@ -31,13 +32,11 @@ _NOTHING = (0, 0, 0)
 
 
 def serve(fd: int) -> None:
-    os.set_inheritable(fd, False)
-    os.set_blocking(fd, False)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     linux.become_subreaper()
     gc.disable()  # nothing in here makes cycles that live on
-    spawner = Spawner(fd)
+    spawner = Spawner(NodeSocket(fd))
     try:
         spawner.run()
     finally:
@@ -45,8 +44,9 @@ def serve(fd: int) -> None:
 
 
 class Spawner:
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
+    def __init__(self, node: NodeSocket) -> None:
+        self._node = node
+        self._poll = select.poll()
         self._starter = Starter()
         self._files = Files()
         self._by_pid: dict[int, Attempt] = {}  # all attempts that are not reported, by their leader's pid
@@ -56,95 +56,65 @@ class Spawner:
         self._stopping: dict[int, Attempt] = {}  # with a moment at which they are killed
         self._orphans = Orphans(self._by_pid, self._by_token)
         self._queue: deque[Message] = deque()
-        self._unframer = Unframer()
-        self._outbox: list[Message] = []
-        self._unsent = b""
         self._base_env: dict[bytes, bytes] = {}
         self._token_prefix = b""
         self._trusted_until = float("inf")
         self._lapsed = False  # past that, and acted upon
         self._next_sweep: float | None = None
+        self._leftovers = False
+        self._told_orphans: list[int] = []
         self._closing = False
-        self._node_gone = False
 
     def run(self) -> None:
+        node = self._node
         child_signals = linux.child_signal_fd()
-        poll = select.poll()
-        poll.register(self._fd, select.POLLIN)
-        poll.register(child_signals, select.POLLIN)
-        self._poll = poll
-        while not self._node_gone:
-            ready = poll.poll(self._patience_ms())
+        self._poll.register(node.fd, node.interest)
+        self._poll.register(child_signals, select.POLLIN)
+        while not node.ended:
             reap = False
-            for fd, _ in ready:
+            for fd, _ in self._poll.poll(self._patience_ms()):
                 if fd == child_signals:
                     os.read(child_signals, 4096)
                     reap = True
-                elif fd == self._fd:
-                    self._receive()
+                elif fd == node.fd:
+                    for message in node.receive():
+                        self._obey(message)
                 else:
-                    self._node_gone = True
+                    node.ended = True
             self._start_some()
             if reap:
                 self._reap()
             self._keep_time()
-            if self._closing and not self._by_id and not self._queue:
-                self._flush()
-                if not self._unsent:
-                    return
-            self._flush()
+            node.flush()
+            self._poll.modify(node.fd, node.interest)
+            if self._closing and not self._by_id and not self._queue and node.drained:
+                return
 
     # What the node says
 
-    def _receive(self) -> None:
-        try:
-            data = os.read(self._fd, 1 << 15)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._node_gone = True
-            return
-        for message in self._unframer.feed(data):
-            kind = message[0]
-            if kind == START:
-                self._queue.append(message)
-            elif kind == STOP:
-                self._stop(message[1], message[2], message[3])
-            elif kind == TRUST:
-                self._trusted_until = message[1]
-                self._lapsed = False
-            elif kind == HELLO:
-                _, self._base_env, self._token_prefix, node_pid = message
-                self._watch_node(node_pid)
-            elif kind == CLOSE:
-                self._closing = True
-                self._stop_all("drain")
+    def _obey(self, message: Message) -> None:
+        kind = message[0]
+        if kind == START:
+            self._queue.append(message)
+        elif kind == STOP:
+            self._stop(message[1], message[2], message[3])
+        elif kind == TRUST:
+            self._trusted_until = message[1]
+            self._lapsed = False
+        elif kind == HELLO:
+            _, self._base_env, self._token_prefix, node_pid = message
+            self._watch_node(node_pid)
+        elif kind == CLOSE:
+            self._closing = True
+            self._stop_all("drain")
 
     def _watch_node(self, pid: int) -> None:
         """The socket's end can outlive the node, in a process that it forked; its pidfd cannot."""
         pidfd = linux.watch_process(pid)
         if os.getppid() != pid:
-            self._node_gone = True
+            self._node.ended = True
         elif pidfd is not None:
             self._poll.register(pidfd, select.POLLIN)
-
-    def _flush(self) -> None:
-        if self._outbox:
-            self._unsent += frame(self._outbox)
-            self._outbox = []
-        elif not self._unsent:
-            return
-        try:
-            sent = os.write(self._fd, self._unsent)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            self._node_gone = True
-            return
-        self._unsent = self._unsent[sent:]
-        self._poll.modify(self._fd, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
     # Starting
 
@@ -166,13 +136,13 @@ class Spawner:
                 except OSError as error:
                     raise cannot_store(error) from None
             env = {**self._base_env, **extra_env, TOKEN: token}
+            now = linux.boottime()  # before: nothing that it makes can be older than it
             pid = self._start_process(argv, search, env, cwd, streams)
         except CannotStart as refusal:
             for stream in streams:
                 self._files.close(stream)
             self._report_unstarted(id, refusal.error, code=refusal.code, startable=refusal.startable)
             return
-        now = linux.boottime()
         attempt = Attempt(id, token, pid, now, *streams)
         self._by_pid[pid] = self._by_id[id] = self._by_token[token] = attempt
         if self._next_sweep is None:
@@ -185,7 +155,7 @@ class Spawner:
         try:
             try:
                 for stream in streams:
-                    fds.append(stream.open_for_child())
+                    fds.append(self._files.open_for_child(stream))
             except OSError as error:
                 raise cannot_store(error) from None
             return self._starter.start(argv, search, env, cwd, *fds)
@@ -197,7 +167,7 @@ class Spawner:
         self, id: int, error: str, *, stop: str | None = None, code: int | None = None, startable: bool = True
     ) -> None:
         now = linux.boottime()
-        self._outbox.append((ENDED, id, None, None, now, stop, 0, error, code, startable, _NOTHING, _NOTHING))
+        self._node.send((ENDED, id, None, None, now, stop, 0, error, code, startable, _NOTHING, _NOTHING))
 
     # Ending
 
@@ -224,8 +194,7 @@ class Spawner:
     def _settle(self, now: float) -> None:
         """Report what is over, and kill what is left of attempts that have no grace (any more)."""
         by_attempt, left = self._orphans.find()
-        if left:
-            kill_tree(left)
+        self._kill_leftovers(left)
         still_ending = []
         for attempt in self._ending:
             orphans = by_attempt.get(attempt)
@@ -236,6 +205,12 @@ class Spawner:
             if attempt.kill_at is None or attempt.kill_at <= now:
                 attempt.victims.update(kill_tree(orphans))
         self._ending = still_ending
+        self._orphans.release()
+
+    def _kill_leftovers(self, pids: list[int]) -> None:
+        """Of no attempt that is known any more: there should be none, so look again until there is."""
+        self._leftovers = bool(pids)
+        kill_tree(pids)
 
     def _report(self, attempt: Attempt) -> None:
         attempt.reported = True
@@ -244,9 +219,6 @@ class Spawner:
         del self._by_id[attempt.id], self._by_token[attempt.token]
         self._stopping.pop(attempt.id, None)
         self._orphans.reported(attempt)
-        if not self._by_id:
-            self._next_sweep = None
-            os.chdir("/")  # hold no directory that somebody may want to unmount
         sizes = []
         for stream in (attempt.out, attempt.err):
             try:
@@ -257,7 +229,7 @@ class Spawner:
             except OSError as error:
                 sizes.append(_NOTHING)
                 attempt.error = f"its output could not be stored: {error.strerror}"
-        self._outbox.append(
+        self._node.send(
             (
                 ENDED,
                 attempt.id,
@@ -292,13 +264,11 @@ class Spawner:
         if attempt.stop is None:
             attempt.stop = reason
             if grace_s > 0:
-                terminate_tree(attempt.pid, self._orphans_of(attempt))
+                orphans = self._orphans.find(certain=False)[0].get(attempt, [])
+                terminate_tree(attempt.pid, orphans)
         if attempt.kill_at is None or kill_at < attempt.kill_at:
             attempt.kill_at = kill_at
         self._stopping[id] = attempt
-
-    def _orphans_of(self, attempt: Attempt) -> list[int]:
-        return self._orphans.find()[0].get(attempt, [])
 
     def _stop_all(self, reason: str) -> None:
         now = linux.boottime()
@@ -322,6 +292,7 @@ class Spawner:
             attempt.victims.update(kill_tree(roots))
             # Once more unless it is gone by then: a fork may have slipped through.
             attempt.kill_at = now + CLEAR_S
+        self._orphans.release()
 
     # Time
 
@@ -349,8 +320,12 @@ class Spawner:
             self._kill_due(now)
         if self._ending:
             self._settle(now)
-        if self._next_sweep is not None and now >= self._next_sweep:
+        if now >= self._next_sweep:
             self._sweep(now)
+        if not self._by_id and not self._leftovers:
+            self._next_sweep = None
+            self._files.forget_directories()
+            os.chdir("/")  # hold no directory that somebody may want to unmount
 
     def _sweep(self, now: float) -> None:
         self._files.forget_directories()
@@ -367,11 +342,11 @@ class Spawner:
                     self._give_up(attempt, _not_droppable(stream))
                 except OSError as error:
                     self._give_up(attempt, f"its output could not be stored: {error.strerror}")
-        _, left = self._orphans.find()
-        if left:
-            kill_tree(left)
-        if fresh:
-            self._outbox.append((PIDS, fresh, self._orphans.strays()))
+        self._kill_leftovers(self._orphans.find(certain=False)[1])
+        orphans = self._orphans.known()
+        if fresh or orphans != self._told_orphans:
+            self._told_orphans = orphans
+            self._node.send((PIDS, fresh, orphans))
         self._next_sweep = now + (SWEEP_FLOOD_S if flood else SWEEP_S)
 
     def _give_up(self, attempt: Attempt, error: str) -> None:
@@ -386,12 +361,9 @@ class Spawner:
         """Freeze, kill and reap all descendants until there is none. Output that has no name yet gets one."""
         pause_s = 0.001
         while True:
-            pids = self._orphans.children()
-            if not pids:
+            if not self._orphans.children():
                 break
-            kill_tree(pids)
-            for pid in pids:
-                send(pid, signal.SIGKILL)
+            kill_trees(self._orphans.children)
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, 0.1)
             while True:

@@ -5,10 +5,17 @@ is in (nobody can enter a session from outside), else to the one whose token is 
 left both behind is a stray: it belongs to every attempt that was alive when it started, and ends with the last.
 """
 
+import os
+import signal
+from contextlib import suppress
+
 from weft.executors import linux
 from weft.executors.spawner_attempt import Attempt
+from weft.executors.spawner_tree import send
 from weft.executors.spawner_wire import TOKEN
 
+_LOOKS_MAX = 3
+_HOLD_ROUNDS_MAX = 100
 _TICK_S = 0.02  # the kernel gives start times in ticks of 10 ms
 
 
@@ -18,10 +25,12 @@ class Orphans:
         self._by_pid = by_pid
         self._by_token = by_token
         self._owners: dict[int, tuple[Attempt, ...]] = {}
+        self._held: dict[int, None] = {}
         self._sessions: dict[int, Attempt] = {}  # made by orphans of an attempt: their children stay in it
 
     def reaped(self, pid: int) -> None:
         self._owners.pop(pid, None)
+        self._held.pop(pid, None)
 
     def reported(self, attempt: Attempt) -> None:
         for session in [s for s, owner in self._sessions.items() if owner is attempt]:
@@ -31,23 +40,26 @@ class Orphans:
         """All children of the spawner: leaders, orphans and zombies."""
         return self._children.pids()
 
-    def strays(self) -> list[int]:
-        return [pid for pid, owners in self._owners.items() if len(owners) > 1]
+    def known(self) -> list[int]:
+        """The pids of those that were seen and not reaped yet."""
+        return list(self._owners)
 
-    def find(self) -> tuple[dict[Attempt, list[int]], list[int]]:
+    def find(self, certain: bool = True) -> tuple[dict[Attempt, list[int]], list[int]]:
         """The live orphans there are: by the attempt that has to end them, and those left of nobody.
 
-        A stray is listed only once none of its owners runs any more.
+        A stray is listed only once none of its owners runs any more. To be certain, what is found must be all
+        there is: an orphan that dies while it is looked at may have left a child that was not there before. If
+        that goes on, orphans are held (stopped) until `release`.
         """
+        for _ in range(_LOOKS_MAX):
+            alive, steady = self._look()
+            if steady or not certain:
+                break
+        else:
+            alive = self._hold()
         by_attempt: dict[Attempt, list[int]] = {}
         left: list[int] = []
-        for pid in self._children.pids():
-            leader = self._by_pid.get(pid)
-            if leader is not None and leader.status is None:
-                continue
-            stat = linux.read_stat(pid)
-            if stat is None or stat.dead:
-                continue
+        for pid, stat in alive.items():
             owners = self._owners.get(pid)
             if owners is None:
                 owners = self._owners[pid] = self._trace(pid, stat)
@@ -59,6 +71,52 @@ class Orphans:
             if not waiting:
                 left.append(pid)
         return by_attempt, left
+
+    def _look(self) -> tuple[dict[int, linux.ProcessStat], bool]:
+        """The orphans that are alive, and whether none of them died meanwhile."""
+        alive: dict[int, linux.ProcessStat] = {}
+        steady = True
+        for pid in self._unknown():
+            stat = linux.read_stat(pid)
+            if stat is None or stat.dead:
+                self._reap(pid)
+                steady = False
+            else:
+                alive[pid] = stat
+        return alive, steady
+
+    def _hold(self) -> dict[int, linux.ProcessStat]:
+        """Stop all orphans on sight until a look at them shows no new one."""
+        for _ in range(_HOLD_ROUNDS_MAX):
+            fresh = [pid for pid in self._unknown() if pid not in self._held]
+            for pid in fresh:
+                send(pid, signal.SIGSTOP)
+                self._held[pid] = None
+            alive, steady = self._look()
+            if steady and not fresh and all(stat.halted for stat in alive.values()):
+                break
+        return alive
+
+    def release(self) -> None:
+        """Let those go on that were held and not killed."""
+        for pid in self._held:
+            send(pid, signal.SIGCONT)
+        self._held.clear()
+
+    def _unknown(self) -> list[int]:
+        """The spawner's children that are not the leader of an attempt."""
+        by_pid = self._by_pid
+        found = []
+        for pid in self._children.pids():
+            leader = by_pid.get(pid)
+            if leader is None or leader.status is not None:
+                found.append(pid)
+        return found
+
+    def _reap(self, pid: int) -> None:
+        with suppress(ChildProcessError):
+            if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                self.reaped(pid)
 
     def _trace(self, pid: int, stat: linux.ProcessStat) -> tuple[Attempt, ...]:
         owner = self._by_pid.get(stat.session) or self._sessions.get(stat.session)

@@ -19,13 +19,18 @@ class CannotStart(Exception):
 
 
 class Starter:
-    """Knows what children must not inherit: ignored signals, and the spawner's own limit of open files."""
+    """Knows what children must not inherit: ignored signals, and the spawner's own limit of open files.
+
+    A start holds the spawner up until the child has loaded its program. A program or directory on a network
+    filesystem that hangs holds up everything of that spawner, stops included, until it goes on.
+    """
 
     def __init__(self) -> None:
         self._reset = [n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
         self._limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._raised = (self._limit[1], self._limit[1])
         resource.setrlimit(resource.RLIMIT_NOFILE, self._raised)
+        self._low_out, self._low_err = os.dup(0), os.dup(0)
 
     def start(
         self, argv: tuple[bytes, ...], search: bool, env: dict[bytes, bytes], cwd: bytes, out: int, err: int
@@ -36,21 +41,39 @@ class Starter:
         except OSError as error:
             raise CannotStart(f"cannot enter the directory {_text(cwd)}: {_reason(error)}", None) from None
         program = _find(argv[0], env) if search else argv[0]
-        actions = ((os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2))
-        lower = self._limit != self._raised
-        if lower:
-            resource.setrlimit(resource.RLIMIT_NOFILE, self._limit)
         try:
-            return os.posix_spawn(
-                program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=self._reset
-            )
+            return self._spawn(program, argv, env, out, err)
         except OSError as error:
             raise _refusal(program, error) from None
         except ValueError as error:  # a NUL, or a variable without a name
             raise CannotStart(f"cannot start {_text(program)}: {error}", 126) from None
+
+    def _spawn(self, program: bytes, argv: tuple[bytes, ...], env: dict[bytes, bytes], out: int, err: int) -> int:
+        if self._limit == self._raised:
+            return self._spawn_here(program, argv, env, out, err)
+        # A child inherits the limit of the moment. The C library takes no descriptor above it, so high ones
+        # are brought down to the two that were set aside for that.
+        low = max(out, err) >= self._limit[0]
+        if low:
+            os.dup2(out, self._low_out, inheritable=False)
+            os.dup2(err, self._low_err, inheritable=False)
+            out, err = self._low_out, self._low_err
+        resource.setrlimit(resource.RLIMIT_NOFILE, self._limit)
+        try:
+            return self._spawn_here(program, argv, env, out, err)
         finally:
-            if lower:
-                resource.setrlimit(resource.RLIMIT_NOFILE, self._raised)
+            resource.setrlimit(resource.RLIMIT_NOFILE, self._raised)
+            if low:
+                os.dup2(0, self._low_out, inheritable=False)
+                os.dup2(0, self._low_err, inheritable=False)
+
+    def _spawn_here(
+        self, program: bytes, argv: tuple[bytes, ...], env: dict[bytes, bytes], out: int, err: int
+    ) -> int:
+        actions = ((os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2))
+        return os.posix_spawn(
+            program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=self._reset
+        )
 
 
 def _find(name: bytes, env: dict[bytes, bytes]) -> bytes:

@@ -7,6 +7,7 @@ would otherwise always be one child ahead.
 import os
 import signal
 import time
+from collections.abc import Callable
 
 from weft.executors import linux
 
@@ -29,12 +30,12 @@ def send_group(group: int, number: int) -> None:
         return
 
 
-def freeze(roots: list[int]) -> list[int]:
-    """Stop the roots and everything below them; return all that are alive, frozen."""
+def freeze(roots: Callable[[], list[int]]) -> list[int]:
+    """Stop the roots, whichever they are by then, and everything below them; return all that are alive."""
     seen: dict[int, bool] = {}  # pid -> alive when last looked at
     moving: list[int] = []
     for _ in range(_FREEZE_ROUNDS_MAX):
-        fresh = [pid for pid in linux.descendants(roots) if pid not in seen]
+        fresh = [pid for pid in linux.descendants(roots()) if pid not in seen]
         for pid in fresh:
             seen[pid] = True
             send(pid, signal.SIGSTOP)
@@ -56,6 +57,10 @@ def _is_frozen(pid: int, seen: dict[int, bool]) -> bool:
 
 def kill_tree(roots: list[int]) -> list[int]:
     """Freeze and kill; return the processes that were alive to be killed. They are not reaped yet."""
+    return kill_trees(lambda: roots) if roots else []
+
+
+def kill_trees(roots: Callable[[], list[int]]) -> list[int]:
     victims = freeze(roots)
     for pid in victims:
         send(pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ node -> spawner
     (TRUST, CLOCK_BOOTTIME until which attempts may live)
     (CLOSE,)                                                     kill all, report all, exit
 spawner -> node
-    (PIDS, {id: pid of the leader}, [pids of strays])            of what outlives a sweep
+    (PIDS, {id: pid of the leader}, [pids of orphans])           of what outlives a sweep
     (ENDED, id, wait status or None, started or None, ended, stop reason or None, processes killed,
             error or None, exit code if it never started, startable, stdout, stderr)
         a stream is (bytes written, head kept, tail kept)

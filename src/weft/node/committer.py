@@ -16,6 +16,7 @@ from weft.core.definition import decode_document
 from weft.core.draft import Draft
 from weft.core.rows import RunRow
 from weft.core.workflow import Workflow
+from weft.node.points import reach
 from weft.store.protocol import Store, Transaction
 
 
@@ -35,6 +36,8 @@ class Committer:
                 reply, wake = self._apply(transaction, command)
             else:
                 reply, wake = self._apply_once(transaction, command, command_id)
+            _reach(command, "before_commit")
+        _reach(command, "committed")
         if wake:
             self._wake()
         return reply
@@ -45,6 +48,8 @@ class Committer:
             if transaction is None:
                 return None
             reply, wake = self._apply(transaction, command)
+            _reach(command, "before_commit")
+        _reach(command, "committed")
         if wake:
             self._wake()
         return reply
@@ -87,3 +92,10 @@ class Committer:
         reply, wake = self._apply(transaction, command)
         transaction.keep_reply(command_id, body_hash, msgspec.json.encode(reply).decode())
         return reply, wake
+
+
+def _reach(command: c.Command, moment: str) -> None:
+    if isinstance(command, c.Exchange):
+        reach(f"exchange.{moment}")
+    elif isinstance(command, c.Submit):
+        reach(f"submit.{moment}")

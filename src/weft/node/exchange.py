@@ -7,14 +7,18 @@ A lost reply is asked for again under the same number, with the same reports.
 import asyncio
 import contextlib
 from collections import OrderedDict
+from typing import Any
 
-from weft.core.commands import Exchange, ExchangeReply
+from weft.core.commands import Claim, Exchange, ExchangeReply
+from weft.core.workflow import Workflow
 from weft.node.eligibility import Eligibility
 from weft.node.lease import Lease
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
+from weft.node.values import Values
 from weft.node.worker import Worker
 
 FACTS_MAX = 1000
+GATHER_S = 0.02
 RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -28,8 +32,9 @@ class ExchangeLoop:
         self._reason = asyncio.Event()
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
+        self._values = Values(ports.link)
         self._eligible = Eligibility(frozenset(ports.executors), settings.labels)
-        self.worker = Worker(ports, settings, self._reason.set)
+        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set)
         self.dead = False
         self.finishing = False  # leave when nothing is held any more
         self.exchanges = 0
@@ -52,13 +57,23 @@ class ExchangeLoop:
 
     async def _wait(self, wake_in: float | None) -> None:
         if self._reason.is_set() or wake_in == 0.0:
-            await asyncio.sleep(0)  # let the attempts that just ended join this batch
+            await self._gather()
         else:
             poll = self._settings.poll_s * (0.9 + 0.2 * self._ports.random.random())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(poll if wake_in is None else min(poll, wake_in)):
                     await self._reason.wait()
         self._reason.clear()
+
+    async def _gather(self) -> None:
+        """Let the attempts that just ended join this batch. While more work is claimed than slots can take, nothing
+        is lost by waiting a little: a larger batch costs hardly more than a small one."""
+        await asyncio.sleep(0)
+        if self.worker.busy and not self.finishing:
+            self.worker.calm.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GATHER_S):
+                    await self.worker.calm.wait()
 
     async def _exchange_once(self) -> ExchangeReply | None:
         """One exchange, said again until it is answered; None: the session is over."""
@@ -67,7 +82,7 @@ class ExchangeLoop:
         want = worker.want() if self._lease.trusted and worker.failed_starts < 3 else 0
         command = Exchange(
             self._session, self._number, worker.take_reports(), want,
-            self._eligible.demands, self._eligible.known, self._scope,
+            self._eligible.demands, self._eligible.known, self._scope, worker.take_started(),
         )  # fmt: skip
         tries = 0
         while True:
@@ -95,7 +110,7 @@ class ExchangeLoop:
             for claim in reply.claims:
                 facts = self._facts[claim.run_no]
                 workflow = await self._ports.link.workflow(facts.workflow)
-                self.worker.take(claim, facts, workflow)
+                self.worker.take(claim, facts, workflow, await self._names(claim, facts, workflow))
         for task_id, attempt, why in reply.stops:
             self.worker.stop(task_id, attempt, why)
         self.worker.start_waiting()
@@ -104,6 +119,15 @@ class ExchangeLoop:
         if reply.wake_in_ms is None:
             return None
         return max(0.001, reply.wake_in_ms / 1000)
+
+    async def _names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any] | None:
+        if not workflow.tasks[claim.pos].templated:
+            return None
+        while True:
+            try:
+                return await self._values.names(claim, facts, workflow)
+            except LinkLost:
+                await asyncio.sleep(RETRY_S[2])
 
     async def _learn_facts(self, run_nos: list[int]) -> None:
         while run_nos:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Claim, Report
+from weft.core.expressions import compile_shell, resolve_value
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.protocol import Launch, Outcome
 from weft.node.ports import NodeSettings, RunFacts
@@ -16,22 +17,51 @@ def task_name(definition: TaskDef, idx: int) -> str:
     return definition.name if idx < 0 else f"{definition.name}.{idx}"
 
 
-def make_launch(claim: Claim, facts: RunFacts, workflow: Workflow, settings: NodeSettings) -> Launch:
+def make_launch(
+    claim: Claim, facts: RunFacts, workflow: Workflow, settings: NodeSettings, names: dict[str, Any] | None
+) -> Launch:
+    """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value."""
     definition = workflow.tasks[claim.pos]
     name = task_name(definition, claim.idx)
     root = facts.source or settings.workdir
     env = {**workflow.env, **definition.env}
+    spec, cwd = definition.spec, definition.cwd
+    if names is not None:
+        spec, cwd, env = _resolve(spec, cwd, env, names)
     env["WEFT_RUN_ID"] = facts.id
     env["WEFT_TASK"] = name
     env["WEFT_ATTEMPT"] = str(claim.attempt)
     env["WEFT_INDEX"] = "" if claim.idx < 0 else str(claim.idx)
     env["WEFT_IDEMPOTENCY_KEY"] = f"{facts.id}/{name}"
     return Launch(
-        claim.task_id, claim.attempt, facts.id, name, definition.kind, definition.spec, env,
-        os.path.join(root, definition.cwd) if definition.cwd else root,
-        os.path.join(settings.output_root, facts.id),
+        claim.task_id, claim.attempt, facts.id, name, definition.kind, spec, env,
+        os.path.join(root, cwd) if cwd else root,
+        f"{settings.output_root}/{facts.id}",
         settings.output_max,
     )  # fmt: skip
+
+
+def _resolve(
+    spec: dict[str, Any], cwd: str | None, env: dict[str, str], names: dict[str, Any]
+) -> tuple[dict[str, Any], str | None, dict[str, str]]:
+    """In a shell text a value never enters the text: it becomes a variable. Everywhere else it stands for itself."""
+    out = {key: value if key == "run" else resolve_value(value, names) for key, value in spec.items()}
+    env = {key: _as_text(value, names) for key, value in env.items()}
+    if isinstance(spec.get("run"), str) and spec.get("shell", "sh") in ("sh", "bash"):
+        script = compile_shell(spec["run"], spec.get("shell", "sh"))
+        out["run"] = script.text
+        env |= script.resolve(names)
+    if "argv" in spec:
+        out["argv"] = [_text(argument) for argument in out["argv"]]
+    return out, None if cwd is None else _as_text(cwd, names), env
+
+
+def _as_text(value: str, names: dict[str, Any]) -> str:
+    return _text(resolve_value(value, names)) if "${{" in value else value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def make_report(claim: Claim, outcome: Outcome, definition: TaskDef, now: float) -> Report:

@@ -18,7 +18,7 @@ class Lease:
         self._settings = settings
         self._session = session
         self._lost = lost
-        self.trusted_until = 0.0
+        self.trusted_until = float("-inf")
 
     def granted(self, sent: float) -> None:
         """The store took a renewal (or the registration) that was sent at this moment."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from weft.core import commands as c
+from weft.core.names import Ended
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.ports import LinkLost, RunFacts
@@ -90,6 +91,9 @@ class LocalLink:
     async def workflow(self, hash: str) -> Workflow:
         found = self.committer.workflows.get(hash)
         return found if found is not None else await self._in_thread(lambda: self._read_workflow(hash))
+
+    async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
+        return await self._in_thread(lambda: [Ended(*row) for row in self._store.ends_at(run_no, positions)])
 
     def _read_workflow(self, hash: str) -> Workflow:
         with self._store.transaction() as transaction:

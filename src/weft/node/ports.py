@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from weft.core import commands as c
+from weft.core.names import Ended
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
 
@@ -40,6 +41,10 @@ class Link(Protocol):
     async def leave(self, session: str) -> None: ...
     async def facts(self, run_nos: list[int]) -> list[RunFacts]: ...
     async def workflow(self, hash: str) -> Workflow: ...
+    async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
+        """How the tasks at these positions of a run ended, for the templates of those that follow."""
+        ...
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         """Call `woken` on the event loop when something may be there to do; returns how to stop that."""
         ...

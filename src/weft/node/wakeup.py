@@ -25,7 +25,7 @@ class WakeFile:
         self._path = path
         self._fd = -1 if path is None else os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._inotify = -1
-        self._stop_poll: Callable[[], None] | None = None
+        self._stop_poll: Callable[[], object] | None = None
 
     def tell_others(self) -> None:
         """After COMMIT: other processes."""
@@ -64,7 +64,7 @@ class WakeFile:
             self._stop_poll = lambda: loop.remove_reader(fd)
             return
         task = loop.create_task(self._poll())
-        self._stop_poll = lambda: task.cancel() and None
+        self._stop_poll = task.cancel
 
     def _read(self) -> None:
         try:

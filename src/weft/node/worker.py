@@ -7,19 +7,23 @@ tasks that last leave nothing claimed ahead. What was claimed and could not star
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from weft.core.commands import Claim, Report
+from weft.core.expressions import ExpressionError
 from weft.core.workflow import TaskDef, Workflow
-from weft.executors.protocol import Launch, Outcome, StopReason
+from weft.executors.protocol import Outcome, StopReason
 from weft.node.launch import make_launch, make_report
+from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
 
 AHEAD_MAX = 500
 AHEAD_WINDOW_S = 0.1
 LONG_TASK_S = 1.0
 UNSTARTED_MAX_S = 1.0
+ANNOUNCE_S = 0.25  # an attempt that outlives this says when it started before it ends
 REPORTS_MAX = 500
 REPORT_BYTES_MAX = 4 * 2**20
 
@@ -30,24 +34,30 @@ class Held(msgspec.Struct):
     workflow: Workflow
     facts: RunFacts
     claimed: float
+    names: dict[str, Any] | None = None  # what its templates see
     started: bool = False
     stopping: StopReason | None = None
     timer: asyncio.TimerHandle | None = None
 
 
 class Worker:
-    def __init__(self, ports: Ports, settings: NodeSettings, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, ports: Ports, settings: NodeSettings, trusted: Callable[[], bool], changed: Callable[[], None]
+    ) -> None:
         self._ports = ports
         self._settings = settings
+        self._trusted = trusted  # past the lease's trust nothing starts: the attempt may be somebody else's by now
         self._changed = changed  # an attempt ended: there is something to report
         self.held: dict[tuple[int, int], Held] = {}
         self.running = 0
         self._waiting: deque[tuple[int, int]] = deque()
+        self._unannounced: deque[tuple[float, tuple[int, int]]] = deque()  # started, oldest first
         self._reports: deque[Report] = deque()
         self._report_bytes = 0
         self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
         self._mean_s = 0.0
         self.accepting = True
+        self.calm = asyncio.Event()  # no longer busy
         self.failed_starts = 0
 
     # -- room --------------------------------------------------------------------------------------------
@@ -67,21 +77,28 @@ class Worker:
         return min(AHEAD_MAX, sum(count for _, count in self._ended))
 
     @property
+    def busy(self) -> bool:
+        """There is claimed work for every slot that comes free, and room in the batch of reports."""
+        return len(self._waiting) >= self._settings.slots and len(self._reports) < REPORTS_MAX
+
+    @property
     def idle(self) -> bool:
         return not self.held and not self._reports
 
     # -- attempts ----------------------------------------------------------------------------------------
 
-    def take(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> None:
+    def take(self, claim: Claim, facts: RunFacts, workflow: Workflow, names: dict[str, Any] | None = None) -> None:
         key = (claim.task_id, claim.attempt)
         if key in self.held:
             return  # the reply came twice
         definition = workflow.tasks[claim.pos]
-        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock())
+        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock(), names)
         self._waiting.append(key)
 
     def start_waiting(self) -> None:
         """Fill the free slots with what was claimed."""
+        if self._waiting and not self._trusted():
+            return
         while self._waiting and self.running < self._settings.slots:
             held = self.held.get(self._waiting.popleft())
             if held is not None and not held.started:
@@ -90,18 +107,34 @@ class Worker:
     def _start(self, held: Held) -> None:
         held.started = True
         self.running += 1
+        self._unannounced.append((self._ports.clock(), (held.claim.task_id, held.claim.attempt)))
         claim, definition = held.claim, held.definition
-        launch: Launch = make_launch(claim, held.facts, held.workflow, self._settings)
+        try:
+            launch = make_launch(claim, held.facts, held.workflow, self._settings, held.names)
+        except ExpressionError as error:
+            self._cannot_start(held, error.message)
+            return
         if definition.timeout_ms is not None:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
+        reach("attempt.before_start")
         self._ports.executors[definition.kind].start(launch, self._on_end)
+
+    def _cannot_start(self, held: Held, error: str) -> None:
+        """Its templates have no value. Trying again would not change that."""
+        claim = held.claim
+        del self.held[(claim.task_id, claim.attempt)]
+        self.running -= 1
+        self._report(
+            Report(claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False)
+        )
 
     def _on_end(self, outcome: Outcome) -> None:
         held = self.held.pop((outcome.task_id, outcome.attempt), None)
         if held is None:
             return
         self.running -= 1
+        reach("attempt.ended")
         if held.timer is not None:
             held.timer.cancel()
         self.failed_starts = 0 if outcome.startable else self.failed_starts + 1
@@ -109,6 +142,10 @@ class Worker:
         self._report(make_report(held.claim, outcome, held.definition, self._ports.clock()))
         if self._waiting:
             self.start_waiting()
+        while self._unannounced and self._unannounced[0][1] not in self.held:
+            self._unannounced.popleft()
+        if not self.busy:
+            self.calm.set()
 
     def _count(self, outcome: Outcome) -> None:
         now = outcome.ended
@@ -183,6 +220,16 @@ class Worker:
         self._report_bytes -= size
         return batch
 
+    def take_started(self) -> list[tuple[int, int, int]]:
+        """(task, attempt, how long ago in ms) of attempts that last; they trigger no exchange of their own."""
+        now = self._ports.clock()
+        out = []
+        while self._unannounced and self._unannounced[0][0] < now - ANNOUNCE_S:
+            at, key = self._unannounced.popleft()
+            if key in self.held:
+                out.append((*key, int((now - at) * 1000)))
+        return out
+
     @property
     def has_reports(self) -> bool:
         return bool(self._reports)
@@ -194,6 +241,7 @@ class Worker:
                 held.timer.cancel()
         self.held.clear()
         self._waiting.clear()
+        self._unannounced.clear()
         self._reports.clear()
         self._report_bytes = 0
         self.running = 0

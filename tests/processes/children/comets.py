@@ -1,6 +1,7 @@
 """Fifty processes that are never the same: each forks its successor into a new session, and exits.
 
 usage: comets.py READY_FILE             They give up by themselves after 30 seconds.
+As long as one lives, a file `alive` is made again when it is removed.
 """
 
 import os
@@ -17,6 +18,7 @@ def comet() -> None:
         if os.fork():
             os._exit(0)
         os.setsid()
+        os.close(os.open("alive", os.O_CREAT | os.O_WRONLY))
     os._exit(0)
 
 

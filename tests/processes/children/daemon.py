@@ -7,8 +7,11 @@ import os
 import sys
 
 path, clean = sys.argv[1], "clean" in sys.argv[2:]
+ready, not_ready = os.pipe()  # both close when the daemon becomes `sleep`
 if os.fork():
+    os.close(not_ready)
     os.wait()
+    os.read(ready, 1)
     os._exit(0)
 os.setsid()
 if os.fork():

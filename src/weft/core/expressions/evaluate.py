@@ -179,7 +179,7 @@ def _read(node: Member | Index, target: Any, key: str, work: Work) -> Any:
     work.at = node.column
     work.spend_on(target)
     where = utf16.units(target)
-    return where[position] if position < len(where) else _absent(node, target, work)
+    return utf16.from_units(where[position]) if position < len(where) else _absent(node, target, work)
 
 
 def _absent(node: Member | Index, target: Any, work: Work) -> Any:

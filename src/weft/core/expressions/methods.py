@@ -67,8 +67,6 @@ def _searched(text: str, arguments: Arguments, work: Work) -> tuple[str, str]:
     work.spend_on(text)
     wanted = to_text(arguments[0], work)
     work.spend_on(wanted)
-    if text.isascii():
-        return text, wanted
     return utf16.units(text), utf16.units(wanted)
 
 
@@ -118,7 +116,7 @@ def _text_slice(text: str, arguments: Arguments, work: Work) -> str:
     where = utf16.units(text)
     start = _from_end(arguments, 0, 0, len(where), work)
     end = _from_end(arguments, 1, len(where), len(where), work)
-    return utf16.combine_pairs(where[start:end])
+    return utf16.from_units(where[start:end])
 
 
 def _text_split(text: str, arguments: Arguments, work: Work) -> list[str]:
@@ -145,7 +143,7 @@ def _text_split(text: str, arguments: Arguments, work: Work) -> list[str]:
     if text.isascii():
         return parts
     work.loose = work.loose or where is not text  # a cut may have gone through a surrogate pair
-    return [utf16.combine_pairs(part) for part in parts]
+    return [utf16.from_units(part) for part in parts]
 
 
 def _array_includes(items: list[Any], arguments: Arguments, work: Work) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 from weft.core.expressions.errors import ExpressionError
 from weft.core.expressions.expression import Expression
 from weft.core.expressions.shell_heredocs import delimiter_at, end_of_body, quoted_body
-from weft.core.expressions.shell_words import ENV_FIX, OPAQUE, VALUE, Commands
+from weft.core.expressions.shell_words import CHECK_FIX, ENV_FIX, OPAQUE, VALUE, Commands
 from weft.core.expressions.templates import OPENING, expression_in
 
 NESTING_MAX: Final = 32
@@ -27,6 +27,7 @@ _PLAIN_SINGLE = re.compile(r"[^'$]+")
 _PLAIN_DOUBLE = re.compile(r"[^\\\"$`]+")
 _PLAIN_HEREDOC = re.compile(r"[^\\$`]+")
 _BLANKS = re.compile(r"[ \t]+")
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9$#?!*@-]")
 _COMMENT = re.compile(r"#[^\n]*")
 _BACKTICKS = re.compile(r"`(?:[^`\\]|\\[\s\S])*`")
 _ANSI_QUOTED = re.compile(r"\$'(?:[^'\\]|\\[\s\S])*'")
@@ -45,7 +46,7 @@ class Scanner:
         self.expressions: list[Expression] = []
         self.variables: dict[str, str] = {}  # by source: the same expression twice is one variable
         self.nesting = 0
-        self.refusal: str | None = None  # why no value may stand here
+        self.refusal: tuple[str, str] | None = None  # why no value may stand here, and what to do
         self.heredoc_waits = False  # a here-document of an outer row has not begun yet
 
     def script(self) -> None:
@@ -109,11 +110,11 @@ class Scanner:
         if char == "\n":
             self.line_end(state)
         elif char in " \t":
+            state.end_word(self.at + 1)
             self.take_plain(_BLANKS)
-            state.blank(self.at)
         elif char == "\\":
             if not self.starts("\\\n"):
-                state.add(OPAQUE)
+                state.add(OPAQUE + self.text[self.at + 1 : self.at + 2])
             self.take_escaped()
         elif char == "'":
             self.single_quoted(state)
@@ -234,8 +235,7 @@ class Scanner:
         else:
             self.take()
             state.add(OPAQUE)
-            if self.at < self.end and self.text[self.at] in "$#?!*@-":
-                self.take()
+            self.take_plain(_PARAMETER)
 
     def ansi_quoted(self) -> None:
         """`$'…'`: bash protects a quote with a backslash in there; other shells see a dollar and plain quotes."""
@@ -279,7 +279,7 @@ class Scanner:
     def arithmetic(self, opening: str) -> None:
         start = self.at - len(opening)
         self.descend()
-        refused, self.refusal = self.refusal, f"${{{{ }}}} cannot stand inside {opening} … ))"
+        refused, self.refusal = self.refusal, (f"${{{{ }}}} cannot stand inside {opening} … ))", CHECK_FIX)
         state = Commands()
         depth = 0
         while self.at < self.end:
@@ -311,7 +311,7 @@ class Scanner:
         if self.at < self.end and self.text[self.at] in " \t\n|(":
             raise self.error("this ${ is not read alike by all shells", "write $( … ) or ${NAME}", start)
         self.descend()
-        refused, self.refusal = self.refusal, "${{ }} cannot stand inside ${ … }"
+        refused, self.refusal = self.refusal, ("${{ }} cannot stand inside ${ … }", ENV_FIX)
         state = Commands()
         while self.at < self.end:
             char = self.text[self.at]
@@ -391,14 +391,14 @@ class Scanner:
     def literal(self, where: str) -> None:
         """`$${{`: the three characters themselves, protected where the shell would read them."""
         if self.refusal:
-            raise self.error(self.refusal, ENV_FIX)
+            raise self.error(*self.refusal)
         self.out.append(OPENING if where == "single" else "\\" + OPENING)
         self.at += len(_LITERAL)
 
     def value(self, state: Commands, where: str) -> None:
         start = self.at
         if self.refusal:
-            raise self.error(self.refusal, ENV_FIX)
+            raise self.error(*self.refusal)
         expression, after = expression_in(self.text, self.at + len(OPENING))
         if after > self.end:
             raise self.unterminated("${{", start)

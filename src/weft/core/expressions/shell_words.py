@@ -12,6 +12,8 @@ from typing import Final
 from weft.core.expressions.errors import ExpressionError
 
 ENV_FIX: Final = 'set it in env, for example NAME: "${{ … }}", and write "$NAME" here'
+#: Where the shell evaluates what it finds, a variable alone is no cure.
+CHECK_FIX: Final = "set it in env and check it first, for example that it is digits only"
 
 #: Stands in a word for what is not plain text, so that no such word is taken for a keyword.
 OPAQUE: Final = "\ufffc"
@@ -26,8 +28,8 @@ _LEADING: Final = frozenset(
     {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "command", "builtin"}
 )
 #: `declare y=…` reads the value as an array's list if y is an array already.
-_DECLARING: Final = frozenset({"declare", "typeset", "local", "readonly"})
-_NAME_TAKING: Final = frozenset({"unset", "read", "mapfile", "readarray", "getopts", "wait", "let"})
+DECLARING: Final = frozenset({"declare", "typeset", "local", "readonly"})
+NAME_TAKING: Final = frozenset({"unset", "read", "mapfile", "readarray", "getopts", "wait", "let"})
 _ARITHMETIC_TESTS: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _VARIABLE_TESTS: Final = frozenset({"-v", "-R"})
 #: Assigning to these evaluates arithmetic.
@@ -76,25 +78,31 @@ class Commands:
         self.add(char)
         self.brackets = self.brackets + 1 if char == "[" else max(0, self.brackets - 1)
 
-    def blank(self, column: int) -> None:
-        """A space ends a word, but not inside the subscript of an assignment: `a[ 1 ]=x` is one word to bash."""
-        if self.brackets and self.word is not None:
-            in_list = bool(self.groups) and self.groups[-1][0] and self.word.startswith("[")
-            if in_list or _SUBSCRIPT.match(self.word):
-                self.add(" ")
-                return
-        self.end_word(column)
+    def refuse_open_subscript(self, column: int) -> None:
+        """`a[ 1 ]=x` is one word to bash and three to others, whatever blanks and operators are in the brackets."""
+        if not self.brackets or self.word is None:
+            return
+        in_list = bool(self.groups) and self.groups[-1][0] and self.word.startswith("[")
+        if in_list or _SUBSCRIPT.match(self.word):
+            raise ExpressionError(
+                "a blank or an operator inside [ ] is not read alike by all shells",
+                column,
+                "leave it out, or quote it",
+            )
 
     def end_word(self, column: int) -> None:
         word = self.word
         if word is None:
             return
+        self.refuse_open_subscript(column)
         self.word = None
         self.brackets = 0
-        self.previous = word
         if self.redirect:
             self.redirect = False
-        elif self.test_depth is not None:
+            return
+        if word.strip(OPAQUE):
+            self.previous = word  # but `$x` may turn out to be no word at all
+        if self.test_depth is not None:
             self._test_word(word)
         elif self.command is None:
             self._first_word(word, column)
@@ -104,12 +112,16 @@ class Commands:
             self.command = None
         elif self.command == "case" and word == "in":
             self.command = None  # a pattern or esac comes next
-        elif self.command in _DECLARING and word[:1] in ("-", "+") and ("i" in word or "n" in word):
+        elif (
+            self.command.replace(OPAQUE, "") in DECLARING and word[:1] in ("-", "+") and ("i" in word or "n" in word)
+        ):
             raise ExpressionError(
                 f"{self.command} {word} makes the shell evaluate values, so it cannot share a script with ${{{{ }}}}",
                 column,
                 "leave the option out",
             )
+        elif self.command == "printf" and word.startswith("-v"):
+            self.command = "printf -v"
         elif self.command in ("for", "select") and word in _NUMBER_VARIABLES:
             raise ExpressionError(f"{word} evaluates what it is given", column, "use another name")
 
@@ -199,27 +211,28 @@ class Commands:
         """What is wrong with a value here, and the fix."""
         word = self.word or ""
         if self.brackets:
-            return "${{ }} cannot stand inside [ ] of a word, where the shell may evaluate it", ENV_FIX
+            return "${{ }} cannot stand inside [ ] of a word, where the shell may evaluate it", CHECK_FIX
         assigned = _ASSIGNMENT.match(word)
         if assigned and assigned.group(1) in _NUMBER_VARIABLES:
             return f"{assigned.group(1)} evaluates what it is given", "use another name"
         if self.redirect and self.duplicates:
-            return "the shell expands what follows >& twice", "write > file 2>&1, or " + ENV_FIX
+            return "the shell expands what follows >& twice", "write > file 2>&1"
         if self.redirect or self.command is None:
             return None
-        command, previous = self.command, self.previous.rstrip(OPAQUE)
-        if command in ("test", "[", "[[", "printf") and previous in _VARIABLE_TESTS:
-            return f"{previous} takes the name of a variable, which the shell evaluates", ENV_FIX
+        # quotes do not change which builtin a word names: "let", \let, and $x"let" when x is empty
+        command, previous = self.command.replace(OPAQUE, ""), self.previous.replace(OPAQUE, "")
+        if command in ("test", "[", "[[") and previous in _VARIABLE_TESTS:
+            return f"{previous} takes the name of a variable, which the shell evaluates", CHECK_FIX
         if command in ("test", "[") and previous.startswith(VALUE):
             return (
                 f"one value right after another could make an operator of {command}",
                 "write the operator out",
             )
-        if command == "printf" and not word and previous == "printf":
+        if command == "printf -v" or (command == "printf" and not word and previous in ("printf", "--")):
             return "printf would take a value as its options or format", "write printf '%s\\n' ${{ … }}"
-        if command in _NAME_TAKING:
-            return f"{command} takes names, which the shell evaluates", ENV_FIX
-        if command in _DECLARING:
+        if command in NAME_TAKING:
+            return f"{command} takes names, which the shell evaluates", CHECK_FIX
+        if command in DECLARING:
             return f"{command} may evaluate a value", "assign it on a line of its own: name=${{ … }}"
         if command == "export" and not assigned:
             return "export takes names, which ${{ }} must not make", "write export name=${{ … }}"

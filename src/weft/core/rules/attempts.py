@@ -23,6 +23,7 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
     task.started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
     _record(draft, task, report.outcome, now - report.ended_ago_ms, report)
     if report.outcome == "succeeded":
+        task.reason = None  # of an earlier attempt
         draft.move(task, "succeeded")
         _finished(draft, task, report)
         ended.append(task)
@@ -103,7 +104,8 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow]) -> No
     definition: TaskDef = draft.definition(task)
     data: dict[str, object] = {"attempt": task.attempt, "session": task.session}
     if run.stop or task.stop or (run.halted and not definition.survives_halt):
-        task.reason = run.reason if run.stop else (task.reason or "the run was halted")
+        asked = "the run was halted" if run.halted else "cancelled by request"
+        task.reason = run.reason if run.stop else asked
         draft.move(task, "cancelled")
         ended.append(task)
     elif kind == "lost" and not definition.retry.on_lost:

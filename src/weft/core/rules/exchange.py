@@ -18,10 +18,11 @@ DUE_MAX = 100
 def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
     run_nos = sorted({r.task_id >> ORDINAL_BITS for r in command.reports})
+    ids = [r.task_id for r in command.reports] + [task_id for task_id, _, _ in command.started]
     sessions, runs, tasks, due, demands = yield (
         Session(command.session),
         Runs(run_nos),
-        Tasks(sorted(r.task_id for r in command.reports)),
+        Tasks(sorted(ids)),
         Due(DUE_MAX),
         Demands(command.known_demands),
     )
@@ -37,6 +38,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.adopt_runs(runs)
     draft.adopt(tasks)
 
+    _note_started(draft, command)
     ended: list[TaskRow] = []
     stale = [(r.task_id, r.attempt) for r in command.reports if not apply_report(draft, command.session, r, ended)]
     yield from _promote(draft, due[0])
@@ -51,11 +53,22 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
         for t in draft.dirty_tasks
         if t.stop and t.session == command.session and t.state == "running" and (t.id, t.attempt, t.stop) not in stops
     ]
-    return ExchangeReply(claims, stops, stale, due[1], more, draining=draining, demands=demands)
+    return ExchangeReply(claims, stops, stale, _wake_in(draft, due[1]), more, draining=draining, demands=demands)
 
 
 def _is_over(sessions: list[SessionRow]) -> bool:
     return not sessions or sessions[0].state in ("dead", "left")
+
+
+def _note_started(draft: Draft, command: Exchange) -> None:
+    """Long attempts say when they began; short ones say it with their end."""
+    for task_id, attempt, ago_ms in command.started:
+        task = draft.tasks.get(task_id)
+        if task is None or (task.state, task.attempt, task.session) != ("running", attempt, command.session):
+            continue
+        draft.touch(task)
+        task.started_at = draft.now - ago_ms
+        draft.event(task.run_no, "started", {"attempt": attempt, "started_at": task.started_at}, task)
 
 
 def _repeat(draft: Draft, command: Exchange) -> Rule:
@@ -79,6 +92,8 @@ def _promote(draft: Draft, due: list[TaskRow]) -> Rule:
         if task.state != "scheduled":
             continue
         run = draft.runs[task.run_no]
+        if run.stop or (run.halted and not draft.definition(task).survives_halt):
+            continue  # its run is being swept, and the sweep will come to it
         task.ready_at = draft.now
         task.rank = draft.now - (run.priority + draft.definition(task).priority) * 60_000
         draft.move(task, "pending" if run.max_parallel is not None else "queued")
@@ -89,8 +104,17 @@ def _promote(draft: Draft, due: list[TaskRow]) -> Rule:
         draft.event(run_no, "promoted", {"tasks": places})
 
 
+def _wake_in(draft: Draft, stored: int | None) -> int | None:
+    """Until the next scheduled task is due; the store does not know yet what this draft has scheduled."""
+    moments = [t.wake_at - draft.now for t in draft.dirty_tasks if t.state == "scheduled" and t.wake_at is not None]
+    if stored is not None:
+        moments.append(stored)
+    return max(0, min(moments)) if moments else None
+
+
 def _claim(draft: Draft, command: Exchange) -> Rule:
-    (rows,) = yield (Queued(command.demands, command.scope, command.want),)
+    changed = sum(1 for t in draft.dirty_tasks if t.guard and t.guard.state == "queued")
+    (rows,) = yield (Queued(command.demands, command.scope, command.want + changed),)
     draft.adopt(rows)
     eligible = frozenset(command.demands)
     queued = [

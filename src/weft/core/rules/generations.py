@@ -6,7 +6,7 @@ Old rows never change. Attempt numbers go on where they were; the retry budget s
 from weft.core.draft import Draft, Rule
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.readiness import ending_of
-from weft.core.rules.settle import make_ready, settle
+from weft.core.rules.settle import decide_start, settle
 from weft.core.workflow import Workflow
 
 
@@ -22,12 +22,14 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
     run.started_at, run.finished_at = run.started_at or draft.now, None
     run.deadline_at = None if workflow.timeout_ms is None else draft.now + workflow.timeout_ms
     draft.event(run.no, "resumed", {"generation": run.generation, "tasks": again})
-    rows = [_renew(draft, run, workflow, pos) for pos in again]
+    rows = [_renew(draft, run, pos) for pos in again]
+    for row in rows:  # once all of them are there: the document may name a task before what it needs
+        _count_needs(draft, run, workflow, row)
     _recount(draft, run, workflow)
     following: list[TaskRow] = []
     for row in rows:
         if row.state == "pending" and row.open == 0:
-            yield from make_ready(draft, run, row, workflow.tasks[row.pos], following)
+            yield from decide_start(draft, run, workflow, row, following)
     yield from settle(draft, following)
     draft.wake = True
     return len(rows)
@@ -44,8 +46,8 @@ def _positions_again(
         wanted = ("dead_letter",) if only_dead else ("failed", "dead_letter", "cancelled")
         seeds = [
             row.pos
-            for (no, _, _), row in draft.at.items()
-            if no == run.no and (row.state in wanted or (row.state == "skipped" and row.upstream and not only_dead))
+            for row in _current(draft, run)
+            if row.state in wanted or (row.state == "skipped" and row.upstream and not only_dead)
         ]
     queue = sorted(set(seeds))
     for pos in queue:
@@ -62,13 +64,25 @@ def _positions_again(
     return [pos for pos, mark in enumerate(marked) if mark]
 
 
-def _renew(draft: Draft, run: RunRow, workflow: Workflow, pos: int) -> TaskRow:
+def _current(draft: Draft, run: RunRow) -> list[TaskRow]:
+    """Elements of a mapped task that was replaced, and perhaps not opened again, do not count."""
+    return [
+        row
+        for (no, pos, idx), row in draft.at.items()
+        if no == run.no and (idx < 0 or row.generation == draft.at[(no, pos, WHOLE)].generation)
+    ]
+
+
+def _renew(draft: Draft, run: RunRow, pos: int) -> TaskRow:
     old = draft.at[(run.no, pos, WHOLE)]
-    row = draft.new_task(run, pos, WHOLE, run.generation, old.demand, 0, attempt=old.attempt)
-    definition = workflow.tasks[pos]
+    return draft.new_task(run, pos, WHOLE, run.generation, old.demand, 0, attempt=old.attempt)
+
+
+def _count_needs(draft: Draft, run: RunRow, workflow: Workflow, row: TaskRow) -> None:
+    definition = workflow.tasks[row.pos]
     if definition.final and not definition.needs:
         row.open = 1
-        return row
+        return
     for need in definition.needs:
         before = draft.at[(run.no, need, WHOLE)]
         if before.generation == run.generation or before.state not in (
@@ -87,23 +101,15 @@ def _renew(draft: Draft, run: RunRow, workflow: Workflow, pos: int) -> TaskRow:
             row.failed += 1
         elif ending == "skipped":
             row.skipped += 1
-    return row
 
 
 def _recount(draft: Draft, run: RunRow, workflow: Workflow) -> None:
     """Counters are of the current rows; those of a replaced generation no longer count."""
     run.open = run.open_main = run.total = run.active = run.broken = 0
     run.succeeded = run.failed = run.dead_letter = run.cancelled = run.skipped = 0
-    renewed = {
-        pos
-        for (no, pos, idx), row in draft.at.items()
-        if no == run.no and idx < 0 and row.generation == run.generation
-    }
-    for (no, pos, idx), row in draft.at.items():
-        if no != run.no or (idx >= 0 and pos in renewed):
-            continue
-        definition = workflow.tasks[pos]
-        whole_map = idx < 0 and definition.mapped
+    for row in _current(draft, run):
+        definition = workflow.tasks[row.pos]
+        whole_map = row.idx < 0 and definition.mapped
         if not whole_map:
             run.total += 1
         if row.state == "pending":
@@ -112,5 +118,6 @@ def _recount(draft: Draft, run: RunRow, workflow: Workflow) -> None:
             continue
         if not whole_map:
             setattr(run, row.state, getattr(run, row.state) + 1)
-        if row.state in ("failed", "dead_letter") and idx < 0 and not definition.allow_failure:
+        if row.state in ("failed", "dead_letter") and row.idx < 0 and not definition.allow_failure:
             run.broken += 1
+            run.reason = run.reason or f"{definition.name}: {row.reason or row.state}"

@@ -35,7 +35,7 @@ def judge(when: str, needs: int, open_: int, failed: int, skipped: int) -> Verdi
     if when == "none_failed":
         return no if failed else "start"
     if when == "any_success":
-        return "start" if needs - failed - skipped > 0 else no
+        return "start" if needs == 0 or needs - failed - skipped > 0 else no  # without needs it starts with the run
     if when == "on_failure":
         return "start" if failed else "skip"
     return "start"  # always

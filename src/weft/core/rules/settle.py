@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from weft.core.draft import Draft, Rule
 from weft.core.needs import Elements, Ready, TasksAt
 from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.conditions import ask
 from weft.core.rules.readiness import ending_of, handles_failure, judge_task, run_state
 from weft.core.rules.stopping import halt
 from weft.core.states import RUN_TERMINAL, TERMINAL
@@ -117,10 +118,11 @@ def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
             else:
                 after.skipped += 1
         if after.open == 0:
-            yield from _decide_start(draft, run, workflow, after, following)
+            yield from decide_start(draft, run, workflow, after, following)
 
 
-def _decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, following: list[TaskRow]) -> Rule:
+def decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, following: list[TaskRow]) -> Rule:
+    """All that it needs has ended: it starts, is skipped, or its condition says no."""
     definition = workflow.tasks[task.pos]
     verdict = judge_task(task, definition)
     if verdict == "start":
@@ -130,12 +132,31 @@ def _decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, 
             draft.event(run.no, "cancelled", {"tasks": [[task.pos, task.idx]], "reason": task.reason})
             following.append(task)
             return
+        if definition.condition is not None:
+            answer, error = yield from ask(draft, run, workflow, task, definition)
+            if not answer:
+                _refuse(draft, run, task, error, following)
+                return
         yield from make_ready(draft, run, task, definition, following)
         return
     task.upstream = verdict == "skip_upstream"
     task.reason = _skip_reason(draft, run, workflow, task, definition)
     draft.move(task, "skipped")
     draft.event(run.no, "skipped", {"upstream": task.upstream, "reason": task.reason}, task)
+    following.append(task)
+
+
+def _refuse(draft: Draft, run: RunRow, task: TaskRow, error: str | None, following: list[TaskRow]) -> None:
+    """Its condition is false, or could not be evaluated: then it fails, without a retry."""
+    draft.touch(task)
+    if error is None:
+        task.reason = "its condition is false"
+        draft.move(task, "skipped")
+        draft.event(run.no, "skipped", {"upstream": False, "reason": task.reason}, task)
+    else:
+        task.reason = error
+        draft.move(task, "failed")
+        draft.event(run.no, "refused", {"state": "failed", "error": error}, task)
     following.append(task)
 
 
@@ -215,7 +236,9 @@ def _tell_map(draft: Draft, run: RunRow, definition: TaskDef, element: TaskRow, 
         _close_map(draft, run, whole)
         following.append(whole)
         return
-    if whole.failed == 0 and whole.elements is not None and whole.admitted < whole.elements and not run.stop:
+    halted = run.halted and not definition.survives_halt
+    more = whole.elements is not None and whole.admitted < whole.elements
+    if more and whole.failed == 0 and not run.stop and not halted:
         next_place = (run.no, element.pos, whole.admitted)
         whole.admitted += 1
         if next_place not in draft.at:
@@ -270,7 +293,7 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
             draft.touch(task)
             task.open = 0
             task.failed = run.broken + run.cancelled
-            yield from _decide_start(draft, run, workflow, task, following)
+            yield from decide_start(draft, run, workflow, task, following)
 
 
 def admit(draft: Draft) -> Rule:
@@ -281,7 +304,8 @@ def admit(draft: Draft) -> Rule:
         room = run.max_parallel - run.active
         if room <= 0:
             continue
-        (rows,) = yield (Ready(run.no, room),)
+        changed = sum(1 for t in draft.dirty_tasks if t.run_no == run.no and t.guard and t.guard.state == "pending")
+        (rows,) = yield (Ready(run.no, room + changed),)  # the store does not know yet what this draft changed
         draft.adopt(rows)
         waiting = [
             t for t in draft.tasks.values() if t.run_no == run.no and t.state == "pending" and t.ready_at is not None

@@ -7,25 +7,24 @@ from weft.core.demands import demand_of
 from weft.core.draft import Draft, Rule
 from weft.core.needs import NextRun, RunByKey, Workflow
 from weft.core.rows import WHOLE, RunRow, TaskRow
-from weft.core.rules.settle import make_ready, settle
+from weft.core.rules.settle import decide_start, settle
 
 
 def submit(draft: Draft, command: Submit) -> Rule:
     if command.key is not None:
         (rows,) = yield (RunByKey(command.key),)
         if rows:
-            run_id, run_no, body_hash = rows[0]
+            run_id, existing, body_hash = rows[0]
             if body_hash != command.body_hash:
                 raise Refused(
                     "conflict",
                     f"the key {command.key!r} belongs to run {run_id} with another definition or inputs",
                 )
-            return Reply(run_id=run_id, run_no=run_no, existing=True)
+            return Reply(run_id=run_id, run_no=existing, existing=True)
     (numbers, stored) = yield (NextRun(), Workflow(command.workflow))
-    run_no: int = numbers[0]
     if not stored:
         draft.new_workflow = (command.workflow, command.name, command.document)
-    run = _new_run(draft, command, run_no)
+    run = _new_run(draft, command, numbers[0])
     yield from _new_tasks(draft, run)
     return Reply(run_id=run.id, run_no=run.no, state=run.state)
 
@@ -65,5 +64,5 @@ def _new_tasks(draft: Draft, run: RunRow) -> Rule:
             roots.append(row)
     following: list[TaskRow] = []
     for row in roots:
-        yield from make_ready(draft, run, row, workflow.tasks[row.pos], following)
+        yield from decide_start(draft, run, workflow, row, following)
     yield from settle(draft, following)

@@ -33,7 +33,8 @@ def _sweep(draft: Draft, run_no: int) -> Rule:
     if run.stop is None and run.deadline_at is not None and run.deadline_at <= draft.now:
         ended = yield from stop_run(draft, run, "timeout", "the run's timeout passed")
     elif run.sweep is not None:
-        ended = yield from sweep(draft, run, run.reason or "the run was stopped")
+        reason = run.reason or "it was stopped"
+        ended = yield from sweep(draft, run, reason if run.stop else f"the run was halted: {reason}")
     else:
         return False
     yield from settle(draft, ended)

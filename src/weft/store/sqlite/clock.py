@@ -12,9 +12,12 @@ import apsw
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def boottime() -> float:
     """Seconds since boot, sleep included. On macOS, where there is no such clock, the monotonic one."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime(_CLOCK)
 
 
 def boot_id() -> str:

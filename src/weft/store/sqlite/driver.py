@@ -22,6 +22,9 @@ BUSY_MS = 5000
 def _connect(path: str, name: str) -> apsw.Connection:
     connection = apsw.Connection(path, statementcachesize=200)
     connection.set_busy_timeout(BUSY_MS)
+    # One plan per statement, for good. Without it SQLite prepares a statement anew whenever a bound value that it
+    # looked at while planning changes: measured, 85 instead of 8 µs for an empty look at the schedule.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 4000")
     return connection
@@ -142,6 +145,11 @@ class SqliteStore:
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
         with explained(self.name), self._lock:
             return list(self._writer.execute(SQL["run_facts"], (json.dumps(run_nos),)))
+
+    def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:
+        """Like the need `Ends`, outside of a transaction: ended tasks no longer change."""
+        with explained(self.name), self._lock:
+            return list(self._writer.execute(SQL["ends_at"], (run_no, json.dumps(positions))))
 
     def reader(self) -> apsw.Connection:
         """A connection for reading; each thread needs its own."""

@@ -8,6 +8,7 @@ import msgspec
 
 from weft.core import needs as n
 from weft.core.draft import Draft
+from weft.core.names import Ended
 from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
 from weft.store.protocol import Superseded
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS, queries
@@ -112,6 +113,12 @@ class SqliteTransaction:
 
     def _lease(self, need: n.Lease) -> list[int]:
         return [at - self.now for (at,) in self._execute(SQL["lease_left"], (need.session,))]
+
+    def _ends(self, need: n.Ends) -> list[Ended]:
+        return [Ended(*row) for row in self._execute(SQL["ends_at"], (need.run_no, _json(need.positions)))]
+
+    def _inputs(self, need: n.Inputs) -> list[Any]:
+        return [msgspec.json.decode(text) for (text,) in self._execute(SQL["run_inputs"], (need.run_no,))] or [{}]
 
     def _plain(self, name: str, *parameters: Any) -> list[Any]:
         return list(self._execute(SQL[name], parameters))
@@ -241,6 +248,8 @@ _T = SqliteTransaction
 _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Session: _T._session,
     n.Lease: _T._lease,
+    n.Ends: _T._ends,
+    n.Inputs: _T._inputs,
     n.Runs: _T._runs_by_no,
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),

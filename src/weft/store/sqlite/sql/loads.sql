@@ -104,3 +104,12 @@ SELECT no, id, body FROM demands WHERE no > ? ORDER BY no
 -- name: runs_finished
 SELECT {run} FROM runs r WHERE r.finished_at < ?1 AND r.state IN (SELECT value FROM json_each(?2))
 ORDER BY r.finished_at, r.no LIMIT ?3
+
+-- name: ends_at
+SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result FROM json_each(?2) j
+CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value
+LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+ORDER BY t.pos, t.idx, t.generation
+
+-- name: run_inputs
+SELECT inputs FROM runs WHERE no = ?

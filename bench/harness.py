@@ -1,0 +1,100 @@
+"""What all measurements share: a store in a temporary directory, a node on this loop, a run from submit to end."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from weft.control.here import make_node, node_settings
+from weft.control.local import LocalControl, new_id
+from weft.core.commands import Submit
+from weft.core.compile import compile_workflow
+from weft.core.definition import document_hash, encode_document, read
+from weft.core.workflow import Workflow
+from weft.node.node import Node
+from weft.store.sqlite.driver import SqliteStore
+
+
+class Result:
+    """One figure, what it should be, and what else was measured in the same run."""
+
+    def __init__(self, name: str, value: float, unit: str, goal: float | None, *, lower: bool, note: str = "") -> None:
+        self.name, self.value, self.unit, self.goal, self.lower, self.note = name, value, unit, goal, lower, note
+
+    @property
+    def met(self) -> bool | None:
+        if self.goal is None:
+            return None
+        return self.value <= self.goal if self.lower else self.value >= self.goal
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.__dict__, "met": self.met}
+
+
+@contextlib.contextmanager
+def directory() -> Any:
+    """On a real disk, not in memory: fsync must cost what it costs."""
+    path = Path(tempfile.mkdtemp(prefix="weft-bench-", dir=os.environ.get("WEFT_BENCH_DIR")))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class Bench:
+    def __init__(self, control: LocalControl, node: Node | None) -> None:
+        self.control = control
+        self.node = node
+
+    def compile(self, tasks: dict[str, Any], **more: Any) -> tuple[Workflow, bytes]:
+        reading = read({"name": "bench", "tasks": tasks, **more})
+        assert not reading.problems, reading.problems[:3]
+        hash = document_hash(reading.document)
+        return compile_workflow(reading.document, hash), encode_document(reading.document)
+
+    def submit(self, workflow: Workflow, document: bytes) -> int:
+        command = Submit(new_id(), workflow.hash, workflow.name, document, "{}")
+        reply = self.control.submit(command, workflow)
+        assert reply.run_no is not None
+        return reply.run_no
+
+    async def run(self, workflow: Workflow, document: bytes) -> float:
+        """Seconds from submit to the end of the run, both in the store."""
+        started = time.perf_counter()
+        run_no = self.submit(workflow, document)
+        await self.finished(run_no)
+        return time.perf_counter() - started
+
+    async def finished(self, run_no: int) -> None:
+        reader = self.control.store.reader()
+        while True:
+            state = reader.execute("SELECT state FROM runs WHERE no = ?", (run_no,)).get
+            if state not in ("pending", "running"):
+                assert state == "succeeded", state
+                break
+            await asyncio.sleep(0.002)
+        reader.close()
+
+
+@contextlib.asynccontextmanager
+async def node_on(path: Path, slots: int, inline: dict[str, Callable[..., Any]] | None = None) -> AsyncIterator[Bench]:
+    control = LocalControl(SqliteStore(path / "weft.db"))
+    node = make_node(control, node_settings(control, slots=slots, workdir=path), inline=inline)
+    task = asyncio.create_task(node.run())
+    await node.ready()
+    try:
+        yield Bench(control, node)
+    finally:
+        node.stop()
+        node.stop()
+        await task
+        control.close()
+
+
+def best(values: list[float]) -> float:
+    return min(values)

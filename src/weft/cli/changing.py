@@ -1,0 +1,107 @@
+"""cancel and prune."""
+
+import asyncio
+import shutil
+import time
+from argparse import Namespace
+from pathlib import Path
+
+from weft.cli.exits import BAD_INPUT, OK, GiveUp
+from weft.cli.lists import states_of
+from weft.cli.placing import alive
+from weft.cli.session import Session
+from weft.cli.terminal import printable
+from weft.cli.words import counted, state_word
+from weft.control.local import LocalControl
+from weft.core.commands import Reply
+from weft.core.durations import NotReadable, parse_duration_ms
+from weft.core.states import RUN_TERMINAL
+
+LOOK_EVERY_S = 0.05
+SHOWN_MAX = 20
+
+
+def cancel(args: Namespace, session: Session) -> int:
+    control = session.control()
+    _, run_id = control.find(args.run)
+    before = _running(control, run_id, args.task)
+    reply = control.cancel(run_id, args.task, args.reason)
+    # What a node that is gone was working on has nobody left to stop it: its session ends now, not with its lease.
+    asyncio.run(control.link.expire_dead(""))
+    waited = not args.no_wait and _wait(session, control, run_id, args.task, args.json)
+    state = control.task(run_id, args.task).state if args.task else control.run(run_id).state
+    if args.json:
+        session.print_json(
+            {"run": run_id, "task": args.task, "state": state, "already": reply.existing,
+             "cancelled": reply.changed, "stopped": before, "waited": waited}
+        )  # fmt: skip
+        return OK
+    _say(args, session, control, run_id, reply, before, state)
+    return OK
+
+
+def _running(control: LocalControl, run_id: str, task: str | None) -> list[str]:
+    found, _ = control.tasks(run_id, states=["running"], limit=1000)
+    names = [t.name for t in found if t.elements is None]
+    return [name for name in names if task is None or name == task or name.rpartition(".")[0] == task]
+
+
+def _wait(session: Session, control: LocalControl, run_id: str, task: str | None, quiet: bool) -> bool:
+    """Until nothing of it is left running; False if there is no node that could tell us so."""
+    said = False
+    while True:
+        if task is None:
+            over = control.run(run_id).finished
+        else:
+            over = not _running(control, run_id, task)
+        if over:
+            return True
+        if not any(alive(node) and node.running for node in control.nodes()):
+            return False
+        if not said and not quiet:
+            session.warn("waiting until nothing of it is left running (^C stops waiting, not the cancelling)")
+            said = True
+        time.sleep(LOOK_EVERY_S)
+
+
+def _say(
+    args: Namespace, session: Session, control: LocalControl, run_id: str, reply: Reply, before: list[str], state: str
+) -> None:
+    what = f"{args.task} of run {run_id}" if args.task else f"run {run_id}"
+    if reply.existing:
+        session.print(f"{what} is {state_word(state)} already")
+        return
+    session.print(f"{session.out.state(state)} {what} is {session.out.state(state, state_word(state))}")
+    for name in before[:SHOWN_MAX]:
+        now = control.task(run_id, name)
+        note = f" ({printable(now.reason)})" if now.reason else ""
+        session.print(f"  {session.out.state(now.state)} {name}: {state_word(now.state)}{note}")
+    if len(before) > SHOWN_MAX:
+        session.print(f"  {session.out.sign('more')} {len(before) - SHOWN_MAX:,} more were running")
+    if state == "running":
+        session.warn("told to stop; its node has not reported yet")
+
+
+def prune(args: Namespace, session: Session) -> int:
+    try:
+        older_ms = parse_duration_ms(int(args.older) if args.older.isdecimal() else args.older)
+    except NotReadable as error:
+        raise GiveUp(BAD_INPUT, f"--older: {error}, found {args.older!r}", error.fix) from None
+    states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
+    control = session.control()
+    path = control.store.path
+    assert path is not None
+    removed = []
+    for _, run_id in control.prune(control.now() - older_ms, states):
+        removed.append(run_id)
+        _remove_output(Path(path.parent) / "output" / run_id)
+    if args.json:
+        session.print_json({"removed": removed})
+    else:
+        session.print(f"removed {counted(len(removed), 'run')}")
+    return OK
+
+
+def _remove_output(directory: Path) -> None:
+    """Rows first, files after: files without rows are only waste, rows without files would lie."""
+    shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,140 @@
+"""logs: the output of attempts as it was written, byte for byte; with -f while it is being written."""
+
+import base64
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+from weft.cli.exits import NOT_FOUND, OK, GiveUp
+from weft.cli.session import Session, json_text
+from weft.cli.streaming import Prefixer, Streams
+from weft.cli.terminal import padded, width_of
+from weft.cli.tracker import Tracker
+from weft.control.local import LocalControl
+from weft.control.records import TaskInfo
+from weft.core.states import TERMINAL
+from weft.executors.output import StreamName
+
+FOLLOW_EVERY_S = 0.1
+PREFIX_WIDTH_MAX = 24
+
+
+def logs(args: Namespace, session: Session) -> int:
+    control = session.control()
+    _, run_id = control.find(args.run)
+    chosen = _chosen(args, control, run_id)
+    many = args.task is None or chosen[0].elements is not None
+    streams = _streams(args, session, control, run_id, many)
+    sys.stdout.flush()
+    try:
+        if args.follow:
+            _follow(args, control, run_id, streams)
+        else:
+            tasks = control.all_tasks(run_id) if args.task is None else iter(chosen)
+            _print_what_is_there(args, session, control, run_id, tasks, streams)
+    finally:
+        streams.close()
+        sys.stdout.flush()
+    return OK
+
+
+def _chosen(args: Namespace, control: LocalControl, run_id: str) -> list[TaskInfo]:
+    """The task that was named; of a mapped one, its elements too. Without a name, nothing is loaded yet."""
+    if args.task is None:
+        if args.attempt is not None:
+            raise GiveUp(NOT_FOUND, "--attempt needs a task", f"weft logs {run_id} TASK --attempt {args.attempt}")
+        return []
+    task = control.task(run_id, args.task)
+    if args.attempt is not None and not 1 <= args.attempt <= task.attempt:
+        raise GiveUp(NOT_FOUND, f"{task.name} has no attempt {args.attempt}; its last is {task.attempt}")
+    if task.elements is None:
+        return [task]
+    return [task, *(t for t in control.all_tasks(run_id) if t.pos == task.pos and t.idx >= 0)]
+
+
+def _streams(args: Namespace, session: Session, control: LocalControl, run_id: str, many: bool) -> Streams:
+    path = control.store.path
+    assert path is not None
+    directory = Path(path.parent) / "output" / run_id
+    if args.json:
+        return Streams(directory, _write_json, args.stream)
+    if not many:
+        return Streams(directory, lambda task, stream, data: _write(stream, data), args.stream)
+    longest = max((width_of(task.name) for task in control.workflow(run_id).tasks), default=0)
+    width = min(longest, PREFIX_WIDTH_MAX)
+    bar = session.out.sign("bar")
+    encoding = session.out.stream.encoding or "utf-8"
+    prefixer = Prefixer(_write, lambda task: f"{padded(task, width)} {bar} ".encode(encoding, "replace"))
+    streams = Streams(directory, prefixer.take, args.stream)
+    streams.ended = prefixer.ended
+    return streams
+
+
+def _write(stream: StreamName, data: bytes) -> None:
+    target = sys.stdout if stream == "stdout" else sys.stderr
+    target.buffer.write(data)
+    target.buffer.flush()
+
+
+def _write_json(task: str, stream: StreamName, data: bytes) -> None:
+    value = {"task": task, "stream": stream, "encoding": "utf-8"}
+    try:
+        value["data"] = data.decode()
+    except UnicodeDecodeError:
+        value.update(data=base64.b64encode(data).decode(), encoding="base64")
+    sys.stdout.write(json_text(value) + "\n")
+
+
+def _print_what_is_there(
+    args: Namespace,
+    session: Session,
+    control: LocalControl,
+    run_id: str,
+    tasks: Iterator[TaskInfo],
+    streams: Streams,
+) -> None:
+    alone: TaskInfo | None = None
+    for task in tasks:
+        alone = alone or task
+        if task.attempt and task.elements is None:
+            streams.end(task.name, args.attempt or task.attempt)
+            while streams.poll():
+                pass
+    if args.task is not None and alone is not None and alone.attempt == 0 and alone.elements is None:
+        session.warn(f"{alone.name} is {alone.state} and has not run: weft why {run_id} {alone.name}")
+
+
+def _follow(args: Namespace, control: LocalControl, run_id: str, streams: Streams) -> None:
+    """From the beginning of the last attempt on, until what was asked for has ended."""
+    tracker = Tracker(control, run_id, control.workflow(run_id))
+    while True:
+        more = False
+        while tracker.read()[0]:
+            for running in tracker.ended:
+                if _wanted(args, running.task, running.attempt):
+                    streams.end(running.task, running.attempt)
+            more = True
+        for running in tracker.running.values():
+            if _wanted(args, running.task, running.attempt):
+                streams.begin(running.task, running.attempt)
+        while streams.poll():
+            pass
+        if not more and not streams.busy and _over(args, control, run_id):
+            return
+        time.sleep(FOLLOW_EVERY_S)
+
+
+def _wanted(args: Namespace, task: str, attempt: int) -> bool:
+    named = args.task is None or task == args.task or task.rpartition(".")[0] == args.task
+    return named and args.attempt in (None, attempt)
+
+
+def _over(args: Namespace, control: LocalControl, run_id: str) -> bool:
+    if control.run(run_id).finished:
+        return True
+    if args.task is None:
+        return False
+    task = control.task(run_id, args.task)
+    return task.state in TERMINAL or (args.attempt is not None and task.attempt > args.attempt)

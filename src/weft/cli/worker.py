@@ -1,0 +1,62 @@
+"""worker: a node that takes whatever is queued, until it is told to stop."""
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from typing import Any
+
+from weft.cli.exits import INTERRUPTED, OK
+from weft.cli.session import Session
+from weft.cli.working import heeded_signals, node_options
+from weft.control.here import make_node, node_settings
+from weft.control.local import LocalControl
+from weft.node.node import Node
+
+
+def worker(args: Namespace, session: Session) -> int:
+    control = session.control(create=True)
+    asyncio.run(_work(session, control))
+    return OK
+
+
+async def _work(session: Session, control: LocalControl) -> None:
+    config = session.config
+
+    def say(level: str, message: str, fields: dict[str, Any]) -> None:
+        text = session.log(level, message, fields)
+        if text is not None:
+            sys.stderr.write(session.err.encoded(text) + "\n")
+            sys.stderr.flush()
+
+    settings = node_settings(control, slots=config.slots, workdir=config.workdir, **node_options(session))
+    node = make_node(control, settings, log=lambda message, fields: say("warning", message, fields))
+    say("info", "settings", {**config.described(), "store": control.store.name})
+    loop = asyncio.get_running_loop()
+    stops = 0
+
+    def stop(node: Node) -> None:
+        nonlocal stops
+        stops += 1
+        if stops == 1:
+            say("info", "stopping: running tasks may end", {"within_s": config.drain})
+        elif stops == 2:
+            say("info", "killing what still runs", {})
+        else:
+            os._exit(INTERRUPTED)
+        node.stop()
+
+    for number in heeded_signals():
+        loop.add_signal_handler(number, stop, node)
+    working = asyncio.create_task(node.run())
+    ready = asyncio.create_task(node.ready())
+    await asyncio.wait([working, ready], return_when=asyncio.FIRST_COMPLETED)
+    if not working.done():
+        say(
+            "info",
+            "ready",
+            {"session": node.session, "node": settings.name, "slots": settings.slots, "pid": os.getpid()},
+        )
+    ready.cancel()
+    await working
+    say("info", "stopped", {"session": node.session})

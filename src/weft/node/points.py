@@ -1,0 +1,40 @@
+"""Named places where a test may end this process hard, to see what is lost: nothing.
+
+`WEFT_CRASH_AT=exchange.committed:3` kills the process with SIGKILL the third time it reaches that place. Unset, a
+place costs one look at a global.
+"""
+
+import os
+import signal
+
+POINTS = (
+    "submit.before_commit",  # a run was decided, nothing is stored
+    "submit.committed",  # it is stored, nobody knows yet
+    "exchange.before_commit",  # reports and claims are decided, nothing is stored
+    "exchange.committed",  # they are stored, the node does not know yet
+    "attempt.before_start",  # claimed, about to be handed to its executor
+    "attempt.ended",  # its process is over, the report is not sent
+)
+
+_armed: dict[str, int] = {}
+
+
+def arm(text: str | None) -> None:
+    """`name` or `name:n`; None or empty disarms."""
+    _armed.clear()
+    if text:
+        name, _, count = text.partition(":")
+        if name not in POINTS:
+            raise ValueError(f"there is no place called {name!r}")
+        _armed[name] = int(count or 1)
+
+
+def reach(name: str) -> None:
+    if not _armed or name not in _armed:
+        return
+    _armed[name] -= 1
+    if _armed[name] == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+arm(os.environ.get("WEFT_CRASH_AT"))

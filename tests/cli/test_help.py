@@ -1,0 +1,101 @@
+"""The overview, the errors of the command line itself, and the documentation made from the same table."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from weft.cli.commands import COMMANDS
+from weft.cli.reference import cli_reference, settings_reference
+
+from .conftest import WEFT, Weft, environment
+
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
+
+
+def test_help_is_quick_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = "import sys; from weft.cli.main import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
+    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.decide", "weft.store.sqlite.driver"):
+        assert f"'{heavy}'" not in done.stderr, heavy
+    took = []
+    for _ in range(5):
+        began = time.perf_counter()
+        subprocess.run([*WEFT, "--help"], capture_output=True, check=True, cwd=tmp_path)
+        took.append(time.perf_counter() - began)
+    assert min(took) < 0.3
+
+
+def test_the_overview_names_every_command(call: Weft) -> None:
+    done = call()
+    assert done.code == 0
+    assert done == call("--help") == call("help")
+    for command in COMMANDS:
+        assert f"  {command.name} " in done.out
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_every_command_has_help(call: Weft, name: str) -> None:
+    done = call(name, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"usage: weft {name}")
+    assert call("help", name).out == done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rnu"], "did you mean 'run'?"),
+        (["nonsense"], "weft --help"),
+        (["ls", "--jsno"], "did you mean --json?"),
+        (["run", "--sltos", "3", "x.yaml"], "did you mean --slots?"),
+        (["show"], "RUN"),
+        (["ls", "--limit", "many"], "--limit"),
+        (["ls", "--limit", "0"], "--limit"),
+        (["ls", "--state", "suceeded"], "did you mean succeeded?"),
+        (["tasks", "--state", "finished"], "known states"),
+        (["prune"], "--older"),
+        (["prune", "--older", "soon"], "--older"),
+        (["dead"], "list"),
+        (["dead", "retry"], "needs a run"),
+        (["store", "frobnicate"], "info"),
+        (["run"], "nothing to run"),
+        (["run", "--"], "no command"),
+        (["run", "x.yaml", "--", "true"], "both"),
+        (["run", "no-such-file.yaml"], "no such file"),
+        (["run", "chain.yaml", "--slots", "0"], "--slots"),
+        (["run", "chain.yaml", "--max-parallel", "0"], "--max-parallel"),
+        (["run", "chain.yaml", "--priority", "11"], "--priority"),
+        (["run", "chain.yaml", "--input", "novalue"], "NAME=VALUE"),
+        (["run", "chain.yaml", "--input", "a=1"], "no input 'a'"),
+        (["submit", "chain.yaml", "--key", ""], "--key"),
+        (["validate"], "FILE"),
+        (["graph", "chain.yaml", "--format", "png"], "png"),
+        (["--store"], "--store"),
+        (["--json"], "--json"),
+    ],
+)
+def test_nonsense_is_refused_with_a_hint(call: Weft, words: list[str], said: str) -> None:
+    done = call(*words)
+    assert done.code == 2, done
+    assert said in done.err
+    assert done.err.startswith("weft: ") or done.err.startswith("no-such-file.yaml")
+    assert done.out == ""
+
+
+def test_the_cli_reference_is_what_the_table_says() -> None:
+    assert (DOCS / "cli.md").read_text() == cli_reference(), "python -m weft.cli.reference docs/reference writes it"
+
+
+def test_the_settings_reference_is_what_the_table_says() -> None:
+    assert (DOCS / "settings.md").read_text() == settings_reference()
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {sys.executable} -m weft schema | head -c 5"],
+        capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,81 @@
+"""Where settings come from, and what happens to wrong ones."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.config import BadSetting, Config, load
+
+from .conftest import Weft
+
+
+def test_flag_before_variable_before_file_before_default(tmp_path: Path) -> None:
+    (tmp_path / "weft.toml").write_text('slots = 3\npoll = "2s"\noutput_max = "1MiB"\n')
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    config = load({"WEFT_POLL": "3s", "WEFT_OUTPUT_MAX": "2MiB"}, below, {"output_max": "4MiB", "slots": None})
+    assert (config.slots, config.poll, config.output_max, config.drain) == (3, 3.0, 4 << 20, 10.0)
+    assert config.sources["slots"] == str(tmp_path / "weft.toml")
+    assert [config.sources[n] for n in ("poll", "output_max", "drain")] == ["variable", "flag", "default"]
+
+
+def test_defaults(tmp_path: Path) -> None:
+    config = load({}, tmp_path)
+    assert config.slots == 4 * (os.cpu_count() or 1)
+    assert (config.store, config.lease_ttl, config.renew_every, config.color) == (None, 30.0, 5.0, "auto")
+
+
+def test_a_path_of_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "weft.toml").write_text('store = "db/x.db"\n')
+    (tmp_path / "sub").mkdir()
+    assert load({}, tmp_path / "sub").store == tmp_path / "db" / "x.db"
+    assert load({"WEFT_STORE": "y.db"}, tmp_path / "sub").store == tmp_path / "sub" / "y.db"
+
+
+@pytest.mark.parametrize(
+    ("given", "labels"),
+    [("gpu,zone=eu", {"gpu": "", "zone": "eu"}), (["gpu", "zone=eu"], {"gpu": "", "zone": "eu"}), ("", {})],
+)
+def test_labels(tmp_path: Path, given: Any, labels: dict[str, str]) -> None:
+    assert load({}, tmp_path, {"labels": given}).labels == labels
+    (tmp_path / "weft.toml").write_text('[labels]\nzone = "eu"\n')
+    assert load({}, tmp_path).labels == {"zone": "eu"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("slotz = 3", "did you mean 'slots'?"), ("nonsense = 1", "known settings"), ("slots = 0", "1 to 100000"),
+        ("slots = true", "1 to 100000"), ("slots = 1.5", "1 to 100000"), ("poll = '5 minutes'", "write 5m"),
+        ("poll = 0", "above zero"), ("output_max = '1k'", "write 1KiB"), ("output_max = 5", "4KiB"),
+        ("color = 'pink'", "auto, always, never"), ("renew_every = '20s'", "third of lease_ttl"),
+        ("store = 5", "a path"), ("labels = 'a,=b'", "needs a name"), ("slots = ", "not TOML"),
+        ("name = 3", "a text"),
+    ],
+)  # fmt: skip
+def test_wrong_settings_are_named_with_a_fix(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "weft.toml").write_text(text)
+    with pytest.raises(BadSetting, match=r".*") as error:
+        load({}, tmp_path)
+    assert said in str(error.value)
+
+
+def test_every_setting_is_a_field() -> None:
+    from weft.config import SETTINGS
+
+    assert [*(s.name for s in SETTINGS), "sources"] == list(Config._fields)
+
+
+def test_a_bad_variable_is_exit_2(weft: Weft) -> None:
+    done = weft("ls", env={"WEFT_SLOTS": "lots"})
+    assert (done.code, done.out) == (2, "")
+    assert "WEFT_SLOTS" in done.err
+
+
+def test_effective_settings_are_logged_on_request(weft: Weft) -> None:
+    done = weft("run", "--", "true", env={"WEFT_LOG": "info", "WEFT_SLOTS": "3"})
+    assert "settings" in done.err
+    assert "slots=3" in done.err
+    assert "settings" not in weft("run", "--", "true").err

@@ -1,0 +1,141 @@
+"""Drives the rules over a real in-memory store, one command at a time, as the committer does: for tests of the core."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.core import commands as c
+from weft.core.compile import compile_workflow
+from weft.core.definition import document_hash, encode_document, read
+from weft.core.invariants import check_run, current_rows
+from weft.core.needs import Current, RunById
+from weft.core.replay import Replay
+from weft.core.rows import RunRow, TaskRow
+from weft.core.workflow import Workflow
+from weft.node.committer import Committer
+from weft.store.sqlite.driver import SqliteStore
+
+
+class Engine:
+    """A store with a clock that tests set, and sessions that claim and report when told to."""
+
+    def __init__(self) -> None:
+        self.store = SqliteStore(None)
+        self.store.clock = self  # type: ignore[assignment]
+        self.committer = Committer(self.store)
+        self.time_ms = 1_000_000
+        self.numbers: dict[str, int] = {}
+        self.held: dict[str, dict[str, c.Claim]] = {}  # session -> task name -> claim
+        self.workflows: dict[str, Workflow] = {}
+        self.runs = 0
+
+    def now(self) -> int:
+        return self.time_ms
+
+    def commit(self, command: c.Command, command_id: str | None = None) -> Any:
+        return self.committer.commit(command, command_id=command_id)
+
+    # -- people ------------------------------------------------------------------------------------------
+
+    def submit(self, document: Mapping[str, Any], **more: Any) -> str:
+        reading = read(dict(document))
+        assert not reading.problems, reading.problems
+        hash = document_hash(reading.document)
+        self.runs += 1
+        run_id = more.pop("run_id", f"run-{self.runs}")
+        name = reading.document["name"]
+        self.commit(c.Submit(run_id, hash, name, encode_document(reading.document), "{}", **more))
+        self.workflows[run_id] = compile_workflow(reading.document, hash)
+        return run_id
+
+    # -- nodes -------------------------------------------------------------------------------------------
+
+    def node(self, session: str, ttl_ms: int = 30_000, scope: str | None = None) -> str:
+        self.commit(c.Register(session, f"node-{session}", ttl_ms, scope, "{}"))
+        self.numbers[session] = 0
+        self.held[session] = {}
+        return session
+
+    def exchange(self, session: str, reports: list[c.Report] | None = None, want: int = 100) -> c.ExchangeReply:
+        self.numbers[session] += 1
+        command = c.Exchange(session, self.numbers[session], reports or [], want, ["inline", "shell"], 0)
+        reply = self.commit(command)
+        for claim in reply.claims:
+            self.held[session][self.name(claim)] = claim
+        return reply
+
+    def name(self, claim: c.Claim) -> str:
+        run_id = self.store.reader().execute("SELECT id FROM runs WHERE no = ?", (claim.run_no,)).get
+        task = self.workflows[run_id].tasks[claim.pos].name
+        return task if claim.idx < 0 else f"{task}.{claim.idx}"
+
+    def report(self, session: str, task: str, outcome: str = "succeeded", **more: Any) -> c.Report:
+        claim = self.held[session].pop(task)
+        if outcome == "failed":
+            more.setdefault("error", "it failed")
+        return c.Report(claim.task_id, claim.pos, claim.idx, claim.attempt, outcome, started_ago_ms=1, **more)  # type: ignore[arg-type]
+
+    def finish(self, session: str, task: str, outcome: str = "succeeded", want: int = 100, **more: Any) -> c.ExchangeReply:
+        return self.exchange(session, [self.report(session, task, outcome, **more)], want)
+
+    # -- looking -----------------------------------------------------------------------------------------
+
+    def run(self, run_id: str) -> RunRow:
+        with self.store.transaction() as tx:
+            return tx.load([RunById(run_id)])[0][0]
+
+    def rows(self, run_id: str) -> list[TaskRow]:
+        with self.store.transaction() as tx:
+            return tx.load([Current(self.run_no(run_id))])[0]
+
+    def run_no(self, run_id: str) -> int:
+        return self.store.reader().execute("SELECT no FROM runs WHERE id = ?", (run_id,)).get
+
+    def states(self, run_id: str) -> dict[str, str]:
+        workflow = self.workflows[run_id]
+        return {
+            workflow.tasks[t.pos].name if t.idx < 0 else f"{workflow.tasks[t.pos].name}.{t.idx}": t.state
+            for t in current_rows(self.rows(run_id))
+        }
+
+    def task(self, run_id: str, name: str) -> TaskRow:
+        workflow = self.workflows[run_id]
+        stem, _, index = name.partition(".")
+        return next(
+            t
+            for t in current_rows(self.rows(run_id))
+            if workflow.tasks[t.pos].name == stem and t.idx == (int(index) if index else -1)
+        )
+
+    def history(self, run_id: str) -> list[tuple[str, str | None, dict[str, Any]]]:
+        import msgspec
+
+        workflow = self.workflows[run_id]
+        out = []
+        for pos, idx, kind, data in self.store.reader().execute(
+            "SELECT pos, idx, kind, data FROM events WHERE run_no = ? ORDER BY seq", (self.run_no(run_id),)
+        ):
+            name = None if pos is None else workflow.tasks[pos].name + ("" if idx < 0 else f".{idx}")
+            out.append((kind, name, msgspec.json.decode(data)))
+        return out
+
+    def check(self, run_id: str) -> None:
+        """The invariants hold, and the events alone tell the same story as the tables."""
+        run, rows, workflow = self.run(run_id), self.rows(run_id), self.workflows[run_id]
+        found = check_run(run, rows, workflow)
+        replay = Replay(workflow, run.max_parallel is not None)
+        position = workflow.position
+        for kind, name, data in self.history(run_id):
+            place = None
+            if name is not None:
+                stem, _, index = name.partition(".")
+                place = (position[stem], int(index) if index else -1)
+            replay.apply(kind, place, data)
+        replay.settle()
+        if replay.state != run.state:
+            found.append(f"the run is {run.state}, replay says {replay.state}")
+        for row in current_rows(rows):
+            told = replay.tasks[(row.pos, row.idx)]
+            if (row.state, row.attempt, row.failures, row.lost) != (told.state, told.attempt, told.failures, told.lost):
+                found.append(f"{workflow.tasks[row.pos].name}[{row.idx}]: {row} but replay says {told}")
+        story = "\n".join(f"{kind:12} {name or '':12} {data}" for kind, name, data in self.history(run_id))
+        assert not found, "\n".join(found) + "\n\nthe story:\n" + story

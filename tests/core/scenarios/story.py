@@ -1,0 +1,334 @@
+"""Plays a story: a definition, then commands in plain words, each followed by what the engine made of it.
+
+A story file has a comment that says what it shows, a definition between two lines of `---`, and then commands. Below
+each command stand, indented, the events that it left and the reply it got. `play` does it all again and gives the
+whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and a reviewer reads the difference.
+
+    submit [key K] [body B] [max_parallel N] [priority N]      advance 10s
+    node a [ttl 3s]                                            renew a | expire a | gone a | leave a
+    exchange a [want N] [number N]                             cancel run | cancel task x
+    finish a x y … [want N]                                    resume | dead retry [x …]
+    fail a x "exit 1" [want N]                                 tidy | why x | attempts x
+    report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
+    repeat a                    the last exchange again, as after a lost reply
+"""
+
+import shlex
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from tests.core.driver import Engine
+
+from weft.authoring import load_text
+from weft.core import commands as c
+from weft.core.durations import parse_duration_ms
+from weft.core.explain import Situation, explain
+from weft.core.placement import NodeFacts
+from weft.store.protocol import StoreError
+
+OUTCOMES = {"ok": "succeeded", "failed": "failed", "returned": "returned", "cancelled": "cancelled"}
+NAMES_MAX = 6  # of tasks in one line; more are counted
+EVENTS_MAX = 30  # of one command; more are counted
+
+
+class Story:
+    def __init__(self, definition: dict[str, Any]) -> None:
+        self.engine = Engine()
+        self.definition = definition
+        self.run_ids: list[str] = []
+        self.claims: dict[tuple[str, str], c.Claim] = {}  # every claim ever handed out, the newest per task
+        self.last: dict[str, c.Exchange] = {}
+        self.seen = 0  # events told so far
+        self.started_at = self.engine.time_ms
+
+    # -- one command ---------------------------------------------------------------------------------------
+
+    def play(self, line: str) -> list[str]:
+        words = shlex.split(line)
+        work: Callable[[list[str]], list[str]] = getattr(self, f"_do_{words[0]}")
+        try:
+            said = work(words[1:])
+        except c.Refused as refused:
+            said = [f"refused ({refused.code}): {refused.message}"]
+        except StoreError as error:
+            said = [f"{type(error).__name__}: {error}"]
+        out = [*self._new_events(), *said]
+        for run_id in self.run_ids:
+            self.engine.check(run_id)
+        return out
+
+    # -- people --------------------------------------------------------------------------------------------
+
+    def _do_submit(self, words: list[str]) -> list[str]:
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        more: dict[str, Any] = {name: int(given[name]) for name in ("max_parallel", "priority") if name in given}
+        more |= {"key": given.get("key"), "body_hash": given.get("body", "")}
+        run_id = f"run-{len(self.run_ids) + 1}"
+        loaded = load_value(self.definition)
+        command = c.Submit(
+            run_id, loaded.workflow.hash, loaded.workflow.name, msgspec.json.encode(loaded.document), "{}", **more
+        )
+        reply = self.engine.commit(command)
+        self.engine.workflows[run_id] = loaded.workflow
+        if not reply.existing:
+            self.run_ids.append(run_id)
+        return [f"{reply.run_id} {'exists' if reply.existing else reply.state}"]
+
+    def _do_cancel(self, words: list[str]) -> list[str]:
+        if words[0] == "run":
+            return _said(self.engine.commit(c.CancelRun(self.run_id)))
+        return _said(self.engine.commit(c.CancelTask(self.run_id, words[1])))
+
+    def _do_resume(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Resume(self.run_id)))
+
+    def _do_dead(self, words: list[str]) -> list[str]:
+        assert words[0] == "retry"
+        return _said(self.engine.commit(c.Resume(self.run_id, words[1:] or None, only_dead=True)))
+
+    def _do_tidy(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Tidy()))
+
+    def _do_prune(self, words: list[str]) -> list[str]:
+        reply = self.engine.commit(c.Prune(self.engine.time_ms + 1))
+        gone = [run_id for _, run_id in reply.data["runs"]]
+        self.run_ids = [run_id for run_id in self.run_ids if run_id not in gone]
+        return [f"gone: {', '.join(gone) or 'nothing'}"]
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def _do_node(self, words: list[str]) -> list[str]:
+        self.engine.node(words[0], parse_duration_ms(words[2]) if words[1:2] == ["ttl"] else 30_000)
+        return []
+
+    def _do_advance(self, words: list[str]) -> list[str]:
+        self.engine.time_ms += parse_duration_ms(words[0])
+        return []
+
+    def _do_renew(self, words: list[str]) -> list[str]:
+        return ["renewed" if self.engine.store.renew(words[0], 30_000) else "the session is dead"]
+
+    def _do_expire(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Expire(words[0], "lease")))
+
+    def _do_gone(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Expire(words[0], "process")))
+
+    def _do_leave(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Expire(words[0], "left")))
+
+    def _do_exchange(self, words: list[str]) -> list[str]:
+        return self._exchange(words[0], [], _after(words, "want", 100))
+
+    def _do_finish(self, words: list[str]) -> list[str]:
+        want = _after(words, "want", 100)
+        names = words[1 : words.index("want")] if "want" in words else words[1:]
+        return self._exchange(words[0], [self._report(words[0], name, "ok") for name in names], want)
+
+    def _do_fail(self, words: list[str]) -> list[str]:
+        error = words[2] if len(words) > 2 and words[2] != "want" else "exit code 1"
+        return self._exchange(words[0], [self._report(words[0], words[1], "failed", error)], _after(words, "want", 100))
+
+    def _do_report(self, words: list[str]) -> list[str]:
+        pairs = [word.rpartition("=") for word in words[1:] if "=" in word]
+        reports = [self._report(words[0], name, outcome) for name, _, outcome in pairs]
+        return self._exchange(words[0], reports, _after(words, "want", 100))
+
+    def _do_repeat(self, words: list[str]) -> list[str]:
+        return self._reply(words[0], self.engine.commit(self.last[words[0]]))
+
+    def _report(self, session: str, name: str, outcome: str, error: str | None = None) -> c.Report:
+        claim = self.claims[(session, name)]
+        failed = (error or "exit code 1") if outcome == "failed" else None
+        return c.Report(
+            claim.task_id, claim.pos, claim.idx, claim.attempt, OUTCOMES[outcome],  # type: ignore[arg-type]
+            error=failed, started_ago_ms=None if outcome == "returned" else 1,
+        )  # fmt: skip
+
+    def _exchange(self, session: str, reports: list[c.Report], want: int) -> list[str]:
+        self.engine.numbers[session] += 1
+        command = c.Exchange(session, self.engine.numbers[session], reports, want, ["inline", "shell"], 0)
+        self.last[session] = command
+        return self._reply(session, self.engine.commit(command))
+
+    def _reply(self, session: str, reply: c.ExchangeReply) -> list[str]:
+        for claim in reply.claims:
+            self.claims[(session, self.engine.name(claim))] = claim
+        out = []
+        if reply.claims:
+            out.append("claims: " + _few([f"{self.engine.name(claim)}#{claim.attempt}" for claim in reply.claims]))
+        if reply.stops:
+            out.append("stops: " + _few([f"{self._named(id)}#{attempt} ({why})" for id, attempt, why in reply.stops]))
+        if reply.stale:
+            out.append("stale: " + ", ".join(f"{self._named(id)}#{attempt}" for id, attempt in reply.stale))
+        if reply.wake_in_ms is not None:
+            out.append(f"wake in {reply.wake_in_ms} ms")
+        if reply.more:
+            out.append("more to do")
+        if reply.dead:
+            out.append("the session is dead")
+        return out
+
+    # -- looking -------------------------------------------------------------------------------------------
+
+    def _do_states(self, words: list[str]) -> list[str]:
+        out = self._do_counts(words)
+        for name, state in self.engine.states(self.run_id).items():
+            task = self.engine.task(self.run_id, name)
+            tries = f"attempt {task.attempt}" if task.attempt else ""
+            out.append(f"{name:<12} {state:<11} {tries:<9} {task.reason or ''}".rstrip())
+        return out
+
+    def _do_counts(self, words: list[str]) -> list[str]:
+        run = self.engine.run(self.run_id)
+        states = ("succeeded", "failed", "dead_letter", "cancelled", "skipped")
+        counts = ", ".join(f"{getattr(run, s)} {s}" for s in states if getattr(run, s))
+        reason = f" because {run.reason}" if run.reason else ""
+        return [f"{run.id} is {run.state}{reason}: {counts or 'nothing ended'}; {run.open} open"]
+
+    def _do_attempts(self, words: list[str]) -> list[str]:
+        workflow = self.engine.workflows[self.run_id]
+        stem, _, index = words[0].partition(".")
+        return [
+            f"{words[0]}#{attempt} generation {generation} by {session}: {outcome}"
+            for attempt, generation, session, outcome in self.engine.store.reader().execute(
+                "SELECT a.attempt, a.generation, a.session, a.outcome FROM attempts a JOIN tasks t ON t.id = a.task_id"
+                " WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? ORDER BY a.attempt",
+                (self.engine.run_no(self.run_id), workflow.position[stem], int(index) if index else -1),
+            )
+        ]
+
+    def _do_why(self, words: list[str]) -> list[str]:
+        answer, evidence = explain(situation(self.engine, self.run_id, words[0]))
+        return [answer, *(f"- {line}" for line in evidence)]
+
+    @property
+    def run_id(self) -> str:
+        return self.run_ids[-1]
+
+    def _named(self, task_id: int) -> str:
+        run_id, pos, idx = self.engine.store.reader().execute(
+            "SELECT r.id, t.pos, t.idx FROM tasks t JOIN runs r ON r.no = t.run_no WHERE t.id = ?", (task_id,)
+        ).get  # fmt: skip
+        return self._place(run_id, pos, idx)
+
+    def _place(self, run_id: str, pos: int, idx: int) -> str:
+        name = self.engine.workflows[run_id].tasks[pos].name
+        return name if idx < 0 else f"{name}.{idx}"
+
+    def _new_events(self) -> list[str]:
+        rows = list(
+            self.engine.store.reader().execute(
+                "SELECT e.seq, r.id, e.pos, e.idx, e.kind, e.data FROM events e JOIN runs r ON r.no = e.run_no"
+                " WHERE e.seq > ? ORDER BY e.seq",
+                (self.seen,),
+            )
+        )
+        self.seen = rows[-1][0] if rows else self.seen
+        if len(rows) > EVENTS_MAX:
+            counts = Counter(row[4] for row in rows)
+            return [f"{count} × {kind}" for kind, count in counts.items()]
+        return [self._event(*row[1:]) for row in rows]
+
+    def _event(self, run_id: str, pos: int | None, idx: int, kind: str, data: str) -> str:
+        facts = msgspec.json.decode(data)
+        task = "" if pos is None else self._place(run_id, pos, idx)
+        parts = []
+        for key, value in facts.items():
+            if key in ("started_at", "workflow") or value is None:
+                continue
+            if key == "wake_at":
+                key, value = "wakes", f"+{value - self.engine.time_ms} ms"
+            if key == "tasks" and isinstance(value, list):
+                names = [self._place(run_id, *at) if isinstance(at, list) else self._place(run_id, at, -1) for at in value]
+                value = _few(names)
+            parts.append(f"{key}={value}" if isinstance(value, int) else f"{key}: {value}")
+        return f"{kind:<12} {task:<11} {', '.join(parts)}".rstrip()
+
+
+def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ...] = ()) -> Situation:
+    """What `why` would look at, read from the store; every session that has not ended may take shell tasks."""
+    run, task, workflow = engine.run(run_id), engine.task(run_id, name), engine.workflows[run_id]
+    needs = {pos: engine.task(run_id, workflow.tasks[pos].name) for pos in workflow.tasks[task.pos].needs}
+    if not nodes:
+        nodes = tuple(NodeFacts(("inline", "shell"), name=session) for session, _ in engine.store.live_sessions())
+    reader = engine.store.reader()
+    body = reader.execute("SELECT body FROM demands WHERE id = ?", (task.demand,)).get
+    ahead = reader.execute(
+        "SELECT count(*) FROM tasks WHERE state = 'queued' AND demand = ? AND (rank, id) < (?, ?)",
+        (task.demand, task.rank, task.id),
+    ).get
+    return Situation(run, task, workflow, needs, nodes, msgspec.json.decode(body), ahead, engine.time_ms, task.session)
+
+
+def _said(reply: c.Reply) -> list[str]:
+    words = [f"{reply.changed} changed"]
+    if reply.state:
+        words.append(f"it is {reply.state}")
+    if reply.existing:
+        words.append("nothing to do")
+    if reply.more:
+        words.append("more to do")
+    return [", ".join(words)]
+
+
+def _after(words: list[str], word: str, otherwise: int) -> int:
+    return int(words[words.index(word) + 1]) if word in words else otherwise
+
+
+def _few(names: list[str]) -> str:
+    if len(names) <= NAMES_MAX:
+        return ", ".join(names)
+    return f"{names[0]}, {names[1]} … {names[-1]} ({len(names)})"
+
+
+def load_value(definition: dict[str, Any]) -> Any:
+    from weft.authoring import load_value as load
+
+    return load(definition, "story")
+
+
+def read_definition(text: str) -> dict[str, Any]:
+    """YAML, or `chain of 3000`, `fan of 2500`, `gate of 2500`, which nobody wants to read."""
+    words = text.split()
+    if words[1:2] == ["of"]:
+        extra = dict(pair.split("=") for pair in words[3:])
+        tasks = _large(words[0], int(words[2]))
+        if "handler" in extra:
+            tasks["handler"] = {"run": "true", "when": extra.pop("handler")}
+        return {"name": "large", "tasks": tasks, **extra}
+    document: dict[str, Any] = load_text(text, "story").document
+    return document
+
+
+def _large(shape: str, count: int) -> dict[str, Any]:
+    tasks: dict[str, Any] = {f"t{at}": {"run": "true"} for at in range(count)}
+    for at in range(1, count):
+        if shape == "chain":
+            tasks[f"t{at}"]["needs"] = [f"t{at - 1}"]
+        elif shape == "gate":
+            tasks[f"t{at}"]["needs"] = ["t0"]
+    if shape == "gate":  # and one that goes its own way
+        tasks["own"] = {"run": "true", "retry": {"max": 1, "backoff": "1s", "jitter": 0}}
+    return tasks
+
+
+def play(text: str) -> str:
+    """The whole story again, with what happens now."""
+    head, definition, body = text.split("---\n", 2)
+    story = Story(read_definition(definition))
+    out = [f"{head}---\n{definition}---"]
+    for line in body.splitlines():
+        if not line or line.startswith(" "):
+            continue
+        out.append(line)
+        if line.startswith("#"):
+            continue
+        try:
+            out += [f"  {text}" for text in story.play(line)]
+        except Exception as error:
+            told = "\n".join(out)
+            raise AssertionError(f"{told}\n\nat `{line}`: {error!r}") from error
+    return "\n".join(out) + "\n"
