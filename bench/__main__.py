@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench import engine, peers, scale, shell
 from bench.harness import Result
+from weft.control.process import tune
 
 
 async def _engine() -> list[Result]:
@@ -42,7 +43,7 @@ def main() -> int:
     if unknown:
         print(f"no such part: {unknown[0]} (there are {', '.join(PARTS)})", file=sys.stderr)
         return 2
-    sys.setswitchinterval(0.0005)
+    tune()
     results: list[Result] = []
     started = time.perf_counter()
     for name in names:

@@ -57,9 +57,10 @@ def test_a_condition_over_parents_accepts_their_failure() -> None:
     workflow = load_value(PIPELINE).workflow
     task = {t.name: t for t in workflow.tasks}
     at = workflow.position
-    # `parent.test` is no direct need as written, so naming it makes it one
-    assert task["deploy"].needs == (at["build"], at["test"])
-    assert task["deploy"].accepts == (at["build"], at["test"])
+    # `parent.test` is an ancestor through `build`, so naming it reads its result and makes it no need
+    assert task["deploy"].needs == (at["build"],)
+    assert task["deploy"].accepts == (at["build"],)
+    assert task["deploy"].reads == (at["test"], at["build"])
     assert task["notify-failure"].accepts == (at["build"],)
     assert task["notify-failure"].accepts_failure
     assert task["notify-failure"].survives_halt

@@ -148,9 +148,15 @@ json_values = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
     max_leaves=5,
 )
+conditions = st.sampled_from(
+    ["true", "${{ inputs.day === 'x' }}", " run.generation > 1 ", "context.k ?? false", "!workflow.context.x"]
+)
+templated = st.one_of(texts, st.sampled_from(["${{ inputs.day }}", "a ${{ run.id }} b", "$${{ x", "${{ 1 + 1 }}"]))
+arguments = st.dictionaries(names, st.one_of(json_values, templated, st.lists(templated, max_size=2)), max_size=2)
 options = {
-    "env": st.dictionaries(st.sampled_from(["A", "B"]), st.one_of(texts, st.integers(-9, 9)), max_size=2),
-    "cwd": texts,
+    "if": conditions,
+    "env": st.dictionaries(st.sampled_from(["A", "B"]), st.one_of(templated, st.integers(-9, 9)), max_size=2),
+    "cwd": templated,
     "timeout": durations,
     "grace": durations,
     "retry": retries,
@@ -161,14 +167,17 @@ short_tasks = st.one_of(
     texts,
     st.fixed_dictionaries({"run": texts}, optional={**options, "shell": st.sampled_from(["sh", "bash",
     ["zsh", "-c"]])}),
-    st.fixed_dictionaries({"argv": st.lists(texts, min_size=1, max_size=3)}, optional={**options,
+    st.fixed_dictionaries({"argv": st.lists(templated, min_size=1, max_size=3)}, optional={**options,
     "description": texts}),
+    st.fixed_dictionaries({"python": st.sampled_from(["etl:extract", "a.b:c", "./lib/x.py:run"])},
+    optional={**options, "with": arguments}),
+    st.sampled_from(["echo ${{ inputs.day }}", "echo '${{ run.name }}' $${{", "true # ${{ nothing }}"]),
     st.fixed_dictionaries({"run": texts, "replicas": st.integers(1, 9)},
     optional={"max_parallel": st.integers(1, 9)}),
     st.fixed_dictionaries(
         {"type": st.just("shell"), "spec": st.fixed_dictionaries({"command": texts},
         optional={"args": st.lists(texts), "timeoutMs": st.integers(1, 10**7)})},
-        optional={"condition": texts, "constraints": st.just({"minMemoryMb": 5, "nodeLabels": ["x"]}),
+        optional={"condition": conditions, "constraints": st.just({"minMemoryMb": 5, "nodeLabels": ["x"]}),
         "priority": st.integers(0, 10),
                   "retryPolicy": st.just({"maxRetries": 2, "backoffMs": 20, "retryable": False})},
     ),
@@ -179,11 +188,12 @@ short_tasks = st.one_of(
 def definitions(draw: st.DrawFn) -> Any:
     if draw(st.integers(0, 9)) == 0:
         return draw(st.lists(texts, min_size=1, max_size=4))
-    names_ = draw(st.lists(names, min_size=1, max_size=6, unique=True))
+    names_: list[str] = draw(st.lists(names, min_size=1, max_size=6, unique=True))
     made: dict[str, Any] = {}
     for at, name in enumerate(names_):
         task = draw(short_tasks)
         if isinstance(task, dict) and at and draw(st.booleans()):
+            task = dict(task)
             key = "dependsOn" if "type" in task else "needs"
             task[key] = draw(st.lists(st.sampled_from(names_[:at]), max_size=3))
         made[name] = task
@@ -196,13 +206,14 @@ def definitions(draw: st.DrawFn) -> Any:
             "timeout": durations,
             "description": texts,
             "context": st.dictionaries(texts, json_values, max_size=2),
-            "defaults": st.fixed_dictionaries({}, optional=options),
-            "inputs": st.dictionaries(
-                names, st.one_of(st.just("string"), st.just({"type": "integer", "default": 3})), max_size=2
-            ),
+            "defaults": st.fixed_dictionaries({}, optional={k: v for k, v in options.items() if k != "if"}),
+            "output": st.one_of(json_values, arguments, st.sampled_from(["${{ tasks['%s'].output }}" % names_[0]])),
         },
     )
-    return {**out, **draw(extra)}
+    others = st.dictionaries(
+        names, st.one_of(st.just("string"), st.just({"type": "integer", "default": 3})), max_size=2
+    )
+    return {**out, **draw(extra), "inputs": {**draw(others), "day": "string"}}
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

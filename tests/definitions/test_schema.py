@@ -93,7 +93,7 @@ def test_examples(path: Path) -> None:
         {"tasks": {"a": {"argv": []}}}, {"tasks": {"a": {"run": "x", "priority": 11}}},
         {"tasks": {"a": {"run": "x", "timeout": "soon"}}},
         {"tasks": {"a": "x"}, "on_failure": "stop"}, {"tasks": {"a": "x"}, "max_parallel": 0},
-        {"tasks": {"a": {"python": "m:f"}}},
+        {"tasks": {"a": {"python": "m"}}}, {"tasks": {"a": {"python": "m:f", "with": [1]}}},
         {"tasks": {"a": {"type": "shell"}}}, {"tasks": [{"type": "shell", "spec": {"command": "x"}}]},
         {"tasks": {"a": ""}},
         {"tasks": {"a": "x"}, "inputs": {"day": "date"}}, {"tasks": {"__proto__": "x"}},

@@ -47,11 +47,11 @@ class LocatedError(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         where = self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
         out = [f"{where}: {self.message}"]
-        if self.source is not None:
-            gutter = " " * len(str(self.line))
-            out += [f"  {self.line} | {self.source}", f"  {gutter} | {self.caret}"]
-        elif self.path and self.line is None:
+        if self.path and self.line is None:
             out[0] += f" (at {self.path})"
+        if self.source is not None:
+            number = "" if self.line is None else f"{self.line} "
+            out += [f"  {number}| {self.source}", f"  {' ' * len(number)}| {self.caret}"]
         if self.fix:
             out.append(f"  fix: {self.fix}")
         return "\n".join(printable(line) for line in out)

@@ -8,11 +8,14 @@ from typing import Any, Literal, NoReturn
 import msgspec
 
 from weft.authoring import json_text, yaml_text
-from weft.authoring.errors import DefinitionErrors, Fault, LocatedError, Place, Unreadable, located
+from weft.authoring.errors import DefinitionErrors, Fault, LocatedError, Place, Unreadable, excerpt, located
 from weft.authoring.places import Token, find_places, nearest_found
+from weft.authoring.spots import name_length, place_of
 from weft.core.compile import compile_workflow
 from weft.core.definition import Document, Reading, document_hash, read
+from weft.core.expressions import place as line_and_column
 from weft.core.problems import Path as ValuePath
+from weft.core.problems import Problem
 from weft.core.workflow import Workflow
 
 Format = Literal["yaml", "json"]
@@ -56,11 +59,18 @@ def load_value(value: Any, name: str = "workflow") -> Loaded:
     """A definition made in Python: its errors have paths instead of lines."""
     reading = read(value, name)
     if reading.document is None:
-        errors = [
-            LocatedError(name, None, None, p.message, p.fix, path_text(p.path)) for p in reading.problems[:ERRORS_MAX]
-        ]
+        errors = [_unlocated(name, problem) for problem in reading.problems[:ERRORS_MAX]]
         raise DefinitionErrors(errors, reading.more + len(reading.problems) - len(errors))
     return _loaded(reading.document)
+
+
+def _unlocated(name: str, problem: Problem) -> LocatedError:
+    source = caret = None
+    if problem.spot is not None:
+        text, column = problem.spot.text, problem.spot.column
+        number, at = line_and_column(text, column)
+        source, caret = excerpt(text.split("\n")[number - 1], at - 1, name_length(problem.spot))
+    return LocatedError(name, None, None, problem.message, problem.fix, path_text(problem.path), source, caret)
 
 
 def _loaded(document: Document) -> Loaded:
@@ -111,7 +121,7 @@ def _errors(
     tokens: Iterable[Token] = (),
 ) -> DefinitionErrors:
     """Faults of the text and problems of its meaning together, in the order of the lines."""
-    rows: list[tuple[Place, str, str | None, str | None]] = [(f.place, f.message, f.fix, None) for f in faults]
+    rows: list[tuple[Place, Problem]] = [(f.place, Problem((), f.message, f.fix)) for f in faults]
     faulty = {fault.place.line for fault in faults}
     problems = () if reading is None else reading.problems
     found = find_places(tokens, [p.path for p in problems])
@@ -119,7 +129,20 @@ def _errors(
         spot = nearest_found(found, problem.path)
         place = spot.key if problem.at == "key" and problem.path in found else spot.value
         if place.line not in faulty:  # what a faulty line means is not known, so it is not blamed twice
-            rows.append((place, problem.message, problem.fix, path_text(problem.path)))
+            rows.append((place, problem))
     rows.sort(key=lambda row: row[0][:2])
-    errors = [located(file, lines, *row) for row in rows[:ERRORS_MAX]]
+    shown = [_exactly(lines, *row) for row in rows[:ERRORS_MAX]]
+    shown.sort(key=lambda row: row[0][:2])
+    errors = [located(file, lines, place, p.message, p.fix, path_text(p.path) or None) for place, p in shown]
     return DefinitionErrors(errors, (reading.more if reading else 0) + len(rows) - len(errors))
+
+
+def _exactly(lines: list[str], place: Place, problem: Problem) -> tuple[Place, Problem]:
+    """Within an expression a problem has a column of its own."""
+    if problem.spot is None:
+        return place, problem
+    exact = place_of(lines, place, problem.spot)
+    if exact is not None:
+        return exact, problem
+    message = f"{problem.message} (at character {problem.spot.column:,} of this text)"
+    return place, msgspec.structs.replace(problem, message=message)

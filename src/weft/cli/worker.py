@@ -11,11 +11,13 @@ from weft.cli.session import Session
 from weft.cli.working import heeded_signals, node_options
 from weft.control.here import make_node, node_settings
 from weft.control.local import LocalControl
+from weft.control.process import tune
 from weft.node.node import Node
 
 
 def worker(args: Namespace, session: Session) -> int:
     control = session.control(create=True)
+    tune()
     asyncio.run(_work(session, control))
     return OK
 

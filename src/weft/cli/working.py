@@ -25,6 +25,7 @@ from weft.cli.tracker import Running, Tracker
 from weft.cli.views import JsonView, LineView, Tails, View
 from weft.control.here import make_node, node_settings
 from weft.control.local import LocalControl
+from weft.control.process import tune
 from weft.core.workflow import Workflow
 from weft.node.launch import task_name
 from weft.node.node import Node
@@ -54,6 +55,7 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
     sys.stderr.flush()
     work = Work(session, control, run_id, workflow, view, sink, after, options)
     try:
+        tune()
         summary = asyncio.run(work.run())
         view.end(summary)
     finally:

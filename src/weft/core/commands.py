@@ -10,7 +10,7 @@ import msgspec
 ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
 
 
-class Report(msgspec.Struct):
+class Report(msgspec.Struct, gc=False):
     """What one attempt did. Ages count back from the moment the exchange is sent."""
 
     task_id: int
@@ -41,7 +41,7 @@ class Exchange(msgspec.Struct):
     started: list[tuple[int, int, int]] = []  # task, attempt, how long ago in ms: those that outlive a moment
 
 
-class Claim(msgspec.Struct):
+class Claim(msgspec.Struct, gc=False):
     task_id: int
     attempt: int
     run_no: int

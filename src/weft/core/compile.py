@@ -4,13 +4,14 @@ Deterministic: the same document gives the same workflow on every node, whatever
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from weft.core.definition import Document, all_needs
+from weft.core.definition import Document
 from weft.core.durations import parse_duration_ms, parse_size_bytes
 from weft.core.graph import levels_of, successors_of
+from weft.core.inferred_needs import complete_needs
 from weft.core.inputs import define_inputs
-from weft.core.references import STATE_MEMBERS, condition_references
+from weft.core.references import Names, condition_of, has_template, shell_of, task_names, templates_of, value_names
 from weft.core.workflow import Retry, TaskDef, Workflow
 
 _ACCEPTING = ("any_success", "on_failure", "always")
@@ -23,21 +24,30 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
     """`document` comes from `definition.read`, so it is known to be sound; `hash` is its `document_hash`."""
     tasks: dict[str, dict[str, Any]] = document["tasks"]
     position = {name: pos for pos, name in enumerate(tasks)}
-    needs = [tuple([position[need] for need in all_needs(task, name)]) for name, task in tasks.items()]
+    given = document.get("defaults", {})
+    names = [task_names(task, given) for task in tasks.values()]
+    said = [[position[need] for need in task.get("needs", ())] for task in tasks.values()]
+    needs = complete_needs(said, [[position[n] for n in (*own.condition, *own.templates)] for own in names])
     successors = successors_of(needs)
     levels = levels_of(needs, successors)
     order = sorted(range(len(needs)), key=levels.__getitem__)
-    accepts = [_accepted(task, position, needs[pos]) for pos, task in enumerate(tasks.values())]
+    accepts = [_accepted(task, names[pos], position, needs[pos]) for pos, task in enumerate(tasks.values())]
     accepting = [task.get("when") in _ACCEPTING or bool(accepts[pos]) for pos, task in enumerate(tasks.values())]
     handlers = [task.get("when") in _HANDLERS and not needs[pos] for pos, task in enumerate(tasks.values())]
     final = _spread(order, successors, handlers)
     survives = _spread(order, successors, accepting)
-    defaults = _Defaults(document.get("defaults", {}))
+    defaults = _Defaults(given, has_template(document.get("env")))
     return Workflow(
         hash=hash,
         name=document["name"],
         tasks=tuple(
-            defaults.complete(name, task, needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos])
+            defaults.complete(
+                name, task,
+                _Place(
+                    needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
+                    _positions(names[pos].condition, position), _positions(names[pos].templates, position),
+                ),
+            )
             for pos, (name, task) in enumerate(tasks.items())
         ),
         successors=tuple([tuple(after) for after in successors]),
@@ -50,20 +60,28 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
         env=document.get("env", {}),
         chain=document.get("chain", False),
         description=document.get("description"),
-    )
+        context=document.get("context", {}),
+        output=document.get("output"),
+        output_reads=_positions(value_names(document.get("output")), position),
+    )  # fmt: skip
+
+
+def _positions(names: Sequence[str], position: dict[str, int]) -> tuple[int, ...]:
+    return tuple(sorted([position[name] for name in names]))
 
 
 def _ms(text: str | None) -> int | None:
     return None if text is None else parse_duration_ms(text)
 
 
-def _accepted(task: dict[str, Any], position: dict[str, int], needs: tuple[int, ...]) -> tuple[int, ...]:
+def _accepted(
+    task: dict[str, Any], names: Names, position: dict[str, int], needs: tuple[int, ...]
+) -> tuple[int, ...]:
     """Without `when`, a need whose end the condition asks about is accepted whatever that end is."""
-    condition = task.get("if") or task.get("condition")
-    if not condition or "when" in task:
+    if not names.asked or "when" in task:
         return ()
-    asked = [position[r.task] for r in condition_references(condition) if r.member in STATE_MEMBERS]
-    return tuple(pos for pos in dict.fromkeys(asked) if pos in needs)
+    asked = dict.fromkeys([position[name] for name in names.asked])
+    return tuple(pos for pos in needs if pos in asked)
 
 
 def _spread(order: list[int], successors: Sequence[Sequence[int]], marked: list[bool]) -> list[bool]:
@@ -88,25 +106,31 @@ def _final_last(levels: list[int], order: list[int], needs: Sequence[Sequence[in
     return out
 
 
+class _Place(NamedTuple):
+    """What a task's place in the graph makes of it; see `TaskDef`."""
+
+    needs: tuple[int, ...]
+    accepts: tuple[int, ...]
+    accepts_failure: bool
+    survives_halt: bool
+    final: bool
+    reads: tuple[int, ...]
+    template_reads: tuple[int, ...]
+
+
 class _Defaults:
     """Merges defaults into tasks, key by key, and shares the parts that thousands of tasks have in common."""
 
-    def __init__(self, defaults: dict[str, Any]) -> None:
+    def __init__(self, defaults: dict[str, Any], templated: bool) -> None:
+        """`templated`: there are templates in what the workflow gives to all tasks."""
         self.given = defaults
+        self.env_templated = templated or has_template(defaults.get("env"))
+        self.cwd_templated = has_template(defaults.get("cwd"))
         self.env: dict[str, str] = defaults.get("env", _NO_ENV)
         self.retry = _retry(defaults.get("retry", {}))
         self.ms: dict[str, int] = {}
 
-    def complete(
-        self,
-        name: str,
-        task: dict[str, Any],
-        needs: tuple[int, ...],
-        accepts: tuple[int, ...],
-        accepts_failure: bool,
-        survives_halt: bool,
-        final: bool,
-    ) -> TaskDef:
+    def complete(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
         given = self.given
         kind, spec = _kind_and_spec(task, given)
         env = task.get("env")
@@ -115,9 +139,9 @@ class _Defaults:
             name=name,
             kind=kind,
             spec=spec,
-            needs=needs,
+            needs=place.needs,
             when=task.get("when", "all_success"),
-            condition=task.get("if") or task.get("condition"),
+            condition=condition_of(task),
             long_form=task.get("long_form", False),
             env=self.env if not env else {**self.env, **env},
             cwd=task.get("cwd", given.get("cwd")),
@@ -129,11 +153,20 @@ class _Defaults:
             replicas=task.get("replicas"),
             max_parallel=task.get("max_parallel"),
             requires=_demand(task),
-            accepts=accepts,
-            accepts_failure=accepts_failure,
-            survives_halt=survives_halt,
-            final=final,
+            accepts=place.accepts,
+            accepts_failure=place.accepts_failure,
+            survives_halt=place.survives_halt,
+            final=place.final,
+            reads=place.reads,
+            template_reads=place.template_reads,
+            templated=self._templated(task),
         )
+
+    def _templated(self, task: dict[str, Any]) -> bool:
+        """$${{ counts too: somebody has to turn it into ${{."""
+        if self.env_templated or (self.cwd_templated and "cwd" not in task):
+            return True
+        return next(templates_of(task), None) is not None
 
     def _ms(self, text: str | None) -> int | None:
         if text is None:
@@ -146,9 +179,11 @@ class _Defaults:
 
 def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if "run" in task:
-        return "shell", {"run": task["run"], "shell": task.get("shell", defaults.get("shell", "sh"))}
+        return "shell", {"run": task["run"], "shell": shell_of(task, defaults)}
     if "argv" in task:
         return "shell", {"argv": task["argv"]}
+    if "python" in task:
+        return "python", {"function": task["python"], "with": task.get("with", {})}
     return "inline", {"inline": task["inline"]}
 
 

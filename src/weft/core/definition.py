@@ -10,12 +10,14 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from weft.core.expression_checks import ExpressionChecker
 from weft.core.fields import COMMAND, KINDS, TASK, TASK_NAME, TASKS_MAX, workflow_record
 from weft.core.graph import cycles_of, successors_of
+from weft.core.inferred_needs import all_edges
 from weft.core.inputs import INPUTS
-from weft.core.long_form import LONG_TASK, NAME_KEYS, is_long, read_long
-from weft.core.problems import BAD, Path, Problem, Reader, mismatch, quoted
-from weft.core.references import task_references
+from weft.core.long_form import LONG_TASK, is_long, read_long
+from weft.core.problems import BAD, NO_EXPRESSION, Path, Problem, Reader, has_expression, mismatch, quoted
+from weft.core.written import NAME_KEYS, Written
 
 Document = dict[str, Any]
 
@@ -64,8 +66,19 @@ def _read_document(reader: Reader, value: Any, name: str) -> Any:
     tasks = document.get("tasks", BAD)
     if tasks is BAD:
         return BAD
-    _check_needs(reader, value, tasks)
+    written = Written(value)
+    checker = ExpressionChecker(reader, written, tasks, _declared_inputs(value), document.get("defaults", {}))
+    _check_graph(reader, written, checker, tasks)
+    for key in ("env", "defaults"):
+        checker.shared((key,), document.get(key))
+    checker.output(("output",), document.get("output"))
     return document
+
+
+def _declared_inputs(value: Any) -> dict[str, Any] | None:
+    """As written: an input whose declaration is wrong is there all the same."""
+    inputs = value.get("inputs", {}) if isinstance(value, dict) else {}
+    return inputs if isinstance(inputs, dict) else None
 
 
 def _read_chain(reader: Reader, value: Any) -> Any:
@@ -206,6 +219,8 @@ def _checked(reader: Reader, value: dict[Any, Any], out: Any) -> Any:
             (*reader.path, "max_parallel"), "on a task, `max_parallel` limits its replicas, and it has none",
             "add replicas, or set max_parallel on the workflow", "key",
         )  # fmt: skip
+    if "with" in out and "python" not in value:
+        reader.problem_at((*reader.path, "with"), "`with` has a meaning for `python` only", "remove it", "key")
     if "if" in out and "condition" in out:
         reader.problem_at((*reader.path, "condition"), "`if` and `condition` say the same", "keep one", "key")
     return out
@@ -215,73 +230,46 @@ def _ordered(task: dict[str, Any]) -> dict[str, Any]:
     return {key: task[key] for key in sorted(task, key=TASK.rank.__getitem__)}
 
 
-def all_needs(task: dict[str, Any], name: str) -> list[str]:
-    """What a canonical task says it needs, and the tasks its expressions name."""
-    needs: list[str] = task.get("needs", [])
-    named = [reference.task for reference in task_references(task)]
-    return list(dict.fromkeys([*needs, *(n for n in named if n != name)])) if named else needs
-
-
-def _check_needs(reader: Reader, value: Any, tasks: dict[str, Any]) -> None:
+def _check_graph(reader: Reader, written: Written, checker: ExpressionChecker, tasks: dict[str, Any]) -> None:
+    """What the tasks need, and what they name: both must be there, and none may wait for itself."""
     position = {name: pos for pos, name in enumerate(tasks)}
-    graph: list[list[int]] = []
+    said: list[list[int]] = []
+    named: list[list[int]] = []
     for name, task in tasks.items():
         needed = []
-        for need in all_needs(task, name):
+        for need in task.get("needs", ()):
             pos = position.get(need)
             if pos is None:
-                _unknown_need(reader, value, name, need, position)
+                _unknown_need(reader, written, name, need, position)
             elif need == name:
-                path, _ = _place(value, name, need)
-                reader.problem_at(path, f"the task {quoted(name)} needs itself", "remove it from its needs")
+                own = written.need(name, need) or written.task(name)[0]
+                reader.problem_at(own, f"the task {quoted(name)} needs itself", "remove it from its needs")
             else:
                 needed.append(pos)
-        graph.append(needed)
+        said.append(needed)
+        named.append([position[other] for other in checker.task(name, task)])
     names = list(tasks)
-    for cycle in cycles_of(graph, successors_of(graph)):
-        path, _ = _place(value, names[cycle[0]], names[cycle[-1]])
+    edges = all_edges(said, named)
+    for cycle in cycles_of(edges, successors_of(edges)):
+        first, last = names[cycle[0]], names[cycle[-1]]
+        need = written.need(first, last)
+        path, spot = (need, None) if need is not None else checker.where(first, tasks[first], last)
         shown = [names[pos] for pos in (*cycle, cycle[0])]
         if len(shown) > 12:
             shown = [*shown[:6], f"… {len(shown) - 10:,} more …", *shown[-4:]]
-        reader.problem_at(path, f"these tasks wait for each other: {' -> '.join(shown)}", "remove one of these needs")
+        fix = "remove one of these needs" + ("" if spot is None else "; naming a task makes it a need")
+        reader.problem_at(path, f"these tasks wait for each other: {' -> '.join(shown)}", fix, spot=spot)
 
 
-def _unknown_need(reader: Reader, value: Any, name: str, need: str, position: dict[str, int]) -> None:
-    path, written = _place(value, name, need)
+def _unknown_need(reader: Reader, written: Written, name: str, need: str, position: dict[str, int]) -> None:
+    path = written.need(name, need) or written.task(name)[0]
+    if has_expression(need):
+        reader.problem_at(path, *NO_EXPRESSION)
+        return
     fix = reader.did_you_mean(need, position)
     if fix is None and len(position) <= 12:
         fix = "known tasks: " + ", ".join(position)
-    what = "needs" if written else "names in an expression"
-    reader.problem_at(path, f"the task {quoted(name)} {what} {quoted(need)}, which does not exist", fix)
-
-
-def _place(value: Any, name: str, need: str) -> tuple[Path, bool]:
-    """Where in the value a need was written, for a message; searched only when there is one to print."""
-    path, task = _task_place(value, name)
-    for key in ("needs", "dependsOn"):
-        needs = task.get(key) if isinstance(task, dict) else None
-        if needs == need:
-            return (*path, key), True
-        if isinstance(needs, (list, tuple)) and need in needs:
-            return (*path, key, needs.index(need)), True
-    for key in ("if", "condition"):
-        if isinstance(task, dict) and need in str(task.get(key, "")):
-            return (*path, key), False
-    return path, False
-
-
-def _task_place(value: Any, name: str) -> tuple[Path, Any]:
-    prefix: Path = ()
-    tasks = value
-    if isinstance(value, dict):
-        prefix, tasks = ("tasks",), value["tasks"]
-    if isinstance(tasks, dict):
-        return (*prefix, name), tasks[name]
-    for at, item in enumerate(tasks):
-        given = [item.get(key) for key in NAME_KEYS if key in item] if isinstance(item, dict) else []
-        if (given[0] if given else f"t{at + 1}") == name:
-            return (*prefix, at), item
-    return prefix, None
+    reader.problem_at(path, f"the task {quoted(name)} needs {quoted(need)}, which does not exist", fix)
 
 
 def _check_encoding(reader: Reader, document: Document) -> None:
@@ -313,5 +301,5 @@ def _encodes(text: str) -> bool:
     return True
 
 
-__all__ = ["LONG_TASK", "WORKFLOW", "Document", "Reading", "all_needs", "decode_document", "document_hash",
+__all__ = ["LONG_TASK", "WORKFLOW", "Document", "Reading", "decode_document", "document_hash",
            "encode_document", "read"]  # fmt: skip

@@ -10,10 +10,8 @@ from weft.core.workflow import TaskDef
 
 def demand_of(task: TaskDef) -> tuple[str, str]:
     """(id, body). The id is the executor's kind where nothing else is asked, else kind and a hash."""
-    body: dict[str, Any] = {"kind": task.kind}
-    if task.requires:
-        body["requires"] = task.requires
-    text = msgspec.json.encode(body, order="sorted")
     if not task.requires:
-        return task.kind, text.decode()
+        return task.kind, f'{{"kind":"{task.kind}"}}'
+    body: dict[str, Any] = {"kind": task.kind, "requires": task.requires}
+    text = msgspec.json.encode(body, order="sorted")
     return f"{task.kind}:{hashlib.sha256(text).hexdigest()[:16]}", text.decode()

@@ -52,6 +52,7 @@ class Draft:
         self.ended_sessions: list[tuple[str, str]] = []  # id, state
         self.exchanged: tuple[str, int] | None = None  # session, number
         self.pruned_runs: list[int] = []
+        self.pruned_before: int | None = None  # sessions that ended before are forgotten too
         self.wake = False  # other nodes must hear of this: a stop, an end, chores left over
 
     def wakes_others(self) -> bool:
@@ -92,7 +93,7 @@ class Draft:
 
     def touch(self, task: TaskRow) -> None:
         if task.guard is None:
-            task.guard = Guard(task.state, task.attempt, task.session)
+            task.guard = Guard(task.state, task.attempt, task.session, task.stop)
             self.dirty_tasks.append(task)
 
     def touch_run(self, run: RunRow) -> None:
@@ -106,7 +107,7 @@ class Draft:
         if (was, to) not in TRANSITIONS:
             raise IllegalTransition(f"task {task.id}: {was} -> {to} is not in the table")
         if task.guard is None:
-            task.guard = Guard(was, task.attempt, task.session)
+            task.guard = Guard(was, task.attempt, task.session, task.stop)
             self.dirty_tasks.append(task)
         task.state = to
         if task.elements is None:  # an opened mapped task holds no slot

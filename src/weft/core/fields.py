@@ -53,9 +53,17 @@ ENV: Final = MapOf(
     "a mapping of variables to values",
 )
 CWD: Final = Text("a directory", templates=True)
+CONDITION: Final = Text("a condition as text", templates=True)
+FUNCTION: Final = Pattern(
+    expected="a function",
+    regex=r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|[^:\x00-\x1f\x7f]*[^:/\x00-\x1f\x7f]\.py):[A-Za-z_]\w*",
+    fix="write module:function or file.py:function",
+)
 DESCRIPTION: Final = Text("a description as text", empty=True)
 WORDS: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
 FREE: Final = MapOf(Text("text"), Json(), "a mapping")
+ARGUMENTS: Final = MapOf(Text("text"), Json(expressions=True), "a mapping of arguments to values")
+CONTEXT: Final = MapOf(Text("text"), Json(expressions=False), "a mapping")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +152,13 @@ CONSTRAINTS: Final = Record(
 INPUT_RECORD: Final = Record(
     (
         Field("type", Choice(INPUT_TYPES), "The type of its value."),
-        Field("default", Json("the default"), "Its value if none is given; without one it is required.", null=True),
-        Field("enum", ListOf(Json(), "a list of values", least=1), "The only values it may have."),
+        Field(
+            "default",
+            Json("the default", expressions=False),
+            "Its value if none is given; without one it is required.",
+            null=True,
+        ),
+        Field("enum", ListOf(Json(expressions=False), "a list of values", least=1), "The only values it may have."),
         Field("description", DESCRIPTION, "What it is for."),
         Field("required", Boolean(), "Whether it must be given; true unless it has a default."),
     ),
@@ -184,8 +197,8 @@ TASK: Final = Record(
         Field("run", COMMAND, "A command for the shell."),
         Field("argv", ARGV, "A program and its arguments, without a shell."),
         Field("inline", Text("the name of an inline function"), "An inline function, when embedded."),
-        Field("python", Text("module:function"), "A Python function, module:function.", later=True),
-        Field("with", FREE, "Arguments of the function.", later=True),
+        Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
+        Field("with", ARGUMENTS, "Arguments of the function."),
         Field("map", Json(), "One task per element of this array.", later=True),
         Field("wait", Json(), "Wait for a signal, a time or a duration.", later=True),
         Field("workflow", Text(), "Another workflow to run.", later=True),
@@ -194,8 +207,8 @@ TASK: Final = Record(
         Field("needs", Needs(), "Tasks that must be done first."),
         Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),
               "Which ends of the needed tasks let it start; all_success by default."),
-        Field("if", Text("a condition as text", templates=True), "A condition; false skips the task."),
-        Field("condition", Text("a condition as text", templates=True), "The long form's `if`.", hidden=True),
+        Field("if", CONDITION, "A condition; false skips the task."),
+        Field("condition", CONDITION, "The long form's `if`.", hidden=True),
         *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure"),
         Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX tells which."),
         Field("max_parallel", Number(1, TASKS_MAX), "How many of its replicas run at a time."),
@@ -216,7 +229,7 @@ def workflow_record(tasks: Shape, inputs: Shape) -> Record:
             Field("description", DESCRIPTION, "What the workflow is for."),
             Field("chain", Boolean(), "The workflow was written as a bare list.", hidden=True),
             Field("inputs", inputs, "Values given when a run starts."),
-            Field("context", FREE, "What the run's context begins with."),
+            Field("context", CONTEXT, "What the run's context begins with."),
             Field("on_failure", Choice(("halt", "halt_now", "continue")),
                   "What a failed task does to the others; halt by default."),
             Field("mode", Choice(("eager",), later=("levels",)), "How the run advances."),
@@ -225,7 +238,7 @@ def workflow_record(tasks: Shape, inputs: Shape) -> Record:
             Field("env", ENV, "Environment variables of all tasks."),
             Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),
             Field("secrets", WORDS, "Secrets by name.", later=True),
-            Field("output", Json(), "The run's result.", later=True),
+            Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
             Field("triggers", ListOf(FREE, "a list of triggers"), "What starts runs by itself."),
             Field("tasks", tasks, "The tasks, by name."),
         ),

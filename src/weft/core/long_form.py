@@ -6,14 +6,14 @@ than `if` and `requires`, and says `long_form: true`, because `parent.x.state` r
 
 from typing import Any, Final
 
-from weft.core.fields import ARGUMENT, ARGV, COMMAND, CONSTRAINTS, CWD, ENV, TASK, TASK_NAME, Needs
+from weft.core.fields import ARGUMENT, ARGV, COMMAND, CONDITION, CONSTRAINTS, CWD, ENV, TASK, TASK_NAME, Needs
 from weft.core.problems import Reader
 from weft.core.scalars import Boolean, Choice, Milliseconds, Number, Text
 from weft.core.shapes import Field, ListOf, OneOf, Record
+from weft.core.written import NAME_KEYS
 
 #: Any of these makes a task a long one.
 _MARKS: Final = frozenset(("type", "spec", "dependsOn", "retryPolicy"))
-NAME_KEYS: Final = ("key", "id", "name")
 
 SPEC: Final = Record(
     (
@@ -56,7 +56,7 @@ LONG_TASK: Final = Record(
         Field("type", Choice(("shell",), later=_TYPES_LATER), "What runs the task."),
         Field("spec", SPEC, "What to run."),
         Field("dependsOn", Needs(), "Tasks that must be done first.", target="needs"),
-        Field("condition", Text("a condition as text", templates=True), "A condition; false skips the task."),
+        Field("condition", CONDITION, "A condition; false skips the task."),
         Field("constraints", CONSTRAINTS, "Where the task may run."),
         Field("retryPolicy", RETRY_POLICY, "Retries.", target="retry"),
         *(TASK.by_name[name] for name in _OF_SHORT_FORM),

@@ -14,15 +14,28 @@ BAD: Final[Any] = object()  # what a reader gives back for a value it could not 
 PROBLEMS_MAX: Final = 1000  # a broken file of 100,000 tasks needs no more to be understood
 SUGGESTIONS_MAX: Final = 50  # a search for each of them, so that a file of nothing but slips costs no minutes
 INTEGER_MAX: Final = 2**63 - 1
+NO_EXPRESSION: Final = (
+    "an expression (${{ … }}) can't stand here",
+    "expressions work in if, run, argv, env, cwd, with and output",
+)
+
+
+class Spot(msgspec.Struct, frozen=True):
+    """A place within a text: `column` counts its characters from 1, line breaks included."""
+
+    text: str
+    column: int
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong at one place of a value. `at` says whether the key or its value is to blame."""
+    """What is wrong at one place of a value. `at` says whether the key or its value is to blame, `spot` where in a
+    value that is an expression."""
 
     path: Path
     message: str
     fix: str | None = None
     at: At = "value"
+    spot: Spot | None = None
 
 
 class Reader:
@@ -50,11 +63,18 @@ class Reader:
         """Whether one of the wanted keys is there with a slip of the pen, which has been told already."""
         return any(self.nearest(key, meant) for key in written if isinstance(key, str) and key not in known)
 
-    def problem_at(self, path: Path, message: str, fix: str | None = None, at: At = "value") -> None:
+    def problem_at(
+        self, path: Path, message: str, fix: str | None = None, at: At = "value", spot: Spot | None = None
+    ) -> None:
         if len(self.problems) < PROBLEMS_MAX:
-            self.problems.append(Problem(path, message, fix, at))
+            self.problems.append(Problem(path, message, fix, at, spot))
         else:
             self.more += 1
+
+
+def has_expression(text: str) -> bool:
+    """Whether ${{ stands in it otherwise than as $${{, which is plain text."""
+    return "${{" in text and "${{" in text.replace("$${{", "")
 
 
 def quoted(text: str) -> str:

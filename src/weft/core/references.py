@@ -1,73 +1,109 @@
-"""Which tasks the expressions of a task name: the one seam between definitions and the expression language.
+"""Which tasks the expressions of a definition name: from this `needs` are inferred, and results are loaded.
 
-For now the names are found in the text by their form alone. `condition_references` and `template_references`
-are all that the rest of the definition code knows about expressions.
+What is asked here is asked of texts that have been checked; a text that does not parse names nothing.
 """
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-#: Where ${{ … }} may stand in a task; `scalars.Text(templates=True)` in the field table says the same.
-TEMPLATED: Final = frozenset(("run", "argv", "env", "cwd", "with", "map", "wait"))
-#: Asking for these means that the need is accepted whatever its end was.
-STATE_MEMBERS: Final = ("state", "exitCode", "error", "result")
-
-_REFERENCE: Final = re.compile(
-    r"(?<![\w.$'\"])(tasks|parent)\s*(?:\??\.\s*([A-Za-z_]\w*)|(?:\?\.)?\[\s*(['\"])([^'\"]{1,64})\3\s*\])"
-    r"(?:\s*\??\.\s*([A-Za-z]+))?",
-    re.ASCII,
+from weft.core.expressions import (
+    ExpressionError,
+    Reference,
+    compile_shell,
+    parse_condition,
+    parse_template,
+    templates_in,
 )
+from weft.core.problems import Path
+
+#: What opens an expression in text.
+OPENING: Final = "${{"
+#: Where ${{ … }} may stand in a task, beside its condition.
+TEMPLATED: Final = frozenset(("run", "argv", "env", "cwd", "with"))
+#: Asking for these means that the need is accepted whatever its end was.
+STATE_MEMBERS: Final = frozenset(("state", "exitCode", "error", "result"))
+#: The shells whose text can hold values safely; any other gets them through `env` only.
+DIALECTS: Final = ("sh", "bash")
 
 
-class Reference(NamedTuple):
-    task: str
-    member: str | None  # of the task's record: state, output, …
+class Names(NamedTuple):
+    """The tasks that expressions name, each once."""
+
+    condition: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()  # of those, the ones whose end the condition asks about
+    templates: tuple[str, ...] = ()
 
 
-def condition_references(source: str) -> list[Reference]:
-    """The tasks that a condition names, in the order of the text."""
-    return [Reference(m[2] or m[4], m[5]) for m in _REFERENCE.finditer(source)]
+_NO_NAMES: Final = Names()
 
 
-def template_references(value: Any) -> list[Reference]:
-    """The tasks named by ${{ … }} anywhere inside a text, list or mapping."""
-    return [
-        reference for text in _texts(value) for source in _sources(text) for reference in condition_references(source)
-    ]
+def condition_of(task: Mapping[str, Any]) -> str | None:
+    return task.get("if") or task.get("condition")
 
 
-def task_references(task: dict[str, Any]) -> list[Reference]:
-    """All tasks that a canonical task names, those of its condition first."""
-    condition = task.get("if") or task.get("condition")
-    out = condition_references(condition) if condition else []
+def shell_of(task: Mapping[str, Any], defaults: Mapping[str, Any]) -> Any:
+    return task.get("shell") or defaults.get("shell") or "sh"
+
+
+def templates_of(task: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    """The texts of a canonical task with ${{ in them, and where in the task they are."""
     for key, value in task.items():
-        if key in TEMPLATED and (type(value) is not str or "${{" in value):
-            out += template_references(value)
-    return out
-
-
-def _sources(text: str) -> Iterator[str]:
-    """What stands between ${{ and }}. Searched by hand: a regular expression takes a minute for 20,000 openings."""
-    at = text.find("${{")
-    while at >= 0:
-        if at > 0 and text[at - 1] == "$":
-            at = text.find("${{", at + 3)
+        if key not in TEMPLATED:
             continue
-        end = text.find("}}", at)
-        if end < 0:
-            return
-        yield text[at + 3 : end]
-        at = text.find("${{", end)
+        if type(value) is str:
+            if OPENING in value:
+                yield (key,), value
+        else:
+            for path, text in templates_in(value):
+                yield (key, *path), text
 
 
-def _texts(value: Any) -> Iterator[str]:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            stack.extend(reversed(item.values()))
-        elif isinstance(item, list):
-            stack.extend(reversed(item))
+def task_names(task: Mapping[str, Any], defaults: Mapping[str, Any]) -> Names:
+    """What a canonical task names. It is called for each of 100,000 tasks, most of which name nothing."""
+    condition = condition_of(task)
+    found: tuple[Reference, ...] = ()
+    if condition:
+        found = _parsed(condition)
+    templates: dict[str, None] = {}
+    for path, text in templates_of(task):
+        templates.update(
+            dict.fromkeys(_named(_in_template(text, shell_of(task, defaults) if path == ("run",) else None)))
+        )
+    if not found and not templates:
+        return _NO_NAMES
+    asked = [r for r in found if len(r.path) > 2 and r.path[2] in STATE_MEMBERS]
+    return Names(tuple(_named(found)), tuple(_named(asked)), tuple(templates))
+
+
+def value_names(value: Any) -> tuple[str, ...]:
+    """The tasks named by the templates anywhere in a value: a workflow's `output`."""
+    out: dict[str, None] = {}
+    for _, text in templates_in(value):
+        out.update(dict.fromkeys(_named(_in_template(text, None))))
+    return tuple(out)
+
+
+def has_template(value: Any) -> bool:
+    return next(templates_in(value), None) is not None
+
+
+def _parsed(condition: str) -> tuple[Reference, ...]:
+    try:
+        return parse_condition(condition).references
+    except ExpressionError:
+        return ()
+
+
+def _in_template(text: str, shell: Any) -> tuple[Reference, ...]:
+    """In a shell's text only what the shell gets counts: ${{ … }} in a comment is part of the comment."""
+    try:
+        if shell in DIALECTS:
+            return compile_shell(text, shell).references
+        return parse_template(text).references
+    except ExpressionError:
+        return ()
+
+
+def _named(references: Any) -> list[str]:
+    named = [r.path[1] for r in references if len(r.path) > 1 and r.path[0] in ("tasks", "parent")]
+    return list(dict.fromkeys(named))

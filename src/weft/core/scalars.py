@@ -16,14 +16,12 @@ from weft.core.durations import (
     parse_duration_ms,
     parse_size_bytes,
 )
-from weft.core.problems import INTEGER_MAX, Reader, found, mismatch, quoted
+from weft.core.problems import INTEGER_MAX, NO_EXPRESSION, Reader, found, has_expression, mismatch, quoted
 
 
-def no_expression(reader: Reader) -> Any:
-    return reader.problem(
-        "an expression (${{ … }}) can't stand here",
-        "expressions work in run, argv, env, cwd, with, map, wait, cache.key and output",
-    )
+def is_expression(value: Any) -> bool:
+    """A number or a choice can't be left to an expression; saying so helps more than "expected a number"."""
+    return isinstance(value, str) and has_expression(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +47,9 @@ class Text:
             return reader.problem("the text holds a NUL character, which nothing can carry on", "remove it")
         if self.length_max is not None and len(value) > self.length_max:
             return reader.problem(f"the text is {len(value):,} characters long; {self.length_max:,} is the limit")
-        if not self.templates and "${{" in value and not self._only_literal(value):
-            return no_expression(reader)
+        if not self.templates and has_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         return value
-
-    @staticmethod
-    def _only_literal(value: str) -> bool:
-        return "${{" not in value.replace("$${{", "")
 
     @staticmethod
     def _quote(value: Any) -> str | None:
@@ -90,10 +84,10 @@ class Pattern:
     def read(self, reader: Reader, value: Any) -> Any:
         if not isinstance(value, str):
             return mismatch(reader, self.expected, value)
+        if has_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         if self.compiled.fullmatch(value) is None:
             return mismatch(reader, self.expected, value, self.fix)
-        if "${{" in value:
-            return no_expression(reader)
         if value in self.refused:
             return reader.problem(f"the name {quoted(value)} is reserved", "choose another name")
         return value
@@ -110,6 +104,8 @@ class Boolean:
     def read(self, reader: Reader, value: Any) -> Any:
         if isinstance(value, bool):
             return value
+        if is_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         fix = None
         if isinstance(value, str) and value.lower() in ("yes", "on", "no", "off", "true", "false"):
             fix = f"write {'true' if value.lower() in ('yes', 'on', 'true') else 'false'}"
@@ -126,6 +122,8 @@ class Number:
     whole: bool = True
 
     def read(self, reader: Reader, value: Any) -> Any:
+        if is_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         good = isinstance(value, int) or (not self.whole and isinstance(value, float))
         if not good or isinstance(value, bool) or not self.low <= value <= self.high:
             return mismatch(reader, self._expected(), value, self._unquote(value))
@@ -152,6 +150,8 @@ class Choice:
     def read(self, reader: Reader, value: Any) -> Any:
         if isinstance(value, str) and value in self.options:
             return value
+        if is_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         if isinstance(value, str) and value in self.later:
             return reader.problem(f"{quoted(value)} is not supported yet by this version of Weft")
         fix = reader.did_you_mean(value, self.options) if isinstance(value, str) else None
@@ -168,6 +168,8 @@ class Duration:
     least_ms: int = 0
 
     def read(self, reader: Reader, value: Any) -> Any:
+        if is_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             return mismatch(reader, "a duration", value, "write it like 10m, 1h30m, 500ms, or a number of seconds")
         try:
@@ -194,6 +196,8 @@ class Milliseconds:
     least_ms: int = 0
 
     def read(self, reader: Reader, value: Any) -> Any:
+        if is_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
         if not number or not float(value).is_integer():
             return mismatch(reader, "a whole number of milliseconds", value)
@@ -210,6 +214,8 @@ class Milliseconds:
 @dataclass(frozen=True, slots=True)
 class Size:
     def read(self, reader: Reader, value: Any) -> Any:
+        if is_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         fix = "write it like 1GiB, 512MB, or a number of bytes"
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             return mismatch(reader, "a size", value, fix)

@@ -8,7 +8,8 @@ from typing import Any
 
 from weft.core.definition import WORKFLOW
 from weft.core.fields import COMMAND, KINDS, TASK, TASK_NAME
-from weft.core.long_form import LONG_TASK, NAME_KEYS
+from weft.core.long_form import LONG_TASK
+from weft.core.written import NAME_KEYS
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 

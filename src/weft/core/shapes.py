@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from weft.core.problems import BAD, INTEGER_MAX, Path, Reader, mismatch, quoted
+from weft.core.problems import BAD, INTEGER_MAX, NO_EXPRESSION, Path, Reader, has_expression, mismatch, quoted
 
 DEPTH_MAX: Final = 64
 
@@ -96,27 +96,52 @@ def _blame_keys(reader: Reader, since: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """Any JSON value, kept as it is. Checked here because a Python caller can hand over anything."""
+    """Any JSON value, kept as it is. Checked here because a Python caller can hand over anything.
+
+    `expressions`: whether texts may hold ${{ … }}, which keys never may; None leaves both alone, as data.
+    """
 
     expected: str = "a value"
+    expressions: bool | None = None
 
     def read(self, reader: Reader, value: Any) -> Any:
         before = len(reader.problems)
         stack: list[tuple[Any, Path]] = [(value, tuple(reader.path))]
         room = len(reader.path) + DEPTH_MAX
+        tuples = False
         while stack:
             item, path = stack.pop()
             reason = _not_json(item) if len(path) <= room else f"nested more than {DEPTH_MAX} deep"
             if reason:
                 reader.problem_at(path, f"{self.expected} can't be kept: {reason}")
             elif isinstance(item, dict):
+                if self.expressions is not None:
+                    _refuse_in_keys(reader, item, path)
                 stack += [(v, (*path, k)) for k, v in reversed(item.items())]
             elif isinstance(item, (list, tuple)):
+                tuples = tuples or isinstance(item, tuple)
                 stack += [(v, (*path, at)) for at, v in reversed(list(enumerate(item)))]
-        return value if len(reader.problems) == before else BAD
+            elif self.expressions is False and isinstance(item, str) and has_expression(item):
+                reader.problem_at(path, *NO_EXPRESSION)
+        if len(reader.problems) > before:
+            return BAD
+        return _with_lists(value) if tuples else value
 
     def schema(self) -> dict[str, Any]:
         return {}
+
+
+def _refuse_in_keys(reader: Reader, value: dict[Any, Any], path: Path) -> None:
+    for key in value:
+        if has_expression(key):
+            reader.problem_at((*path, key), *NO_EXPRESSION, "key")
+
+
+def _with_lists(value: Any) -> Any:
+    """Tuples as lists, as they will be once stored. Its depth has been checked."""
+    if isinstance(value, dict):
+        return {key: _with_lists(item) for key, item in value.items()}
+    return [_with_lists(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _not_json(item: Any) -> str | None:
@@ -175,6 +200,8 @@ class Record:
         object.__setattr__(self, "rank", {name: at for at, name in enumerate(dict.fromkeys(targets))})
 
     def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, str) and has_expression(value):
+            return reader.problem(*NO_EXPRESSION)
         if not isinstance(value, dict) or len(value) < self.least:
             return mismatch(reader, f"a mapping ({self.what})", value)
         out: dict[str, Any] = {}

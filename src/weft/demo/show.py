@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from importlib.resources import files
 from pathlib import Path
@@ -149,12 +150,18 @@ def _results(stage: Stage) -> dict[str, Any]:
         control.close()
 
 
+def _wrapped(stage: Stage, text: str) -> str:
+    return "\n".join(textwrap.wrap(text, stage.terminal.size()[0] - 1, subsequent_indent=" " * 23))
+
+
 def _tell(stage: Stage, facts: dict[str, Any]) -> None:
     stage.rule("what the tasks wrote down themselves", "cyan")
     once, twice = facts["executed_once"], facts["executed_twice"]
     sign = stage.terminal.sign
-    stage.say(f"{sign('ok')} executed once  ({len(once):>2}): {', '.join(once)}", "green")
-    stage.say(f"{sign('again')} executed twice ({len(twice):>2}): {', '.join(twice) or 'none'}", "yellow")
+    stage.say(_wrapped(stage, f"{sign('ok')} executed once  ({len(once):>2}): {', '.join(once)}"), "green")
+    stage.say(
+        _wrapped(stage, f"{sign('again')} executed twice ({len(twice):>2}): {', '.join(twice) or 'none'}"), "yellow"
+    )
     stage.say("  Those were running when the node died; nobody can know how far they had come.", "dim")
     if facts["kept"]:
         stage.say(f"{sign('ok')} all {len(facts['finished_before'])} finished tasks kept their results", "green")

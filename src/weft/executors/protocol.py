@@ -13,7 +13,7 @@ import msgspec
 StopReason = Literal["cancel", "timeout", "drain", "lease"]
 
 
-class Launch(msgspec.Struct):
+class Launch(msgspec.Struct, gc=False):
     """One attempt, ready to start: templates are resolved, the environment is complete but for the node's own."""
 
     task_id: int
@@ -28,7 +28,7 @@ class Launch(msgspec.Struct):
     output_max: int  # bytes kept of each stream
 
 
-class Outcome(msgspec.Struct):
+class Outcome(msgspec.Struct, gc=False):
     """How an attempt ended, as the executor saw it. Times are CLOCK_BOOTTIME seconds."""
 
     task_id: int

@@ -9,13 +9,16 @@ import contextlib
 from collections import OrderedDict
 from typing import Any
 
-from weft.core.commands import Claim, Exchange, ExchangeReply
+import msgspec
+
+from weft.core.commands import Claim, Exchange, ExchangeReply, Report
 from weft.core.workflow import Workflow
 from weft.node.eligibility import Eligibility
 from weft.node.lease import Lease
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
 from weft.node.values import Values
 from weft.node.worker import Worker
+from weft.store.protocol import StoreUnusable
 
 FACTS_MAX = 1000
 GATHER_S = 0.02
@@ -56,13 +59,12 @@ class ExchangeLoop:
                 return
 
     async def _wait(self, wake_in: float | None) -> None:
-        if self._reason.is_set() or wake_in == 0.0:
-            await self._gather()
-        else:
+        if not self._reason.is_set() and wake_in != 0.0:
             poll = self._settings.poll_s * (0.9 + 0.2 * self._ports.random.random())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(poll if wake_in is None else min(poll, wake_in)):
                     await self._reason.wait()
+        await self._gather()
         self._reason.clear()
 
     async def _gather(self) -> None:
@@ -79,28 +81,57 @@ class ExchangeLoop:
         """One exchange, said again until it is answered; None: the session is over."""
         worker = self.worker
         self._number += 1
-        want = worker.want() if self._lease.trusted and worker.failed_starts < 3 else 0
+        want = worker.want() if self._lease.trusted else 0
         command = Exchange(
             self._session, self._number, worker.take_reports(), want,
             self._eligible.demands, self._eligible.known, self._scope, worker.take_started(),
         )  # fmt: skip
-        tries = 0
-        while True:
-            try:
-                reply = await self._ports.link.exchange(command)
-                break
-            except LinkLost as error:
-                self._ports.log("the store did not answer", {"error": str(error), "tries": tries + 1})
-                await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
-                tries += 1
-                if self.dead or not self._lease.trusted:
-                    return None
+        reply = await self._say(command)
+        if reply is None:
+            return None
         self.exchanges += 1
         if reply.dead:
             self.dead = True
             return None
         self._full = want > 0 and len(reply.claims) >= want
         return reply
+
+    async def _say(self, command: Exchange) -> ExchangeReply | None:
+        """Until it is answered; None: the session is over. What the store refuses is split until one report fails
+        alone: that one is replaced by a failure that says so, and the others are not held up."""
+        tries = 0
+        while True:
+            try:
+                return await self._ports.link.exchange(command)
+            except LinkLost as error:
+                self._ports.log("the store did not answer", {"error": str(error), "tries": tries + 1})
+                await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
+                tries += 1
+                if self.dead or not self._lease.trusted:
+                    return None
+            except StoreUnusable:
+                raise
+            except Exception as error:
+                if not command.reports:
+                    raise
+                self._ports.log("the store refused a batch", {"error": str(error), "reports": len(command.reports)})
+                return await self._split(command, error)
+
+    async def _split(self, command: Exchange, error: Exception) -> ExchangeReply | None:
+        reports = command.reports
+        if len(reports) == 1:
+            bad = reports[0]
+            text = f"the store refused its result: {error}"
+            command.reports = [
+                Report(bad.task_id, bad.pos, bad.idx, bad.attempt, "failed", error=text, retryable=False)
+            ]
+            return await self._ports.link.exchange(command)
+        half = len(reports) // 2
+        first = msgspec.structs.replace(command, reports=reports[:half], want=0, started=[])
+        if await self._say(first) is None:
+            return None
+        self._number += 1
+        return await self._say(msgspec.structs.replace(command, number=self._number, reports=reports[half:]))
 
     async def _apply(self, reply: ExchangeReply) -> float | None:
         """Take the claims and stops; how long to wait at most before the next exchange."""

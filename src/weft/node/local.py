@@ -4,7 +4,6 @@ both share one interpreter lock. On the loop's own thread there is nobody to wai
 """
 
 import asyncio
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -35,7 +34,6 @@ class LocalLink:
         self._files = None if directory is None else SessionFiles(directory / "sessions")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-store")
         self._renewals = ThreadPoolExecutor(1, thread_name_prefix="weft-lease")
-        sys.setswitchinterval(0.0005)
 
     async def register(self, command: c.Register) -> c.Reply:
         if self._files is not None:

@@ -24,11 +24,13 @@ AHEAD_WINDOW_S = 0.1
 LONG_TASK_S = 1.0
 UNSTARTED_MAX_S = 1.0
 ANNOUNCE_S = 0.25  # an attempt that outlives this says when it started before it ends
+FAILED_STARTS_MAX = 3
+FAILED_STARTS_PAUSE_S = 5.0
 REPORTS_MAX = 500
 REPORT_BYTES_MAX = 4 * 2**20
 
 
-class Held(msgspec.Struct):
+class Held(msgspec.Struct, gc=False):
     claim: Claim
     definition: TaskDef
     workflow: Workflow
@@ -58,14 +60,17 @@ class Worker:
         self._mean_s = 0.0
         self.accepting = True
         self.calm = asyncio.Event()  # no longer busy
-        self.failed_starts = 0
+        self._failed_starts = 0
+        self._not_before = float("-inf")  # claims pause until then
 
     # -- room --------------------------------------------------------------------------------------------
 
     def want(self) -> int:
         """How many more attempts this node would like to hold."""
-        if not self.accepting:
+        if not self.accepting or self._ports.clock() < self._not_before:
             return 0
+        if self._failed_starts >= FAILED_STARTS_MAX:
+            return 1 if not self.held else 0  # one at a time until a start succeeds
         return max(0, self._settings.slots + self._ahead() - len(self.held))
 
     def _ahead(self) -> int:
@@ -78,8 +83,8 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """There is claimed work for every slot that comes free, and room in the batch of reports."""
-        return len(self._waiting) >= self._settings.slots and len(self._reports) < REPORTS_MAX
+        """There is claimed work for the slots that come free next, and room in the batch of reports."""
+        return len(self._waiting) * 4 >= self._settings.slots and len(self._reports) < REPORTS_MAX
 
     @property
     def idle(self) -> bool:
@@ -137,7 +142,7 @@ class Worker:
         reach("attempt.ended")
         if held.timer is not None:
             held.timer.cancel()
-        self.failed_starts = 0 if outcome.startable else self.failed_starts + 1
+        self._count_start(outcome.startable)
         self._count(outcome)
         self._report(make_report(held.claim, outcome, held.definition, self._ports.clock()))
         if self._waiting:
@@ -146,6 +151,16 @@ class Worker:
             self._unannounced.popleft()
         if not self.busy:
             self.calm.set()
+
+    def _count_start(self, startable: bool) -> None:
+        """A node that cannot start anything (no memory, no processes, disk full) leaves the work to others."""
+        if startable:
+            self._failed_starts = 0
+            return
+        self._failed_starts += 1
+        if self._failed_starts >= FAILED_STARTS_MAX:
+            self._not_before = self._ports.clock() + FAILED_STARTS_PAUSE_S
+            self._ports.log("starts keep failing, claims pause", {"seconds": FAILED_STARTS_PAUSE_S})
 
     def _count(self, outcome: Outcome) -> None:
         now = outcome.ended

@@ -12,7 +12,7 @@ import msgspec
 
 from weft.core.rows import RunRow, TaskRow
 
-_NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
 
 
 def columns(row: type[msgspec.Struct]) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from tests.core.driver import Engine
 
-from weft.authoring import load_text
+from tests.core.driver import Engine
+from weft.authoring import load_text, load_value
 from weft.core import commands as c
 from weft.core.durations import parse_duration_ms
 from weft.core.explain import Situation, explain
@@ -66,7 +66,7 @@ class Story:
         more: dict[str, Any] = {name: int(given[name]) for name in ("max_parallel", "priority") if name in given}
         more |= {"key": given.get("key"), "body_hash": given.get("body", "")}
         run_id = f"run-{len(self.run_ids) + 1}"
-        loaded = load_value(self.definition)
+        loaded = load_value(self.definition, "story")
         command = c.Submit(
             run_id, loaded.workflow.hash, loaded.workflow.name, msgspec.json.encode(loaded.document), "{}", **more
         )
@@ -129,7 +129,9 @@ class Story:
 
     def _do_fail(self, words: list[str]) -> list[str]:
         error = words[2] if len(words) > 2 and words[2] != "want" else "exit code 1"
-        return self._exchange(words[0], [self._report(words[0], words[1], "failed", error)], _after(words, "want", 100))
+        return self._exchange(
+            words[0], [self._report(words[0], words[1], "failed", error)], _after(words, "want", 100)
+        )
 
     def _do_report(self, words: list[str]) -> list[str]:
         pairs = [word.rpartition("=") for word in words[1:] if "=" in word]
@@ -194,8 +196,8 @@ class Story:
         return [
             f"{words[0]}#{attempt} generation {generation} by {session}: {outcome}"
             for attempt, generation, session, outcome in self.engine.store.reader().execute(
-                "SELECT a.attempt, a.generation, a.session, a.outcome FROM attempts a JOIN tasks t ON t.id = a.task_id"
-                " WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? ORDER BY a.attempt",
+                "SELECT a.attempt, a.generation, a.session, a.outcome FROM attempts a"
+                " JOIN tasks t ON t.id = a.task_id WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? ORDER BY a.attempt",
                 (self.engine.run_no(self.run_id), workflow.position[stem], int(index) if index else -1),
             )
         ]
@@ -242,7 +244,9 @@ class Story:
             if key == "wake_at":
                 key, value = "wakes", f"+{value - self.engine.time_ms} ms"
             if key == "tasks" and isinstance(value, list):
-                names = [self._place(run_id, *at) if isinstance(at, list) else self._place(run_id, at, -1) for at in value]
+                names = [
+                    self._place(run_id, *at) if isinstance(at, list) else self._place(run_id, at, -1) for at in value
+                ]
                 value = _few(names)
             parts.append(f"{key}={value}" if isinstance(value, int) else f"{key}: {value}")
         return f"{kind:<12} {task:<11} {', '.join(parts)}".rstrip()
@@ -260,7 +264,9 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
         "SELECT count(*) FROM tasks WHERE state = 'queued' AND demand = ? AND (rank, id) < (?, ?)",
         (task.demand, task.rank, task.id),
     ).get
-    return Situation(run, task, workflow, needs, nodes, msgspec.json.decode(body), ahead, engine.time_ms, task.session)
+    return Situation(
+        run, task, workflow, needs, nodes, msgspec.json.decode(body), ahead, engine.time_ms, task.session
+    )
 
 
 def _said(reply: c.Reply) -> list[str]:
@@ -282,12 +288,6 @@ def _few(names: list[str]) -> str:
     if len(names) <= NAMES_MAX:
         return ", ".join(names)
     return f"{names[0]}, {names[1]} … {names[-1]} ({len(names)})"
-
-
-def load_value(definition: dict[str, Any]) -> Any:
-    from weft.authoring import load_value as load
-
-    return load(definition, "story")
 
 
 def read_definition(text: str) -> dict[str, Any]:

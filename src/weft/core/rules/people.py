@@ -95,6 +95,7 @@ def prune(draft: Draft, command: Prune) -> Rule:
     states = command.states or sorted(RUN_TERMINAL)
     (rows,) = yield (Finished(command.finished_before, states, command.limit),)
     draft.pruned_runs = [run.no for run in rows]
+    draft.pruned_before = command.finished_before
     return Reply(
         changed=len(rows), more=len(rows) == command.limit, data={"runs": [[run.no, run.id] for run in rows]}
     )

@@ -40,6 +40,8 @@ def _statements() -> dict[str, str]:
 
 
 SQL = _statements()
+#: Parameters that all rows of a statement share come after the rows.
+_SHARED = ("{run_no}", "{session}", "{claim_no}", "{now}")
 _with_rows: dict[tuple[str, int, int], str] = {}
 
 
@@ -47,7 +49,10 @@ def _sql_for(name: str, rows: int, width: int) -> str:
     key = (name, rows, width)
     text = _with_rows.get(key)
     if text is None:
-        text = _with_rows[key] = SQL[name].replace("{rows}", placeholders(rows, width))
+        text = SQL[name].replace("{rows}", placeholders(rows, width))
+        for mark in _SHARED:
+            text = text.replace(mark, "?")
+        _with_rows[key] = text
     return text
 
 
@@ -141,7 +146,7 @@ class SqliteTransaction:
         if draft.dirty_tasks:
             self._update_tasks(draft.dirty_tasks)
         if draft.new_tasks:
-            self._rows("tasks_insert", [_task_values(t) for t in draft.new_tasks])
+            self._insert_tasks(draft.new_tasks)
         if draft.attempts:
             self._rows("attempts_insert", [_struct_values(a) for a in draft.attempts])
         if draft.events:
@@ -154,8 +159,9 @@ class SqliteTransaction:
         self._write_sessions(draft)
         for run_no in draft.pruned_runs:
             self._prune(run_no)
-        if draft.pruned_runs:
+        if draft.pruned_before is not None:
             self._execute(SQL["workflows_delete_unused"])
+            self._execute(SQL["sessions_delete_before"], (draft.pruned_before,))
 
     def _write_runs(self, draft: Draft) -> None:
         new = draft.new_run[0] if draft.new_run else None
@@ -166,13 +172,40 @@ class SqliteTransaction:
             if run is not new:
                 self._execute(SQL["run_update"], (*_run_values(run, _RUN_CHANGING), run.no))
 
+    def _insert_tasks(self, tasks: list[TaskRow]) -> None:
+        fresh: dict[int, list[tuple[Any, ...]]] = {}  # by run
+        others = []
+        for t in tasks:
+            if t.generation == 1 and t.attempt == 0 and t.state in ("pending", "queued") and t.reason is None:
+                row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
+                fresh.setdefault(t.run_no, []).append(row)
+            else:
+                others.append(_task_values(t))
+        for run_no, rows in fresh.items():
+            self._rows("tasks_insert_fresh", rows, run_no)
+        if others:
+            self._rows("tasks_insert", others)
+
     def _update_tasks(self, tasks: list[TaskRow]) -> None:
-        """One statement a chunk. A row that is not as it was loaded makes the whole transaction void."""
-        width = len(_GUARD) + len(_CHANGING)
-        for chunk in chunks([_task_change(t) for t in tasks]):
-            self._execute(_sql_for("tasks_update_if_unchanged", len(chunk), width), flat(chunk))
-            if self._connection.changes() != len(chunk):
-                raise Superseded("a task had changed since it was loaded")
+        """Three statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
+        claimed: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        succeeded = []
+        others = []
+        for t in tasks:
+            was = t.guard
+            assert was is not None
+            if was.state == "queued" and t.state == "running":
+                claimed.setdefault((t.session, t.claim_no, t.claimed_at), []).append((t.id, was.attempt))
+            elif was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session:
+                succeeded.append((t.id, was.attempt, was.session, t.started_at))
+            else:
+                others.append(_task_change(t))
+        for shared, rows in claimed.items():
+            self._rows("tasks_claim_if_queued", rows, *shared, expect=True)
+        if succeeded:
+            self._rows("tasks_succeed_if_running", succeeded, self.now, expect=True)
+        if others:
+            self._rows("tasks_update_if_unchanged", others, expect=True)
 
     def _write_sessions(self, draft: Draft) -> None:
         if draft.exchanged:
@@ -192,10 +225,15 @@ class SqliteTransaction:
         for name in ("run_delete_tasks", "run_delete_events", "run_delete"):
             self._execute(SQL[name], (run_no,))
 
-    def _rows(self, name: str, rows: list[tuple[Any, ...]]) -> None:
+    def _rows(self, name: str, rows: list[tuple[Any, ...]], *shared: Any, expect: bool = False) -> None:
+        """Run a set-based statement over rows. `expect`: each of them must meet a row that is as it was."""
         width = len(rows[0])
         for chunk in chunks(rows):
-            self._execute(_sql_for(name, len(chunk), width), flat(chunk))
+            parameters = flat(chunk)
+            parameters += shared
+            self._execute(_sql_for(name, len(chunk), width), parameters)
+            if expect and self._connection.changes() != len(chunk):
+                raise Superseded("a task had changed since it was loaded")
 
     # -- people's commands -------------------------------------------------------------------------------
 

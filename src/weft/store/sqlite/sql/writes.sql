@@ -3,6 +3,22 @@
 -- name: tasks_insert
 INSERT INTO tasks ({task_columns}) VALUES {rows}
 
+-- name: tasks_insert_fresh: most columns of a task that was just made are the same for all
+WITH v (id, pos, idx, state, open, demand, ready_at, rank) AS (VALUES {rows})
+INSERT INTO tasks ({task_columns})
+SELECT v.id, {run_no}, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
+       NULL, NULL, 0, 1, NULL, NULL, NULL, NULL FROM v
+
+-- name: tasks_claim_if_queued: the hot half of all updates; 26 parameters a row cost twice as much as these 2
+WITH v (id, was_attempt) AS (VALUES {rows})
+UPDATE tasks SET state = 'running', attempt = v.was_attempt + 1, session = {session}, claim_no = {claim_no}, claimed_at = {now}
+FROM v WHERE tasks.id = v.id AND tasks.state = 'queued' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
+
+-- name: tasks_succeed_if_running: the other half
+WITH v (id, was_attempt, was_session, started_at) AS (VALUES {rows})
+UPDATE tasks SET state = 'succeeded', session = NULL, started_at = v.started_at, finished_at = {now}
+FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt AND tasks.session = v.was_session
+
 -- name: tasks_update_if_unchanged
 WITH v ({guard_columns}, {task_changing}) AS (VALUES {rows})
 UPDATE tasks SET {task_assignments} FROM v
@@ -68,6 +84,9 @@ DELETE FROM runs WHERE no = ?
 
 -- name: workflows_delete_unused
 DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
+
+-- name: sessions_delete_before
+DELETE FROM sessions WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)
 
 -- name: command_reply
 SELECT body_hash, reply FROM commands WHERE id = ?

@@ -1,0 +1,75 @@
+"""From a column within a text to the line and column of the file that the text was read from.
+
+A YAML or JSON text stands in its file quoted, escaped, folded or indented. All of these change blanks and escapes
+only, so the characters that are not blank are counted in both.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from weft.authoring.errors import Place
+from weft.core.problems import Spot
+
+_DOUBLE: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|$)|.")
+_SINGLE: Final = re.compile("''|.")
+_ONE: Final = re.compile(".")
+_ESCAPES: Final = {
+    "n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b", "a": "\a", "0": "\0",
+    "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029", "": " ",
+}  # fmt: skip
+_NAME: Final = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
+_LONGEST: Final = 50_000  # characters walked over for one message
+
+
+def place_of(lines: list[str], start: Place, spot: Spot) -> Place | None:
+    """`start` is where the text begins in the file. None if the two can't be matched, or it is too far in."""
+    before = spot.text[: spot.column - 1]
+    wanted = "".join(before.split())
+    beyond = not spot.text[
+        spot.column - 1 : spot.column
+    ].strip()  # at a blank, or at the end: just behind what is there
+    if len(before) > _LONGEST:
+        return None
+    count = 0
+    last = start
+    for place, char in _characters(lines, start):
+        if char.isspace():
+            continue
+        if count == len(wanted):
+            return last if beyond else place._replace(length=name_length(spot))
+        if char != wanted[count]:
+            return None
+        count += 1
+        last = Place(place.line, place.column + place.length)
+    return last if beyond and count == len(wanted) else None
+
+
+def name_length(spot: Spot) -> int:
+    """How much of the text the caret shall underline: a whole name, or one character."""
+    name = _NAME.match(spot.text, spot.column - 1)
+    return len(name[0]) if name else 1
+
+
+def _characters(lines: list[str], start: Place) -> Iterator[tuple[Place, str]]:
+    """What the file's characters mean from there on, with the place and length of each. It goes on beyond the
+    text's end: whoever asks knows how much there is to come."""
+    opening = lines[start.line - 1][start.column - 1 : start.column]
+    pattern = {'"': _DOUBLE, "'": _SINGLE}.get(opening, _ONE)
+    column = start.column - 1 + (opening in ('"', "'"))
+    number = start.line
+    if opening in ("|", ">"):
+        number, column = number + 1, 0
+    while number <= len(lines):
+        for match in pattern.finditer(lines[number - 1], column):
+            yield Place(number, match.start() + 1, len(match[0])), _meaning(match[0], pattern is _DOUBLE)
+        number, column = number + 1, 0
+
+
+def _meaning(written: str, escapes: bool) -> str:
+    if not escapes or not written.startswith("\\"):
+        return written[0]  # of '' too
+    if len(written) > 2:
+        code = int(written[2:], 16)
+        return chr(code) if code <= 0x10FFFF else "\ufffd"
+    return _ESCAPES.get(written[1:], written[1:])
