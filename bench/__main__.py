@@ -1,4 +1,4 @@
-"""`make bench`: measures, prints a table and writes bench/results/latest.json. Some parts: `python -m bench engine shell`."""
+"""`make bench`: measures, prints a table, writes bench/results/latest.json. Parts of it: `python -m bench engine`."""
 
 import asyncio
 import json

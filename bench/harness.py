@@ -23,7 +23,9 @@ from weft.store.sqlite.driver import SqliteStore
 class Result:
     """One figure, what it should be, and what else was measured in the same run."""
 
-    def __init__(self, name: str, value: float, unit: str, goal: float | None, *, lower: bool, note: str = "") -> None:
+    def __init__(
+        self, name: str, value: float, unit: str, goal: float | None, *, lower: bool, note: str = ""
+    ) -> None:
         self.name, self.value, self.unit, self.goal, self.lower, self.note = name, value, unit, goal, lower, note
 
     @property
@@ -82,7 +84,9 @@ class Bench:
 
 
 @contextlib.asynccontextmanager
-async def node_on(path: Path, slots: int, inline: dict[str, Callable[..., Any]] | None = None) -> AsyncIterator[Bench]:
+async def node_on(
+    path: Path, slots: int, inline: dict[str, Callable[..., Any]] | None = None
+) -> AsyncIterator[Bench]:
     control = LocalControl(SqliteStore(path / "weft.db"))
     node = make_node(control, node_settings(control, slots=slots, workdir=path), inline=inline)
     task = asyncio.create_task(node.run())

@@ -38,10 +38,16 @@ async def huey(ours: float) -> list[Result]:
         script = path / "peer.py"
         script.write_text(_HUEY)
         done = subprocess.run(
-            [sys.executable, str(script), str(path / "huey.db")], check=True, capture_output=True, text=True, timeout=120
+            [sys.executable, str(script), str(path / "huey.db")],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
     theirs = float(done.stdout.split()[-1])
-    return [Result("no-op tasks against huey", ours / theirs, "×", None, lower=False, note=f"huey, fsync: {theirs:.0f}/s")]
+    return [
+        Result("no-op tasks against huey", ours / theirs, "×", None, lower=False, note=f"huey, fsync: {theirs:.0f}/s")
+    ]
 
 
 async def doit(ours: float) -> list[Result]:

@@ -43,7 +43,9 @@ async def large_run() -> list[Result]:
     small = await _cost_per_completion(1000)
     large = await _cost_per_completion(30_000)
     note = f"fan of 1,000: {small * 1e6:.0f} µs, of 30,000: {large * 1e6:.0f} µs a task"
-    results.append(Result("cost per completion, 30,000 against 1,000", large / small, "×", 1.2, lower=True, note=note))
+    results.append(
+        Result("cost per completion, 30,000 against 1,000", large / small, "×", 1.2, lower=True, note=note)
+    )
     return results
 
 
@@ -98,7 +100,7 @@ def _fill(control: LocalControl, count: int) -> None:
     writer.execute("BEGIN IMMEDIATE")
     writer.execute(
         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)"
-        " INSERT INTO tasks SELECT ?1 + i, 900000, i, -1, 1, 'succeeded', 1, 0, 0, 0, 0, 0, 0, NULL, 0, 'shell', 1, 1,"
-        " NULL, NULL, 1, NULL, 0, 1, 1, 1, 2, NULL FROM n", (base, count),
+        " INSERT INTO tasks SELECT ?1 + i, 900000, i, -1, 1, 'succeeded', 1, 0, 0, 0, 0, 0, 0, NULL, 0, 'shell', 1,"
+        " 1, NULL, NULL, 1, NULL, 0, 1, 1, 1, 2, NULL FROM n", (base, count),
     )  # fmt: skip
     writer.execute("COMMIT")

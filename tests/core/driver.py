@@ -1,4 +1,4 @@
-"""Drives the rules over a real in-memory store, one command at a time, as the committer does: for tests of the core."""
+"""Drives the rules over a real in-memory store, one command at a time: for tests of the core."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -74,7 +74,9 @@ class Engine:
             more.setdefault("error", "it failed")
         return c.Report(claim.task_id, claim.pos, claim.idx, claim.attempt, outcome, started_ago_ms=1, **more)  # type: ignore[arg-type]
 
-    def finish(self, session: str, task: str, outcome: str = "succeeded", want: int = 100, **more: Any) -> c.ExchangeReply:
+    def finish(
+        self, session: str, task: str, outcome: str = "succeeded", want: int = 100, **more: Any
+    ) -> c.ExchangeReply:
         return self.exchange(session, [self.report(session, task, outcome, **more)], want)
 
     # -- looking -----------------------------------------------------------------------------------------
@@ -135,7 +137,12 @@ class Engine:
             found.append(f"the run is {run.state}, replay says {replay.state}")
         for row in current_rows(rows):
             told = replay.tasks[(row.pos, row.idx)]
-            if (row.state, row.attempt, row.failures, row.lost) != (told.state, told.attempt, told.failures, told.lost):
+            if (row.state, row.attempt, row.failures, row.lost) != (
+                told.state,
+                told.attempt,
+                told.failures,
+                told.lost,
+            ):
                 found.append(f"{workflow.tasks[row.pos].name}[{row.idx}]: {row} but replay says {told}")
         story = "\n".join(f"{kind:12} {name or '':12} {data}" for kind, name, data in self.history(run_id))
         assert not found, "\n".join(found) + "\n\nthe story:\n" + story

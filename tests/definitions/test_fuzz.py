@@ -38,7 +38,8 @@ WORDS = st.sampled_from(
      ",", '"', "'",
      "|", ">", "&x ", "*x", "!!str ", "%", "@", "`", "#", "\t", "~", "3", "1.5", "true", "? ", "---\n",
      "...\n", "\\u0041", "\\ud800",
-     "null", "<<", "${{ tasks.a.state }}", "$${{", "timeout", "10m", "name", "if", "condition", "spec",
+     "null", "<<", "${{ tasks.a.state }}", "$${{", "${{", "}}", "tasks.b.exitCode", "index", "output", "python",
+     "timeout", "10m", "name", "if", "condition", "spec",
      "type", "dependsOn",
      "\r", "\x85", "\u2028", "\ufeff", "\x00", "\x1b[31m", "é", "日", "😀"]
 )  # fmt: skip
@@ -61,6 +62,7 @@ KEYS = st.sampled_from(
      "args", "dependsOn", "key",
      "id", "name", "default", "enum", "defaults", "requires", "memory", "labels", "when", "if", "replicas",
      "a", "b", "shell", "chain",
+     "python", "with", "output", "env", "cwd", "${{ tasks.b.output }}", "${{ inputs.a }}", "tasks.a.state",
      "long_form", "condition", "constraints", "context", "triggers", "on_failure", "x\0", "\ud800", ""]
 )  # fmt: skip
 JUNK = st.recursive(
@@ -116,6 +118,9 @@ BOMBS = {
     "quotes": '"' * 1_000_000,
     "openings": "tasks: {a: '" + "${{" * 100_000 + "'}",
     "references": "tasks: {a: {run: x, if: '" + "tasks.a.state " * 50_000 + "'}}",
+    "many expressions": "inputs: {x: string}\ntasks: {a: '" + "${{ inputs.x }} " * 20_000 + "'}",
+    "many wrong names": "tasks: {a: '" + "${{ inputs.x }} " * 20_000 + "'}",
+    "wrong names": "tasks:\n" + "".join(f"  t{i}: {{run: x, if: tasks.u{i}.state === 1}}\n" for i in range(20_000)),
     "all wrong": "tasks:\n" + "".join(f"  t{i}: {{rum: x, needs: [u{i}], timeout: soon}}\n" for i in range(20_000)),
     "one wrong line": "tasks: {" + ", ".join(f"t{i}: {{rum: x}}" for i in range(20_000)) + "}",
 }

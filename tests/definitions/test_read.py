@@ -207,7 +207,7 @@ def definitions(draw: st.DrawFn) -> Any:
             "description": texts,
             "context": st.dictionaries(texts, json_values, max_size=2),
             "defaults": st.fixed_dictionaries({}, optional={k: v for k, v in options.items() if k != "if"}),
-            "output": st.one_of(json_values, arguments, st.sampled_from(["${{ tasks['%s'].output }}" % names_[0]])),
+            "output": st.one_of(json_values, arguments, st.sampled_from([f"${{{{ tasks['{names_[0]}'].output }}}}"])),
         },
     )
     others = st.dictionaries(

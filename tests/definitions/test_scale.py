@@ -22,6 +22,19 @@ def layers(n):
     before = "[" + ", ".join(f"a{i}" for i in range(n)) + "]"
     return ("tasks:\\n" + "".join(f"  a{i}: x\\n" for i in range(n))
             + "".join(f"  b{i}: {{run: x, needs: {before}}}\\n" for i in range(n)))
+
+def templated(n):
+    return ("inputs: {x: string}\\ntasks:\\n"
+            + "".join(f"  t{i}: {{run: 'echo ${{{{ inputs.x }}}}', if: inputs.x !== 'y'}}\\n" for i in range(n)))
+
+def inferred(n):
+    return ("tasks:\\n  t0: x\\n"
+            + "".join(f"  t{i}: {{run: x, if: tasks.t{i - 1}.exitCode === 0}}\\n" for i in range(1, n)))
+
+def ancestors(n):
+    return ("tasks:\\n  t0: x\\n"
+            + "".join(f"  t{i}: {{needs: t{i - 1}, run: 'echo ${{{{ tasks.t{i // 2}.state }}}}'}}\\n"
+                      for i in range(1, n)))
 """
 
 PROBE = (
@@ -44,6 +57,9 @@ print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_m
         ("chain(100_000)", 100_000, 99_999, 100_000),
         ("fan(100_000)", 100_002, 200_000, 3),
         ("layers(1000)", 2000, 1_000_000, 2),
+        ("templated(100_000)", 100_000, 0, 1),
+        ("inferred(15_000)", 15_000, 14_999, 15_000),
+        ("ancestors(15_000)", 15_000, 14_999, 15_000),
     ],
 )
 def test_large_graphs(what: str, tasks: int, edges: int, levels: int) -> None:

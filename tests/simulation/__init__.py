@@ -5,7 +5,7 @@ _genuine = sys.unraisablehook
 
 
 def _quiet(unraisable: Any) -> None:
-    """A crashed node's coroutines are dropped in the middle of an await: that they cannot end properly is the point."""
+    """A crashed node's coroutines are dropped in the middle of an await: they cannot end properly."""
     if "coroutine object" not in repr(unraisable.object):
         _genuine(unraisable)
 

@@ -1,7 +1,7 @@
 """An auditor that knows nothing of the engine's rules: it reads the event log and the processes, and objects.
 
-It checks what a user would be hurt by: an attempt applied twice, a result from a session that did not hold the attempt,
-a start after an end, two processes of one task at the same time.
+It checks what a user would be hurt by: an attempt applied twice, a result from a session that did not hold the
+attempt, a start after an end, two processes of one task at the same time.
 """
 
 from typing import Any

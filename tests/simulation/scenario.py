@@ -57,7 +57,8 @@ class Scenario:
         self.loop = SimulatedLoop(seed)
         chance = self.rng.choice([0.0, 0.02, 0.1])
         faults = Faults(
-            lose_request=chance, lose_reply=self.rng.choice([0.0, 0.05, 0.15]), delay_max=self.rng.choice([0.002, 0.05]),
+            lose_request=chance, lose_reply=self.rng.choice([0.0, 0.05, 0.15]),
+            delay_max=self.rng.choice([0.002, 0.05]),
             long_delay=self.rng.choice([0.0, 0.01, 0.03]), drop_wakeups=self.rng.choice([0.0, 0.5, 1.0]),
         )  # fmt: skip
         self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3)

@@ -15,8 +15,9 @@ import msgspec
 from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
-from weft.core.invariants import check_run, check_step
-from weft.core.names import Ended
+from weft.core import names
+from weft.core.invariants import check_run, check_step, current_rows
+from weft.core.needs import Runs
 from weft.core.replay import Replay
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.workflow import Workflow
@@ -24,6 +25,7 @@ from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
+from weft.store.queries import TASK_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
@@ -62,7 +64,7 @@ class World:
         self._before: dict[int, TaskRow] = {}
         self._seen_events = 0
         self._next_owner = 1
-        self.nodes: dict[int, tuple[Node, asyncio.Task[None], "SimulatedExecutor"]] = {}
+        self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
 
     def now(self) -> int:
         return int(self.loop.time() * 1000)
@@ -128,10 +130,6 @@ class World:
         self.check()
         return reply
 
-    def rows(self) -> list[TaskRow]:
-        with self.store.transaction() as tx:
-            return tx._tasks("tasks_all")
-
     def check(self) -> None:
         connection = self.store.reader()
         for seq, run_no, pos, idx, kind, session, data in connection.execute(
@@ -147,8 +145,6 @@ class World:
         for row in after.values():
             by_run.setdefault(row.run_no, []).append(row)
         with self.store.transaction() as tx:
-            from weft.core.needs import Runs
-
             runs = tx.load([Runs(sorted(by_run))])[0]
         for run in runs:
             workflow = self.committer.workflows[run.workflow]
@@ -160,14 +156,10 @@ class World:
             raise AssertionError(f"seed {self.seed}: " + "; ".join(self.violations[:5]))
 
     def _all_rows(self) -> list[TaskRow]:
-        from weft.store.queries import TASK_COLUMNS
-
         sql = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
         return [TaskRow(*row) for row in self.store.reader().execute(sql)]
 
     def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[str]:
-        from weft.core.invariants import current_rows
-
         replay = Replay(workflow, run.max_parallel is not None)
         for pos, idx, kind, data in self.store.reader().execute(
             "SELECT pos, idx, kind, data FROM events WHERE run_no = ? ORDER BY seq", (run.no,)
@@ -242,8 +234,8 @@ class SimulatedLink:
     async def workflow(self, hash: str) -> Workflow:
         return self._world.committer.workflows[hash]
 
-    async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
-        return await self._call(lambda: [Ended(*row) for row in self._world.store.ends_at(run_no, positions)])
+    async def ends(self, run_no: int, positions: list[int]) -> list[names.Ended]:
+        return await self._call(lambda: [names.Ended(*row) for row in self._world.store.ends_at(run_no, positions)])
 
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         self._world.listeners[self._owner] = woken

@@ -11,7 +11,8 @@ from typing import Final
 from weft.authoring.errors import Place
 from weft.core.problems import Spot
 
-_DOUBLE: Final = re.compile(r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|$)|.")
+_PAIR: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # how JSON writes one character
+_DOUBLE: Final = re.compile(_PAIR + r"|\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|$)|.")
 _SINGLE: Final = re.compile("''|.")
 _ONE: Final = re.compile(".")
 _ESCAPES: Final = {
@@ -69,6 +70,8 @@ def _characters(lines: list[str], start: Place) -> Iterator[tuple[Place, str]]:
 def _meaning(written: str, escapes: bool) -> str:
     if not escapes or not written.startswith("\\"):
         return written[0]  # of '' too
+    if len(written) == 12:
+        return chr(0x10000 + ((int(written[2:6], 16) & 0x3FF) << 10) + (int(written[8:], 16) & 0x3FF))
     if len(written) > 2:
         code = int(written[2:], 16)
         return chr(code) if code <= 0x10FFFF else "\ufffd"

@@ -27,8 +27,7 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
     workflow = control.workflow(ref)
     if task is not None:
         pos, idx = control._place(no, task)
-        rows = [r for r in _task_rows(control, no, None, pos, idx)]
-        rows = rows[-1:]
+        rows = _task_rows(control, no, None, pos, idx)[-1:]
     else:
         live = ["pending", "queued", "scheduled", "waiting", "running"]
         rows = _task_rows(control, no, live, None, None, WHY_MAX)

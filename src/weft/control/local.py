@@ -304,8 +304,7 @@ class LocalControl:
         """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone."""
         while True:
             reply = self._commit(c.Prune(finished_before, 100, states))
-            for no, run_id in reply.data["runs"]:
-                yield no, run_id
+            yield from ((no, run_id) for no, run_id in reply.data["runs"])
             if not reply.more:
                 return
 

@@ -53,6 +53,7 @@ class Draft:
         self.exchanged: tuple[str, int] | None = None  # session, number
         self.pruned_runs: list[int] = []
         self.pruned_before: int | None = None  # sessions that ended before are forgotten too
+        self.stopping = False  # some attempt that runs has been told to stop
         self.wake = False  # other nodes must hear of this: a stop, an end, chores left over
 
     def wakes_others(self) -> bool:
@@ -164,7 +165,8 @@ class Draft:
             raise IllegalTransition(f"run {run.id}: more than {TASKS_MAX} tasks")
         row = TaskRow(
             (run.no << ORDINAL_BITS) + run.ordinals, run.no, pos, idx, generation, "pending", attempt, 0, 0,
-            open_needs, 0, 0, 0, None, 0, demand, None, 0, None, None, None, None, False, True, None, None, None, None,
+            open_needs, 0, 0, 0, None, 0, demand, None, 0, None, None, None, None, False, True,
+            None, None, None, None,
         )  # fmt: skip
         row.guard = Guard("new", attempt, None)  # never in dirty_tasks: it is inserted, not updated
         run.ordinals += 1

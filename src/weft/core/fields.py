@@ -37,8 +37,8 @@ WORKFLOW_NAME: Final = Pattern(
 )
 ENV_NAME: Final = Pattern(
     expected="the name of an environment variable",
-    regex=r"[^=\x00-\x20\x7f]{1,256}",
-    fix="use letters, digits and _",
+    regex=r"(?!WEFT_V[0-9]+$)[^=\x00-\x20\x7f]{1,256}",
+    fix="use letters, digits and _; WEFT_V1, WEFT_V2 … carry the values of expressions in `run`",
     refused=OWN_VARIABLES,
 )
 

@@ -81,8 +81,15 @@ class Ready(msgspec.Struct):
     limit: int
 
 
+class Glance(msgspec.Struct):
+    """A session, locked, and what there is to do beside its reports, in one look: 0 or 1 row
+    (SessionRow, next wake-up time, unsettled ends, sweeps, stops for this session, the newest demand's number)."""
+
+    session: str
+
+
 class Due(msgspec.Struct):
-    """Scheduled tasks whose wake-up time has come, earliest first; with the time of the next one after them."""
+    """Scheduled tasks whose wake-up time has come, earliest first."""
 
     limit: int
 
@@ -178,8 +185,8 @@ class Finished(msgspec.Struct):
 
 
 Need = (
-    Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey | Tasks | TasksAt | Elements
-    | Queued | QueuedOf | RunningOf | Ready
+    Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey | Tasks | TasksAt
+    | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
     | Finished
 )  # fmt: skip

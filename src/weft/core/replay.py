@@ -1,7 +1,7 @@
 """A run's state rebuilt from its events alone.
 
-It never calls `decide`. Events say what happened to attempts and what was skipped, cancelled or admitted; only readiness
-(a task whose needs are done is queued) is derived here. Ends are told to dependents when the next event of another
+It never calls `decide`. Events say what happened to attempts and what was skipped, cancelled or admitted; only
+readiness (a task whose needs are done is queued) is derived here. Ends are told to dependents when the next event of another
 kind comes, because a halt in the same transaction comes first.
 """
 

@@ -1,8 +1,8 @@
 """A running node: one session after another, each with its lease, its exchange loop and its chores.
 
-A session that dies (its lease passed, the store ended it) takes all its attempts with it: they are killed, and the node
-begins a new session under a new id. Stop once: no new claims, running attempts get the drain time, the rest goes back. Stop
-twice: kill.
+A session that dies (its lease passed, the store ended it) takes all its attempts with it: they are killed, and the
+node begins a new session under a new id. Stop once: no new claims, running attempts get the drain time, the rest
+goes back. Stop twice: kill.
 """
 
 import asyncio

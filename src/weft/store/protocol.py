@@ -16,7 +16,7 @@ class StoreError(Exception):
 
 
 class StoreUnusable(StoreError):
-    """This file or database is not (or no longer) a store that this version can use: wrong, corrupt, full, read-only."""
+    """Not (or no longer) a store that this version can use: wrong, corrupt, full, read-only."""
 
 
 class StoreBusy(StoreError):

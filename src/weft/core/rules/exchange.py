@@ -4,10 +4,12 @@ Order within: fence, reports, what follows from them, chores left over, due task
 exchange per task, because the successor that a report queues can be claimed in the same transaction.
 """
 
+from typing import Any
+
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.draft import Draft, Rule
-from weft.core.needs import ClaimedAt, Demands, Due, Queued, Runs, Session, Stops, Tasks
-from weft.core.rows import ORDINAL_BITS, SessionRow, TaskRow
+from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks
+from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.settle import settle
 from weft.core.rules.tidy import tidy
@@ -19,19 +21,13 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
     run_nos = sorted({r.task_id >> ORDINAL_BITS for r in command.reports})
     ids = [r.task_id for r in command.reports] + [task_id for task_id, _, _ in command.started]
-    sessions, runs, tasks, due, demands = yield (
-        Session(command.session),
-        Runs(run_nos),
-        Tasks(sorted(ids)),
-        Due(DUE_MAX),
-        Demands(command.known_demands),
-    )
-    if _is_over(sessions):
+    glances, runs, tasks = yield (Glance(command.session), Runs(run_nos), Tasks(sorted(ids)))
+    if _is_over(glances):
         for report in command.reports:
             keep_stale(draft, command.session, report, "its session is over")
         stale = [(r.task_id, r.attempt) for r in command.reports]
         return ExchangeReply([], [], stale, None, False, dead=True)
-    session = sessions[0]
+    session, wake_at, unsettled, sweeping, stopping, newest_demand = glances[0]
     if command.number <= session.exchange:
         return (yield from _repeat(draft, command))
     draft.exchanged = (command.session, command.number)
@@ -41,23 +37,41 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     _note_started(draft, command)
     ended: list[TaskRow] = []
     stale = [(r.task_id, r.attempt) for r in command.reports if not apply_report(draft, command.session, r, ended)]
-    yield from _promote(draft, due[0])
+    if wake_at is not None and wake_at <= draft.now:
+        yield from _promote(draft)
     yield from settle(draft, ended)
-    more = yield from tidy(draft, None)
+    more = False
+    if unsettled or sweeping or (wake_at is not None and wake_at <= draft.now):
+        more = yield from tidy(draft, None)
     draining = session.state == "draining"
     claims = [] if draining or command.want <= 0 else (yield from _claim(draft, command))
-    (stopping,) = yield (Stops(command.session),)
-    stops = [(t.id, t.attempt, t.stop) for t in draft.adopt(stopping) if t.stop and t.state == "running"]
-    stops += [
+    demands: list[tuple[int, str, str]] = []
+    if newest_demand > command.known_demands:
+        (demands,) = yield (Demands(command.known_demands),)
+    stops = yield from _stops(draft, command.session, stopping)
+    moments = [t.wake_at for t in draft.dirty_tasks if t.state == "scheduled" and t.wake_at is not None]
+    if wake_at is not None:
+        moments.append(wake_at)
+    wake_in = max(0, min(moments) - draft.now) if moments else None
+    return ExchangeReply(claims, stops, stale, wake_in, more, draining=draining, demands=demands)
+
+
+def _stops(draft: Draft, session: str, stored: bool) -> Rule:
+    """(task, attempt, why) of this session's attempts that shall stop."""
+    if stored:
+        (rows,) = yield (Stops(session),)
+        draft.adopt(rows)
+    elif not draft.stopping:
+        return []
+    return [
         (t.id, t.attempt, t.stop)
-        for t in draft.dirty_tasks
-        if t.stop and t.session == command.session and t.state == "running" and (t.id, t.attempt, t.stop) not in stops
+        for t in draft.tasks.values()
+        if t.stop and t.session == session and t.state == "running"
     ]
-    return ExchangeReply(claims, stops, stale, _wake_in(draft, due[1]), more, draining=draining, demands=demands)
 
 
-def _is_over(sessions: list[SessionRow]) -> bool:
-    return not sessions or sessions[0].state in ("dead", "left")
+def _is_over(glances: list[Any]) -> bool:
+    return not glances or glances[0][0].state in ("dead", "left")
 
 
 def _note_started(draft: Draft, command: Exchange) -> None:
@@ -78,10 +92,9 @@ def _repeat(draft: Draft, command: Exchange) -> Rule:
     return ExchangeReply(claims, [(t.id, t.attempt, t.stop) for t in stopping if t.stop], [], None, True)
 
 
-def _promote(draft: Draft, due: list[TaskRow]) -> Rule:
+def _promote(draft: Draft) -> Rule:
     """Scheduled tasks whose time has come are queued, or wait for room in their run."""
-    if not due:
-        return
+    (due,) = yield (Due(DUE_MAX),)
     due = draft.adopt(due)
     missing = sorted({t.run_no for t in due if t.run_no not in draft.runs})
     if missing:

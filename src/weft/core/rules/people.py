@@ -42,7 +42,7 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
         draft.touch(one)
         if one.state == "running":
             one.stop = "cancel"
-            draft.wake = True
+            draft.wake = draft.stopping = True
         else:
             one.reason = command.reason
             draft.move(one, "cancelled")

@@ -36,7 +36,8 @@ def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
         told += len(wave)
         yield from _load_dependents(draft, wave)
         for task in wave:
-            yield from _apply_policy(draft, task, following)
+            if task.state in ("failed", "dead_letter"):
+                yield from _apply_policy(draft, task, following)
         for task in wave:
             yield from _tell(draft, task, following)
         wave = following
@@ -76,8 +77,6 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
 
 
 def _apply_policy(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
-    if task.state not in ("failed", "dead_letter"):
-        return
     run = draft.runs[task.run_no]
     workflow = draft.workflows[run.workflow]
     definition = workflow.tasks[task.pos]

@@ -40,7 +40,7 @@ def _stop_running(draft: Draft, run: RunRow, why: str) -> Rule:
         if task.elements is None and task.stop is None:
             draft.touch(task)
             task.stop = why
-            draft.wake = True
+            draft.wake = draft.stopping = True
 
 
 def _cancel_unstarted(draft: Draft, run: RunRow, reason: str) -> Rule:

@@ -17,6 +17,9 @@ from weft.store.sqlite.transaction import SQL, SqliteTransaction
 from weft.store.sqlite.turnstile import Turnstile
 
 BUSY_MS = 5000
+_UNUSABLE = (
+    errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EPERM, errno.EEXIST,
+)  # fmt: skip
 
 
 def _connect(path: str, name: str) -> apsw.Connection:
@@ -26,7 +29,7 @@ def _connect(path: str, name: str) -> apsw.Connection:
     # looked at while planning changes: measured, 85 instead of 8 µs for an empty look at the schedule.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 4000")
+    connection.execute("PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 1000")
     return connection
 
 
@@ -63,7 +66,8 @@ class SqliteStore:
                 self.clock = StoreClock.of(self._writer)
                 self._writer.execute("COMMIT")
             except BaseException:
-                self._writer.execute("ROLLBACK")
+                if self._writer.in_transaction:  # a full disk has ended it already
+                    self._writer.execute("ROLLBACK")
                 raise
 
     def _look(self) -> None:
@@ -131,7 +135,7 @@ class SqliteStore:
         if not self._lock.acquire(blocking=False):
             return True
         try:
-            version = self._writer.data_version()
+            version = int(self._writer.pragma("data_version"))  # Connection.data_version() counts our own commits too
         finally:
             self._lock.release()
         changed, self._data_version = version != self._data_version, version
@@ -195,6 +199,6 @@ def explained(name: str) -> Iterator[None]:
     except apsw.Error as error:
         raise StoreError(f"{name}: {error}") from error
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EPERM):
+        if error.errno in _UNUSABLE:
             raise StoreUnusable(f"{name} cannot be used: {error.strerror}") from error
         raise

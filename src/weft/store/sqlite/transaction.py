@@ -91,12 +91,13 @@ class SqliteTransaction:
             return self._tasks("tasks_queued", _json(need.demands), need.limit)
         return self._tasks("tasks_queued_of_run", _json(need.demands), need.limit, need.run_no)
 
-    def _due(self, need: n.Due) -> list[Any]:
-        rows = self._tasks("tasks_due", self.now, need.limit)
-        if len(rows) == need.limit:
-            return [rows, 0]
-        at = self._execute(SQL["wake_next"], (self.now,)).get
-        return [rows, None if at is None else max(0, at - self.now)]
+    def _glance(self, need: n.Glance) -> list[Any]:
+        for row in self._execute(SQL["glance"], (need.session,)):
+            wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[8:]
+            moments = [at for at in (wake_at, deadline_at) if at is not None]
+            first = min(moments) if moments else None
+            return [(SessionRow(*row[:8]), first, unsettled, sweeping, stopping, newest_demand or 0)]
+        return []
 
     def _unsettled(self, need: n.Unsettled) -> list[TaskRow]:
         if need.run_no is None:
@@ -176,7 +177,7 @@ class SqliteTransaction:
         fresh: dict[int, list[tuple[Any, ...]]] = {}  # by run
         others = []
         for t in tasks:
-            if t.generation == 1 and t.attempt == 0 and t.state in ("pending", "queued") and t.reason is None:
+            if t.generation == 1 and t.state in ("pending", "queued") and not (t.failed or t.skipped or t.tolerated):
                 row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
                 fresh.setdefault(t.run_no, []).append(row)
             else:
@@ -300,7 +301,8 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.QueuedOf: lambda t, need: t._tasks("tasks_queued_all_of_run", need.run_no),
     n.RunningOf: lambda t, need: t._tasks("tasks_running_of_run", need.run_no),
     n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
-    n.Due: _T._due,
+    n.Glance: _T._glance,
+    n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),

@@ -43,6 +43,7 @@ CREATE TABLE runs (
 );
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
 CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
 CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
 
@@ -86,7 +87,6 @@ CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE state = 'scheduled';
 CREATE INDEX tasks_held ON tasks (session, id) WHERE session IS NOT NULL;
 CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE settled = 0;
-CREATE INDEX tasks_dead ON tasks (id) WHERE state = 'dead_letter';
 
 CREATE TABLE attempts (
   task_id     INTEGER NOT NULL,

@@ -1,5 +1,15 @@
 -- Loads for rules, inside a write transaction.
 
+-- name: glance: one statement instead of six looks at mostly empty indexes, each of which cost 7 µs
+SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body,
+  (SELECT min(wake_at) FROM tasks WHERE state = 'scheduled'),
+  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
+  EXISTS (SELECT 1 FROM tasks WHERE settled = 0),
+  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL),
+  EXISTS (SELECT 1 FROM tasks WHERE session = ?1 AND stop IS NOT NULL),
+  (SELECT max(no) FROM demands)
+FROM sessions s WHERE s.id = ?1
+
 -- name: session_by_id
 SELECT id, node, state, exchange, scope, started_at, ended_at, body FROM sessions WHERE id = ?
 
@@ -57,13 +67,6 @@ WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = ? ORDER BY t
 
 -- name: tasks_due
 SELECT {task} FROM tasks t WHERE t.state = 'scheduled' AND t.wake_at <= ? ORDER BY t.wake_at, t.id LIMIT ?
-
--- name: wake_next
-SELECT min(at) FROM (
-  SELECT * FROM (SELECT wake_at AS at FROM tasks WHERE state = 'scheduled' AND wake_at > ?1 ORDER BY wake_at LIMIT 1)
-  UNION ALL
-  SELECT * FROM (SELECT deadline_at FROM runs
-                 WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at > ?1 ORDER BY deadline_at LIMIT 1))
 
 -- name: tasks_held
 SELECT {task} FROM tasks t WHERE t.session = ? ORDER BY t.id

@@ -38,11 +38,11 @@ ORDER BY t.id LIMIT ?7
 
 -- name: dead_page
 SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
-FROM tasks t JOIN runs r ON r.no = t.run_no
+FROM runs r CROSS JOIN tasks t ON t.run_no = r.no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 LEFT JOIN sessions a_s ON a_s.id = a.session
-WHERE t.state = 'dead_letter' AND t.id > ?1
+WHERE r.dead_letter > 0 AND t.state = 'dead_letter' AND t.id > ?1
 AND NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
                 AND n.generation > t.generation)
 ORDER BY t.id LIMIT ?2

@@ -16,7 +16,7 @@ FROM v WHERE tasks.id = v.id AND tasks.state = 'queued' AND tasks.attempt = v.wa
 
 -- name: tasks_succeed_if_running: the other half
 WITH v (id, was_attempt, was_session, started_at) AS (VALUES {rows})
-UPDATE tasks SET state = 'succeeded', session = NULL, started_at = v.started_at, finished_at = {now}
+UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, started_at = v.started_at, finished_at = {now}
 FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt AND tasks.session = v.was_session
 
 -- name: tasks_update_if_unchanged

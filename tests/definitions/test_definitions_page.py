@@ -1,0 +1,96 @@
+"""docs/reference/definitions.md against the table of fields: every key is there, with its shape and meaning, and its
+examples load. After a change of the table run with WEFT_REWRITE=1 and read the difference.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.authoring import load_text
+from weft.core.definition import WORKFLOW
+from weft.core.fields import CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, RETRY_RECORD, TASK
+from weft.core.long_form import LONG_TASK, RETRY_POLICY, SPEC
+from weft.core.problems import NO_EXPRESSION
+from weft.core.references import TEMPLATED
+from weft.core.scalars import Boolean, Choice, Duration, Milliseconds, Number, Pattern, Size, Text
+from weft.core.shapes import Json, ListOf, MapOf, OneOf, Record
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
+TABLES: dict[str, Record] = {
+    "workflow": WORKFLOW, "input": INPUT_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
+    "requires": REQUIRES, "prefers": PREFERS, "long form": LONG_TASK, "spec": SPEC, "retryPolicy": RETRY_POLICY,
+    "constraints": CONSTRAINTS,
+}  # fmt: skip
+#: Shapes that are more than one of the general ones.
+OWN = {
+    "tasks": "tasks by name, or a list", "inputs": "inputs by name", "needs": "task name(s)",
+    "dependsOn": "task name(s)", "retry": "a number, or `max`, `backoff` …",
+}  # fmt: skip
+
+
+def shape_text(shape: Any) -> str:
+    match shape:
+        case Boolean():
+            return "true or false"
+        case Choice():
+            return " \\| ".join(f"`{option}`" for option in shape.options)
+        case Duration():
+            return "duration"
+        case Milliseconds():
+            return "milliseconds"
+        case Number():
+            return f"{'whole number' if shape.whole else 'number'}, {shape.low:,g} to {shape.high:,.0f}"
+        case Size():
+            return "size"
+        case Text() | Pattern() | MapOf():
+            return str(shape.expected)
+        case ListOf():
+            return "text or list of texts" if shape.single else str(shape.expected)
+        case OneOf():
+            return ", or ".join(shape_text(one) for one in shape.shapes)
+        case Record():
+            return f"mapping ({shape.what})"
+        case Json():
+            return "any value"
+    raise AssertionError(f"no words for {shape}")
+
+
+def table(record: Record) -> str:
+    lines = ["| key | value | meaning |", "| --- | --- | --- |"]
+    for field in record.fields:
+        if not field.later and not field.hidden:
+            lines.append(f"| `{field.name}` | {OWN.get(field.name) or shape_text(field.shape)} | {field.doc} |")
+    return "\n".join(lines)
+
+
+def rewritten(page: str) -> str:
+    def fill(match: re.Match[str]) -> str:
+        return f"{match[1]}\n{table(TABLES[match[2]])}\n<!-- end -->"
+
+    return re.sub(r"(<!-- keys of: ([\w ]+) -->)\n.*?<!-- end -->", fill, page, flags=re.S)
+
+
+def test_the_tables_are_those_of_the_program() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    if os.environ.get("WEFT_REWRITE"):
+        PAGE.write_text(rewritten(page), encoding="utf-8")
+    assert rewritten(page) == page
+    assert re.findall(r"<!-- keys of: ([\w ]+) -->", page) == list(TABLES)
+
+
+@pytest.mark.parametrize("text", re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.S))
+def test_the_examples_load(text: str) -> None:
+    load_text(text)
+
+
+def test_the_places_of_expressions_are_those_of_the_program() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    places = sorted(re.findall(r"`(\w+)`", page.partition("Expressions work in ")[2].partition(".")[0]))
+    assert places == sorted({*TEMPLATED, "if", "output"})
+    assert (
+        sorted(re.findall(r"\w+", NO_EXPRESSION[1].removeprefix("expressions work in ").replace(" and", ",")))
+        == places
+    )

@@ -1,0 +1,143 @@
+"""What the conformance suite stands on: backends, blank rows, and a small world with one row for every situation.
+
+A backend is one way to have a store: a new one joins by one more entry in BACKENDS. A guarantee that it cannot give
+is named in `lacks`, with the reason, and shows as a skip.
+"""
+
+import types
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+import pytest
+
+from weft.core.draft import Draft
+from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
+from weft.store.sqlite.driver import SqliteStore
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+class Backend(msgspec.Struct):
+    """`open` gives another store on the same data, as another process would have it."""
+
+    name: str
+    open: Callable[[], Any]
+    address: str | None = None  # what a child process opens
+    lacks: dict[str, str] = {}
+
+    def needs(self, guarantee: str) -> None:
+        if guarantee in self.lacks:
+            pytest.skip(f"{self.name} has no {guarantee}: {self.lacks[guarantee]}")
+
+    def query(self, store: Any, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Plain SQL that means the same everywhere, for what the protocol has no load for."""
+        return [tuple(row) for row in store.reader().execute(sql, parameters)]
+
+
+def sqlite_file(directory: Path) -> Backend:
+    path = directory / "store" / "weft.db"
+    return Backend("sqlite", lambda: SqliteStore(path), str(path))
+
+
+def sqlite_memory(directory: Path) -> Backend:
+    store = SqliteStore(None)
+    why = "it is one connection of one process, for tests and simulation"
+    return Backend("sqlite in memory", lambda: store, None, {"reopening": why, "sharing": why})
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {"sqlite": sqlite_file, "memory": sqlite_memory}
+
+
+def blank(row: type[Row], **given: Any) -> Row:
+    """A row with nothing in it but what is given."""
+    values: dict[str, Any] = {}
+    for name, hint in get_type_hints(row).items():
+        if name in given or name in ("guard", "dirty"):
+            continue
+        arms = typing.get_args(hint) if isinstance(hint, types.UnionType) else ()
+        values[name] = None if type(None) in arms else {str: "", bool: False}.get(hint, 0)
+    return row(**{**values, **given})
+
+
+def run_row(no: int, **given: Any) -> RunRow:
+    given = {"id": f"run-{no}", "name": "w", "workflow": "hash", "state": "running", "generation": 1, **given}
+    return blank(RunRow, no=no, **given)
+
+
+def task_row(run_no: int, ordinal: int, **given: Any) -> TaskRow:
+    given = {"pos": ordinal, "idx": -1, "generation": 1, "state": "pending", "demand": "x", "settled": True, **given}
+    return blank(TaskRow, id=task_id(run_no, ordinal), run_no=run_no, **given)
+
+
+def task_id(run_no: int, ordinal: int) -> int:
+    return (run_no << ORDINAL_BITS) + ordinal
+
+
+def draft_of(transaction: Any) -> Draft:
+    return Draft(transaction.now, {})
+
+
+def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -> None:
+    draft = draft_of(transaction)
+    facts = {"inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", **extra}
+    draft.new_run = (run, facts)
+    draft.new_tasks = tasks
+    transaction.write(draft)
+
+
+def put_session(transaction: Any, session: str, ttl_ms: int = 30_000, **given: Any) -> None:
+    draft = draft_of(transaction)
+    row = blank(SessionRow, **{"id": session, "node": "n", "state": "live", "body": "{}", **given})
+    draft.new_session = (row, ttl_ms)
+    transaction.write(draft)
+
+
+def make_world(store: Any) -> int:
+    """One row for every situation that a load looks for; the rows go in out of order. Returns the store's time."""
+    with store.transaction() as tx:
+        now: int = tx.now
+        draft = draft_of(tx)
+        draft.new_workflow = ("hash", "w", b"{}")
+        draft.new_demands = {"x": '{"kind":"x"}', "y": '{"kind":"y"}'}
+        tx.write(draft)
+        put_session(tx, "s1")
+        put_run(tx, run_row(6, state="succeeded", finished_at=now - 500), [])
+        put_run(tx, run_row(9, state="failed", finished_at=now - 900), [])
+        put_run(tx, run_row(7, deadline_at=now - 1), [])
+        put_run(tx, run_row(8, deadline_at=now + 5_000), [])
+        put_run(tx, run_row(5, sweep=0), tasks_of_5(now))
+        put_run(tx, run_row(3, id="three"), tasks_of_3(now), key="key-3", body_hash="body")
+    return now
+
+
+def tasks_of_3(now: int) -> list[TaskRow]:
+    running: dict[str, Any] = {"state": "running", "session": "s1", "attempt": 1}
+    rows = [
+        task_row(3, 0, state="succeeded", finished_at=now),
+        task_row(3, 1, **running, claim_no=4),
+        task_row(3, 2, state="queued", rank=50),
+        task_row(3, 3, state="queued", rank=10, demand="y"),
+        task_row(3, 4, ready_at=1, rank=9),
+        task_row(3, 5, open=1),
+        task_row(3, 6, state="scheduled", wake_at=now - 10),
+        task_row(3, 7, state="scheduled", wake_at=now + 60_000),
+        task_row(3, 8, state="running", elements=2),
+        task_row(3, 9, pos=8, idx=0, state="succeeded", finished_at=now),
+        task_row(3, 10, pos=8, idx=1, **running, claim_no=5, stop="cancel"),
+        task_row(3, 11, state="failed", settled=False, finished_at=now),
+        task_row(3, 12, pos=0, generation=2, ready_at=1, rank=3),
+        task_row(3, 13, state="scheduled", wake_at=now - 20),
+    ]
+    return rows[7:] + rows[:7]
+
+
+def tasks_of_5(now: int) -> list[TaskRow]:
+    return [
+        task_row(5, 2, state="cancelled", settled=False, finished_at=now),
+        task_row(5, 1, state="waiting"),
+        task_row(5, 0, state="queued", rank=30),
+        task_row(5, 3, open=1),
+    ]

@@ -1,0 +1,188 @@
+"""Every load that a rule may ask for: what it finds, in which order."""
+
+from typing import Any, get_args
+
+import pytest
+
+from tests.store.conformance import make_world, put_run, put_session, run_row, task_id
+from weft.core import needs as n
+from weft.core.rows import RunRow, SessionRow, TaskRow
+
+T3, T5 = task_id(3, 0), task_id(5, 0)
+FAR = 2**62
+
+#: a need, and what identifies the rows that it must find
+CASES: list[tuple[n.Need, list[Any]]] = [
+    (n.Session("s1"), ["s1"]),
+    (n.Session("nobody"), []),
+    (n.Lease("nobody"), []),
+    (n.Runs([7, 3, 5, 99]), [3, 5, 7]),
+    (n.Runs([]), []),
+    (n.RunById("three"), [3]),
+    (n.RunById("thre"), []),
+    (n.RunByKey("key-3"), [("three", 3, "body")]),
+    (n.RunByKey("key"), []),
+    (n.Tasks([T5, T3 + 4, T3, T3 + 400]), [T3, T3 + 4, T5]),
+    (n.Tasks([]), []),
+    (n.TasksAt([(3, 5, -1), (3, 1, -1)]), [T3 + 1, T3 + 5]),
+    (n.TasksAt([(5, 0, -1), (3, 8, 1), (3, 8, -1)]), [T3 + 8, T3 + 10, T5]),
+    (n.Elements(3, 8), [T3 + 9, T3 + 10]),
+    (n.Elements(3, 1), []),
+    (n.Queued(["x", "y"], None, 10), [T3 + 3, T5, T3 + 2]),
+    (n.Queued(["x", "y"], None, 2), [T3 + 3, T5]),
+    (n.Queued(["x"], None, 10), [T5, T3 + 2]),
+    (n.Queued(["x", "y"], 3, 10), [T3 + 3, T3 + 2]),
+    (n.Queued(["y"], 5, 10), []),
+    (n.Queued([], None, 10), []),
+    (n.QueuedOf(3), [T3 + 3, T3 + 2]),
+    (n.RunningOf(3), [T3 + 1, T3 + 8, T3 + 10]),
+    (n.Ready(3, 10), [T3 + 12, T3 + 4]),
+    (n.Ready(3, 1), [T3 + 12]),
+    (n.Held("s1"), [T3 + 1, T3 + 10]),
+    (n.ClaimedAt("s1", 5), [T3 + 10]),
+    (n.ClaimedAt("s1", 3), []),
+    (n.Stops("s1"), [T3 + 10]),
+    (n.Unsettled(10), [T3 + 11, T5 + 2]),
+    (n.Unsettled(1), [T3 + 11]),
+    (n.Unsettled(10, 5), [T5 + 2]),
+    (n.Sweeping(10), [5, 7]),
+    (n.Sweeping(1), [5]),
+    (n.Sweeping(10, 3), []),
+    (n.Sweeping(10, 5), [5]),
+    (n.Unended(3, 0, 3), [T3 + 2, T3 + 3, T3 + 4]),
+    (n.Unended(3, T3 + 4, 100), [T3 + 5, T3 + 6, T3 + 7, T3 + 12, T3 + 13]),
+    (n.Unended(5, 0, 100), [T5, T5 + 1, T5 + 3]),
+    (n.Current(5), [T5, T5 + 1, T5 + 2, T5 + 3]),
+    (n.Demands(0), [(1, "x", '{"kind":"x"}'), (2, "y", '{"kind":"y"}')]),
+    (n.Demands(1), [(2, "y", '{"kind":"y"}')]),
+    (n.Workflow("hash"), [("hash",)]),
+    (n.Workflow("other"), []),
+    (n.Finished(FAR, ["succeeded", "failed"], 10), [9, 6]),
+    (n.Finished(FAR, ["succeeded", "failed"], 1), [9]),
+    (n.Finished(FAR, ["succeeded"], 10), [6]),
+    (n.Finished(0, ["succeeded"], 10), []),
+]
+
+#: tested below, each in a way of its own
+APART = (n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs)
+
+
+def identity(row: Any) -> Any:
+    if isinstance(row, TaskRow | SessionRow):
+        return row.id
+    return row.no if isinstance(row, RunRow) else tuple(row)
+
+
+NAMES = [f"{i}-{type(need).__name__}" for i, (need, _) in enumerate(CASES)]
+
+
+@pytest.mark.parametrize(("need", "found"), CASES, ids=NAMES)
+def test_load(store: Any, need: n.Need, found: list[Any]) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        (rows,) = tx.load([need])
+    assert [identity(row) for row in rows] == found
+
+
+def test_every_need_is_tested() -> None:
+    tested = {type(need) for need, _ in CASES} | set(APART)
+    assert tested >= set(get_args(n.Need)), "a new need must be tested here: every store has to answer it"
+
+
+def test_current_rows_are_in_the_order_of_the_document(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        (rows,) = tx.load([n.Current(3)])
+    places = [(row.pos, row.idx, row.generation) for row in rows]
+    assert places == sorted(places)
+    assert len(places) == 14
+
+
+def test_due_tasks_come_earliest_first(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        ((*due,), (*one,)) = tx.load([n.Due(10), n.Due(1)])
+    assert [row.id for row in due] == [T3 + 13, T3 + 6]
+    assert [row.id for row in one] == [T3 + 13]
+
+
+def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:
+    now = make_world(store)
+    with store.transaction() as tx:
+        ((glance,),) = tx.load([n.Glance("s1")])
+        session, wake_at, unsettled, sweeping, stopping, newest_demand = glance
+        assert session.id == "s1"
+        assert wake_at == now - 20, "the earliest of wake-up times and deadlines, passed ones included"
+        assert (bool(unsettled), bool(sweeping), bool(stopping), newest_demand) == (True, True, True, 2)
+        assert tx.load([n.Glance("nobody")]) == ([],)
+
+
+def test_a_glance_at_nothing(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s")
+        put_run(tx, run_row(1, deadline_at=tx.now - 5, stop="timeout"), [])
+        ((glance,),) = tx.load([n.Glance("s")])
+    assert glance[1] is None, "the deadline of a run that was stopped for it is no reason to wake up"
+    assert [bool(value) for value in glance[2:]] == [False] * 4
+
+
+def test_the_lease_counts_down(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s", ttl_ms=10_000)
+        (left,) = tx.load([n.Lease("s")])
+    assert left == [10_000]
+    with store.transaction() as later:
+        (left,) = later.load([n.Lease("s")])
+    assert left == [10_000 - (later.now - tx.now)]
+
+
+def test_run_numbers_are_never_given_twice(store: Any, make_store: Any) -> None:
+    numbers = []
+    for _ in range(3):
+        with make_store().transaction() as tx:
+            numbers += tx.load([n.NextRun()])[0]
+            numbers += tx.load([n.NextRun()])[0]
+    assert numbers == sorted(set(numbers))
+
+
+def test_the_newest_generation_is_among_the_rows_at_a_place(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        (rows,) = tx.load([n.TasksAt([(3, 0, -1)])])
+    assert max(rows, key=lambda row: row.generation).id == T3 + 12
+
+
+def test_how_tasks_ended(store: Any) -> None:
+    """Elements included; of several generations the newest comes last."""
+    make_world(store)
+    with store.transaction() as tx:
+        (ends,) = tx.load([n.Ends(3, [8, 0, 11])])
+    assert [(e.pos, e.idx, e.state) for e in ends] == [
+        (0, -1, "succeeded"), (0, -1, "pending"), (8, -1, "running"), (8, 0, "succeeded"), (8, 1, "running"),
+        (11, -1, "failed"),
+    ]  # fmt: skip
+
+
+def test_inputs_of_a_run(store: Any) -> None:
+    with store.transaction() as tx:
+        put_run(tx, run_row(1), [], inputs='{"day": "2026-01-01", "n": 2}')
+        assert tx.load([n.Inputs(1)]) == ([{"day": "2026-01-01", "n": 2}],)
+
+
+def test_many_needs_are_answered_in_their_order(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        answers = tx.load([n.QueuedOf(5), n.RunById("three"), n.QueuedOf(3)])
+    assert [[identity(row) for row in rows] for rows in answers] == [[T5], [3], [T3 + 3, T3 + 2]]
+
+
+def test_a_loaded_row_is_whole(store: Any) -> None:
+    """Columns come back as the types they had: a count is no text, a flag no number that surprises."""
+    now = make_world(store)
+    with store.transaction() as tx:
+        ((stopping,), (run,), (session,)) = tx.load([n.Stops("s1"), n.RunById("three"), n.Session("s1")])
+    assert (stopping.session, stopping.claim_no, stopping.stop, stopping.attempt) == ("s1", 5, "cancel", 1)
+    assert (stopping.wake_at, stopping.reason, bool(stopping.settled), stopping.element) == (None, None, True, True)
+    assert (run.name, run.workflow, bool(run.halted), run.deadline_at, run.sweep) == ("w", "hash", False, None, None)
+    assert (session.state, session.exchange, session.scope, session.body) == ("live", 0, None, "{}")
+    assert now > 1_600_000_000_000, "the clock looks like wall time, in milliseconds"
