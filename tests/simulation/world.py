@@ -237,6 +237,9 @@ class SimulatedLink:
     async def ends(self, run_no: int, positions: list[int]) -> list[names.Ended]:
         return await self._call(lambda: [names.Ended(*row) for row in self._world.store.ends_at(run_no, positions)])
 
+    async def context(self, run_no: int) -> dict[str, Any]:
+        return await self._call(lambda: self._world.store.context_of(run_no))
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         self._world.listeners[self._owner] = woken
         return lambda: self._world.listeners.pop(self._owner, None) and None

@@ -24,6 +24,7 @@ class Report(msgspec.Struct, gc=False):
     ended_ago_ms: int = 0
     result: str | None = None  # JSON
     result_hash: str | None = None
+    context: dict[str, Any] | None = None  # keys it sets in the run's context, on success
     retryable: bool = True
     stopped: str | None = None
 
@@ -109,6 +110,15 @@ class Resume(msgspec.Struct):
     only_dead: bool = False
 
 
+class Signal(msgspec.Struct):
+    """An outside answer for a wait task; kept if its wait has not been reached yet."""
+
+    run_id: str
+    name: str
+    data: str | None = None  # JSON
+    rejected: str | None = None
+
+
 class Prune(msgspec.Struct):
     finished_before: int
     limit: int = 100
@@ -121,7 +131,7 @@ class Tidy(msgspec.Struct):
     run_no: int | None = None
 
 
-Command = Exchange | Register | Expire | Submit | CancelRun | CancelTask | Resume | Prune | Tidy
+Command = Exchange | Register | Expire | Submit | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
 
 
 class Refused(Exception):

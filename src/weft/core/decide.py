@@ -15,6 +15,7 @@ from weft.core.rules.sessions import expire, register
 from weft.core.rules.settle import settle
 from weft.core.rules.submit import submit
 from weft.core.rules.tidy import tidy
+from weft.core.rules.waits import signal
 
 RULES_VERSION = 1  # raised when replay must know which rules a history was made under
 
@@ -25,6 +26,15 @@ def _tidy(draft: Draft, command: c.Tidy) -> Rule:
     return c.Reply(more=more)
 
 
+def _signal(draft: Draft, command: c.Signal) -> Rule:
+    outcome = yield from signal(draft, command)
+    if isinstance(outcome, c.Reply):
+        return outcome
+    run, ended = outcome
+    yield from settle(draft, ended)
+    return c.Reply(run.id, run.no, run.state, changed=len(ended))
+
+
 RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Exchange: exchange,
     c.Register: register,
@@ -33,6 +43,7 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.CancelRun: cancel_run,
     c.CancelTask: cancel_task,
     c.Resume: resume,
+    c.Signal: _signal,
     c.Prune: prune,
     c.Tidy: _tidy,
 }

@@ -45,6 +45,8 @@ class Draft:
         self.attempts: list[AttemptRow] = []
         self.events: list[EventRow] = []
         self.stale: list[StaleRow] = []
+        self.context: list[tuple[int, str, str, int | None, int | None]] = []  # run, key, JSON, writer
+        self.signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
         self.new_run: tuple[RunRow, dict[str, Any]] | None = None
         self.new_workflow: tuple[str, str, bytes] | None = None
         self.new_demands: dict[str, str] = {}

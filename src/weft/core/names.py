@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.workflow import Workflow
+from weft.core.expressions import resolve_value
+from weft.core.workflow import TaskDef, Workflow
 
 _LONG_STATES = {"succeeded": "completed"}
 
@@ -60,18 +61,23 @@ def tasks_view(ends: Iterable[Ended], workflow: Workflow, *, long_form: bool = F
 
 
 def names_for(
-    *,
-    inputs: dict[str, Any],
-    tasks: dict[str, Any],
-    run: dict[str, Any],
-    context: dict[str, Any],
-    index: int | None = None,
+    *, inputs: dict[str, Any], tasks: dict[str, Any], run: dict[str, Any], context: dict[str, Any]
 ) -> dict[str, Any]:
-    names: dict[str, Any] = {
-        "inputs": inputs, "tasks": tasks, "parent": tasks, "run": run, "context": context,
+    return {
+        "inputs": inputs,
+        "tasks": tasks,
+        "parent": tasks,
+        "run": run,
+        "context": context,
         "workflow": {"context": context},
-    }  # fmt: skip
-    if index is not None:
-        names["index"] = index
-        names["item"] = index
-    return names
+    }
+
+
+def with_item(names: dict[str, Any], definition: TaskDef, index: int) -> dict[str, Any]:
+    """The names of one element of a mapped task. With `batch`, its item is an array."""
+    if definition.map is None:
+        return {**names, "index": index, "item": index}
+    array = resolve_value(definition.map, names)
+    if definition.batch is None:
+        return {**names, "index": index, "item": array[index]}
+    return {**names, "index": index, "item": array[index * definition.batch : (index + 1) * definition.batch]}

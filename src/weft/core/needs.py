@@ -166,6 +166,19 @@ class Inputs(msgspec.Struct):
     run_no: int
 
 
+class Context(msgspec.Struct):
+    """(key, value as JSON, writer's position, writer's index) of a run's context, by key."""
+
+    run_no: int
+
+
+class Signal(msgspec.Struct):
+    """(data as JSON, reason of rejection) of a run's signal of this name, if it has come."""
+
+    run_no: int
+    name: str
+
+
 class NextRun(msgspec.Struct):
     """A fresh run number."""
 
@@ -185,8 +198,8 @@ class Finished(msgspec.Struct):
 
 
 Need = (
-    Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey | Tasks | TasksAt
-    | Elements | Queued | QueuedOf | RunningOf | Ready
+    Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
+    | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
     | Finished
 )  # fmt: skip

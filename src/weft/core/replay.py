@@ -1,8 +1,8 @@
 """A run's state rebuilt from its events alone.
 
 It never calls `decide`. Events say what happened to attempts and what was skipped, cancelled or admitted; only
-readiness (a task whose needs are done is queued) is derived here. Ends are told to dependents when the next event of another
-kind comes, because a halt in the same transaction comes first.
+readiness (a task whose needs are done is queued) is derived here. Ends are told to dependents when the next event of
+another kind comes, because a halt in the same transaction comes first.
 """
 
 from typing import Any
@@ -111,6 +111,18 @@ class Replay:
     def _on_refused(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self._set(place, data["state"])
 
+    def _on_waiting(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self.tasks[place].state, self.tasks[place].wake_at = "waiting", data["wake_at"]
+
+    def _on_answered(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self._set(place, data["state"])
+
+    def _on_signalled(self, place: Any, data: dict[str, Any]) -> None:
+        """The signal itself moves nothing; its wait's answer is an event of its own."""
+
+    def _on_context_conflict(self, place: Any, data: dict[str, Any]) -> None:
+        """For people: the context keeps the writer that is last in the graph."""
+
     def _on_closed(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self._set(place, data["state"])
 
@@ -196,7 +208,7 @@ class Replay:
             return
         if judge(definition.when, len(definition.needs), 0, task.failed, task.skipped) == "start":
             state = self._ready_state
-            if not definition.mapped:
+            if not definition.mapped and definition.kind != "wait":
                 task.state = state
 
     def settle(self) -> None:
@@ -225,7 +237,9 @@ class Replay:
         whole.open -= 1
         whole.failed += element.state != "succeeded"
         over = self.stopped or (self.halted and not self._workflow.tasks[pos].survives_halt)
-        if not whole.failed and whole.elements is not None and whole.admitted < whole.elements and not over:
+        if whole.elements is None or whole.admitted >= whole.elements or over:
+            return
+        if whole.failed <= self._workflow.tasks[pos].tolerate.of(whole.elements):
             following = self.tasks[(pos, whole.admitted)]
             whole.admitted += 1
             if following.state == "pending":
@@ -243,7 +257,7 @@ class Replay:
             task.open = 0
             if self._workflow.tasks[pos].when == "always" or bad:
                 state = self._ready_state
-                if not self._workflow.tasks[pos].mapped:
+                if not self._workflow.tasks[pos].mapped and self._workflow.tasks[pos].kind != "wait":
                     task.state = state
 
     def _anything_failed(self) -> bool:

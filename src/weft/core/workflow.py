@@ -23,6 +23,16 @@ class Retry(msgspec.Struct, frozen=True):
     on_lost: bool = True  # false: a lost lease fails the task instead of queueing it again
 
 
+class Tolerate(msgspec.Struct, frozen=True):
+    """How many elements of a mapped task may fail before it fails: a number, or a share of them."""
+
+    count: int = 0
+    share: float = 0.0
+
+    def of(self, elements: int) -> int:
+        return max(self.count, int(self.share * elements))
+
+
 class TaskDef(msgspec.Struct, frozen=True):
     """One task of a workflow, complete: nothing has to be looked up in defaults any more."""
 
@@ -41,6 +51,10 @@ class TaskDef(msgspec.Struct, frozen=True):
     priority: int = 0
     allow_failure: bool = False
     replicas: int | None = None  # a map over 0 … n-1
+    map: Any = None  # the array to map over: a list, or text that is one ${{ }}
+    map_reads: tuple[int, ...] = ()  # tasks whose results that reads
+    batch: int | None = None  # elements of the array that one element takes
+    tolerate: Tolerate = Tolerate()
     max_parallel: int | None = None  # of a mapped task's elements
     requires: dict[str, Any] = {}  # placement demand, canonical
     accepts: tuple[int, ...] = ()  # needs whose state the condition asks about: accepted as they come
@@ -49,11 +63,12 @@ class TaskDef(msgspec.Struct, frozen=True):
     final: bool = False  # starts after all other tasks (a handler without needs), or follows one that does
     reads: tuple[int, ...] = ()  # tasks whose results the condition reads, in the order of the document
     template_reads: tuple[int, ...] = ()  # tasks whose results the templates of run, argv, env, cwd and with read
+    reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
 
     @property
     def mapped(self) -> bool:
-        return self.replicas is not None
+        return self.replicas is not None or self.map is not None
 
 
 class InputDef(msgspec.Struct, frozen=True):

@@ -29,7 +29,9 @@ class Stage:
         self.journal = directory / "journal"
         self.directory = directory
         for name in ("demo.yaml", "task.sh"):
-            (directory / name).write_text(files("weft.demo").joinpath(name).read_text())
+            (directory / name).write_text(
+                files("weft.demo").joinpath(name).read_text(encoding="utf-8"), encoding="utf-8"
+            )
 
     def say(self, text: str = "", style: str = "bold") -> None:
         self.terminal.print(self.terminal.paint(text, style))

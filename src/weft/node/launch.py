@@ -74,6 +74,7 @@ def make_report(claim: Claim, outcome: Outcome, definition: TaskDef, now: float)
         int((now - outcome.ended) * 1000),
         result,
         None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32],
+        context=outcome.context,
         stopped=outcome.stopped,
     )  # fmt: skip
 

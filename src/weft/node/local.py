@@ -6,7 +6,7 @@ both share one interpreter lock. On the loop's own thread there is nobody to wai
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -92,6 +92,9 @@ class LocalLink:
 
     async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
         return await self._in_thread(lambda: [Ended(*row) for row in self._store.ends_at(run_no, positions)])
+
+    async def context(self, run_no: int) -> dict[str, Any]:
+        return await self._in_thread(lambda: self._store.context_of(run_no))
 
     def _read_workflow(self, hash: str) -> Workflow:
         with self._store.transaction() as transaction:

@@ -45,6 +45,10 @@ class Link(Protocol):
         """How the tasks at these positions of a run ended, for the templates of those that follow."""
         ...
 
+    async def context(self, run_no: int) -> dict[str, Any]:
+        """The run's context as it is now."""
+        ...
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         """Call `woken` on the event loop when something may be there to do; returns how to stop that."""
         ...

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from weft.core.commands import Claim
-from weft.core.names import Ended, names_for, tasks_view
+from weft.core.names import Ended, names_for, tasks_view, with_item
 from weft.core.workflow import Workflow
 from weft.node.ports import Link, RunFacts
 
@@ -23,19 +23,23 @@ class Values:
     async def names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
         """The names for one attempt's templates."""
         definition = workflow.tasks[claim.pos]
-        missing = [p for p in definition.template_reads if (claim.run_no, claim.generation, p) not in self._ends]
+        element = claim.idx >= 0
+        reads = definition.template_reads
+        if element and definition.map_reads:
+            reads = tuple(dict.fromkeys((*reads, *definition.map_reads)))
+        missing = [p for p in reads if (claim.run_no, claim.generation, p) not in self._ends]
         if missing:
             await self._fetch(claim, missing)
         ends: list[Ended] = []
-        for pos in definition.template_reads:
+        for pos in reads:
             ends += self._ends[(claim.run_no, claim.generation, pos)]
-        return names_for(
+        names = names_for(
             inputs=facts.inputs,
             tasks=tasks_view(ends, workflow, long_form=definition.long_form),
             run={"id": facts.id, "name": facts.name, "generation": claim.generation},
-            context={},
-            index=None if claim.idx < 0 else claim.idx,
+            context=await self._link.context(claim.run_no) if definition.reads_context else {},
         )
+        return with_item(names, definition, claim.idx) if element else names
 
     async def _fetch(self, claim: Claim, positions: list[int]) -> None:
         found: dict[int, dict[int, Ended]] = {pos: {} for pos in positions}

@@ -34,7 +34,7 @@ def queries(dialect: str) -> dict[str, str]:
     for file in sorted(files("weft.store").joinpath(dialect, "sql").iterdir(), key=lambda f: f.name):
         if not file.name.endswith(".sql"):
             continue
-        parts = _NAME.split(file.read_text())
+        parts = _NAME.split(file.read_text(encoding="utf-8"))
         for name, body in zip(parts[1::2], parts[2::2], strict=True):
             if name in found:
                 raise ValueError(f"two statements are called {name}")

@@ -11,8 +11,10 @@ from weft.core.draft import Draft, Rule
 from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
+from weft.core.rules.context import update_context
 from weft.core.rules.settle import settle
 from weft.core.rules.tidy import tidy
+from weft.core.rules.waits import due as wait_due
 
 DUE_MAX = 100
 
@@ -36,9 +38,14 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
 
     _note_started(draft, command)
     ended: list[TaskRow] = []
-    stale = [(r.task_id, r.attempt) for r in command.reports if not apply_report(draft, command.session, r, ended)]
+    stale = []
+    for report in command.reports:
+        if not apply_report(draft, command.session, report, ended):
+            stale.append((report.task_id, report.attempt))
+        elif report.context and report.outcome == "succeeded":
+            yield from update_context(draft, draft.tasks[report.task_id], report.context)
     if wake_at is not None and wake_at <= draft.now:
-        yield from _promote(draft)
+        yield from _promote(draft, ended)
     yield from settle(draft, ended)
     more = False
     if unsettled or sweeping or (wake_at is not None and wake_at <= draft.now):
@@ -49,7 +56,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     if newest_demand > command.known_demands:
         (demands,) = yield (Demands(command.known_demands),)
     stops = yield from _stops(draft, command.session, stopping)
-    moments = [t.wake_at for t in draft.dirty_tasks if t.state == "scheduled" and t.wake_at is not None]
+    moments = [t.wake_at for t in draft.dirty_tasks if t.wake_at is not None]
     if wake_at is not None:
         moments.append(wake_at)
     wake_in = max(0, min(moments) - draft.now) if moments else None
@@ -92,8 +99,8 @@ def _repeat(draft: Draft, command: Exchange) -> Rule:
     return ExchangeReply(claims, [(t.id, t.attempt, t.stop) for t in stopping if t.stop], [], None, True)
 
 
-def _promote(draft: Draft) -> Rule:
-    """Scheduled tasks whose time has come are queued, or wait for room in their run."""
+def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
+    """Scheduled tasks whose time has come are queued, or wait for room in their run; waits for that time end."""
     (due,) = yield (Due(DUE_MAX),)
     due = draft.adopt(due)
     missing = sorted({t.run_no for t in due if t.run_no not in draft.runs})
@@ -102,6 +109,8 @@ def _promote(draft: Draft) -> Rule:
         draft.adopt_runs(runs)
     promoted: dict[int, list[list[int]]] = {}
     for task in due:
+        if task.state == "waiting":
+            wait_due(draft, task, ended)
         if task.state != "scheduled":
             continue
         run = draft.runs[task.run_no]

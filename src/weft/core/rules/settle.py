@@ -7,11 +7,13 @@ is left for the next transaction: its tasks stay marked as unsettled, and any no
 from collections.abc import Iterable
 
 from weft.core.draft import Draft, Rule
-from weft.core.needs import Elements, Ready, TasksAt
+from weft.core.needs import Ready, TasksAt
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.conditions import ask
+from weft.core.rules.maps import element_ended, open_map
 from weft.core.rules.readiness import ending_of, handles_failure, judge_task, run_state
 from weft.core.rules.stopping import halt
+from weft.core.rules.waits import begin_wait
 from weft.core.states import RUN_TERMINAL, TERMINAL
 from weft.core.workflow import TaskDef, Workflow
 
@@ -95,7 +97,7 @@ def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
     workflow = draft.workflows[run.workflow]
     definition = workflow.tasks[task.pos]
     if task.idx >= 0:
-        yield from _tell_map(draft, run, definition, task, following)
+        yield from element_ended(draft, run, definition, task, following, make_ready)
         return
     if run.stop:
         return
@@ -182,97 +184,16 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
         draft.move_run(run, "running")
         run.started_at = draft.now
     if definition.mapped and task.idx < 0:
-        yield from _open_map(draft, run, task, definition, following)
+        yield from open_map(draft, run, task, definition, following, make_ready)
+        return
+    if definition.kind == "wait":
+        yield from begin_wait(draft, run, draft.workflow_of(run), task, definition, following)
         return
     draft.touch(task)
     task.ready_at = draft.now
     task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
     if run.max_parallel is None:
         draft.move(task, "queued")
-
-
-def _open_map(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, following: list[TaskRow]) -> Rule:
-    count = definition.replicas or 0
-    draft.touch(task)
-    task.elements = count
-    if count == 0:
-        draft.move(task, "succeeded")
-        draft.event(run.no, "expanded", {"elements": 0}, task)
-        following.append(task)
-        return
-    draft.move(task, "running")
-    task.open, task.failed, task.skipped, task.tolerated = count, 0, 0, 0
-    task.started_at = draft.now
-    task.admitted = min(count, definition.max_parallel or count)
-    draft.event(run.no, "expanded", {"elements": count}, task)
-    attempts: dict[int, int] = {}
-    if task.generation > 1:  # attempt numbers go on where the last generation's elements left them
-        (rows,) = yield (Elements(run.no, task.pos),)
-        for row in rows:
-            attempts[row.idx] = max(row.attempt, attempts.get(row.idx, 0))
-    for idx in range(count):
-        element = draft.new_task(run, task.pos, idx, task.generation, task.demand, 0, attempts.get(idx, 0))
-        if idx < task.admitted:
-            yield from make_ready(draft, run, element, definition, following)
-
-
-def _tell_map(draft: Draft, run: RunRow, definition: TaskDef, element: TaskRow, following: list[TaskRow]) -> Rule:
-    """An element ended: close the mapped task, or let its next element in."""
-    place = (run.no, element.pos, WHOLE)
-    if place not in draft.at:
-        (rows,) = yield (TasksAt([place]),)
-        draft.adopt(rows)
-    whole = draft.at[place]
-    if whole.state != "running":
-        return
-    draft.touch(whole)
-    whole.open -= 1
-    if element.state != "succeeded":
-        whole.failed += 1
-        if whole.failed == 1 and not run.stop:
-            yield from _cancel_siblings(draft, run, definition, element, following)
-    if whole.open == 0:
-        _close_map(draft, run, whole)
-        following.append(whole)
-        return
-    halted = run.halted and not definition.survives_halt
-    more = whole.elements is not None and whole.admitted < whole.elements
-    if more and whole.failed == 0 and not run.stop and not halted:
-        next_place = (run.no, element.pos, whole.admitted)
-        whole.admitted += 1
-        if next_place not in draft.at:
-            (rows,) = yield (TasksAt([next_place]),)
-            draft.adopt(rows)
-        yield from make_ready(draft, run, draft.at[next_place], definition, following)
-
-
-def _close_map(draft: Draft, run: RunRow, whole: TaskRow) -> None:
-    if whole.failed == 0:
-        draft.move(whole, "succeeded")
-    elif run.stop:
-        whole.reason = run.reason
-        draft.move(whole, "cancelled")
-    else:
-        whole.reason = f"{whole.failed} of {whole.elements} elements did not succeed"
-        draft.move(whole, "failed")
-    draft.event(run.no, "closed", {"state": whole.state, "reason": whole.reason}, whole)
-
-
-def _cancel_siblings(
-    draft: Draft, run: RunRow, definition: TaskDef, failed: TaskRow, following: list[TaskRow]
-) -> Rule:
-    (rows,) = yield (Elements(run.no, failed.pos),)
-    draft.adopt(rows)
-    reason = f"{definition.name}.{failed.idx} {_said(failed.state)}"
-    places = []
-    for row in [r for r in draft.tasks.values() if r.run_no == run.no and r.pos == failed.pos and r.idx >= 0]:
-        if row.state in ("pending", "queued", "scheduled"):
-            row.reason = reason
-            draft.move(row, "cancelled")
-            places.append([row.pos, row.idx])
-            following.append(row)
-    if places:
-        draft.event(run.no, "cancelled", {"tasks": places, "reason": reason})
 
 
 def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:

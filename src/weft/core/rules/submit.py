@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.demands import demand_of
 from weft.core.draft import Draft, Rule
@@ -46,6 +48,9 @@ def _new_run(draft: Draft, command: Submit, run_no: int) -> RunRow:
         "labels": command.labels,
     }  # fmt: skip
     draft.new_run = (run, extra)
+    for key in sorted(workflow.context):
+        text = msgspec.json.encode(workflow.context[key]).decode()
+        draft.context.append((run.no, key, text, None, None))
     draft.event(run.no, "submitted", {"workflow": command.workflow, "tasks": len(workflow.tasks)})
     return run
 

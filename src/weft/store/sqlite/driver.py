@@ -155,6 +155,11 @@ class SqliteStore:
         with explained(self.name), self._lock:
             return list(self._writer.execute(SQL["ends_at"], (run_no, json.dumps(positions))))
 
+    def context_of(self, run_no: int) -> dict[str, Any]:
+        with explained(self.name), self._lock:
+            rows = list(self._writer.execute(SQL["context_of_run"], (run_no,)))
+        return {key: json.loads(value) for key, value, _, _ in rows}
+
     def reader(self) -> apsw.Connection:
         """A connection for reading; each thread needs its own."""
         if self.path is None:

@@ -16,7 +16,7 @@ def migrations() -> dict[int, dict[str, str]]:
     for file in files("weft.store").joinpath("sqlite", "migrations").iterdir():
         match = _FILE.match(file.name)
         if match:
-            found.setdefault(int(match[1]), {})[match[2]] = file.read_text()
+            found.setdefault(int(match[1]), {})[match[2]] = file.read_text(encoding="utf-8")
     return dict(sorted(found.items()))
 
 

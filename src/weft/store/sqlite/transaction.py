@@ -157,6 +157,10 @@ class SqliteTransaction:
             )
         if draft.stale:
             self._rows("stale_insert", [(s.task_id, s.attempt, s.session, now, s.why, s.body) for s in draft.stale])
+        for run_no, key, value, pos, idx in draft.context:
+            self._execute(SQL["context_set"], (run_no, key, value, pos, idx))
+        for run_no, name, data, rejected in draft.signals:
+            self._execute(SQL["signal_insert"], (run_no, name, data, rejected, now))
         self._write_sessions(draft)
         for run_no in draft.pruned_runs:
             self._prune(run_no)
@@ -223,7 +227,9 @@ class SqliteTransaction:
         ids = (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS)
         self._execute(SQL["run_delete_attempts"], ids)
         self._execute(SQL["run_delete_stale"], ids)
-        for name in ("run_delete_tasks", "run_delete_events", "run_delete"):
+        for name in (
+            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
+        ):  # fmt: skip
             self._execute(SQL[name], (run_no,))
 
     def _rows(self, name: str, rows: list[tuple[Any, ...]], *shared: Any, expect: bool = False) -> None:
@@ -289,6 +295,8 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Lease: _T._lease,
     n.Ends: _T._ends,
     n.Inputs: _T._inputs,
+    n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
+    n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
     n.Runs: _T._runs_by_no,
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),

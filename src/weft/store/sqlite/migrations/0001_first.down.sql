@@ -4,6 +4,8 @@ DROP TABLE leases;
 DROP TABLE sessions;
 DROP TABLE demands;
 DROP TABLE events;
+DROP TABLE signals;
+DROP TABLE context;
 DROP TABLE attempts;
 DROP TABLE tasks;
 DROP TABLE runs;

@@ -83,7 +83,7 @@ CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);
 CREATE INDEX tasks_in_queue ON tasks (demand, rank, id) WHERE state = 'queued';
 CREATE INDEX tasks_in_run_queue ON tasks (run_no, rank, id) WHERE state = 'queued';
 CREATE INDEX tasks_ready ON tasks (run_no, rank, id) WHERE state = 'pending' AND ready_at IS NOT NULL;
-CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE state = 'scheduled';
+CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE wake_at IS NOT NULL;
 CREATE INDEX tasks_held ON tasks (session, id) WHERE session IS NOT NULL;
 CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE settled = 0;
@@ -103,6 +103,26 @@ CREATE TABLE attempts (
   result_hash TEXT
 );
 CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
+
+-- One row per key of a run's context; the writer that is last by (level, name, index) wins.
+CREATE TABLE context (
+  run_no INTEGER NOT NULL,
+  key    TEXT NOT NULL,
+  value  TEXT NOT NULL,
+  pos    INTEGER,
+  idx    INTEGER,
+  PRIMARY KEY (run_no, key)
+) WITHOUT ROWID;
+
+-- Outside answers. One that comes before its wait is reached is kept; each is applied once.
+CREATE TABLE signals (
+  run_no   INTEGER NOT NULL,
+  name     TEXT NOT NULL,
+  data     TEXT,
+  rejected TEXT,
+  at       INTEGER NOT NULL,
+  PRIMARY KEY (run_no, name)
+) WITHOUT ROWID;
 
 CREATE TABLE events (
   seq     INTEGER PRIMARY KEY AUTOINCREMENT,

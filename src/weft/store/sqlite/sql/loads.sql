@@ -2,7 +2,7 @@
 
 -- name: glance: one statement instead of six looks at mostly empty indexes, each of which cost 7 µs
 SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body,
-  (SELECT min(wake_at) FROM tasks WHERE state = 'scheduled'),
+  (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
   (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE settled = 0),
   EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL),
@@ -66,7 +66,7 @@ SELECT {task} FROM tasks t
 WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = ? ORDER BY t.rank, t.id LIMIT ?
 
 -- name: tasks_due
-SELECT {task} FROM tasks t WHERE t.state = 'scheduled' AND t.wake_at <= ? ORDER BY t.wake_at, t.id LIMIT ?
+SELECT {task} FROM tasks t WHERE t.wake_at IS NOT NULL AND t.wake_at <= ? ORDER BY t.wake_at, t.id LIMIT ?
 
 -- name: tasks_held
 SELECT {task} FROM tasks t WHERE t.session = ? ORDER BY t.id
@@ -116,3 +116,9 @@ ORDER BY t.pos, t.idx, t.generation
 
 -- name: run_inputs
 SELECT inputs FROM runs WHERE no = ?
+
+-- name: context_of_run
+SELECT key, value, pos, idx FROM context WHERE run_no = ? ORDER BY key
+
+-- name: signal_of_run
+SELECT data, rejected FROM signals WHERE run_no = ? AND name = ?

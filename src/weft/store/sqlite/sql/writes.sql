@@ -46,6 +46,19 @@ INSERT INTO events (run_no, pos, idx, kind, session, at, data) VALUES {rows}
 -- name: stale_insert
 INSERT INTO stale_reports (task_id, attempt, session, at, why, body) VALUES {rows}
 
+-- name: context_set
+INSERT INTO context (run_no, key, value, pos, idx) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run_no, key) DO UPDATE SET value = excluded.value, pos = excluded.pos, idx = excluded.idx
+
+-- name: signal_insert
+INSERT INTO signals (run_no, name, data, rejected, at) VALUES (?, ?, ?, ?, ?)
+
+-- name: run_delete_context
+DELETE FROM context WHERE run_no = ?
+
+-- name: run_delete_signals
+DELETE FROM signals WHERE run_no = ?
+
 -- name: session_insert
 INSERT INTO sessions (id, node, state, exchange, scope, started_at, ended_at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 

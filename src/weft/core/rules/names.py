@@ -1,0 +1,50 @@
+"""What an expression sees while a rule decides: stored ends and inputs, and what this transaction just learned."""
+
+from typing import Any
+
+import msgspec
+
+from weft.core.draft import Draft, Rule
+from weft.core.names import Ended, names_for, tasks_view
+from weft.core.needs import Ends, Inputs
+from weft.core.rows import RunRow
+from weft.core.rules.context import context_values
+from weft.core.workflow import TaskDef, Workflow
+
+
+def names_of(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef, reads: tuple[int, ...]) -> Rule:
+    stored: list[Ended] = []
+    if reads:
+        (stored,) = yield (Ends(run.no, list(reads)),)
+    inputs: list[dict[str, Any]]
+    if draft.new_run is not None and draft.new_run[0] is run:
+        inputs = [msgspec.json.decode(draft.new_run[1]["inputs"])]
+    else:
+        (inputs,) = yield (Inputs(run.no),)
+    context = yield from context_values(draft, run)
+    return names_for(
+        inputs=inputs[0],
+        tasks=tasks_view(_with_draft(draft, run, reads, stored), workflow, long_form=definition.long_form),
+        run={"id": run.id, "name": run.name, "generation": run.generation},
+        context=context,
+    )
+
+
+def _with_draft(draft: Draft, run: RunRow, reads: tuple[int, ...], stored: list[Ended]) -> list[Ended]:
+    """What this transaction has just learned is newer than what is stored."""
+    ends = {(e.pos, e.idx): e for e in stored}
+    attempts = {(a.task_id, a.attempt): a for a in draft.attempts}
+    wanted = frozenset(reads)
+    for row in draft.tasks.values():
+        if row.run_no != run.no or row.pos not in wanted or draft.at[(row.run_no, row.pos, row.idx)] is not row:
+            continue
+        known = ends.get((row.pos, row.idx))
+        attempt = attempts.get((row.id, row.attempt))
+        if attempt is not None:
+            ended = Ended(row.pos, row.idx, row.state, attempt.exit_code, attempt.error, attempt.result)
+        elif known is not None:
+            ended = Ended(row.pos, row.idx, row.state, known.exit_code, known.error, known.result)
+        else:
+            ended = Ended(row.pos, row.idx, row.state, None, row.reason, None)
+        ends[(row.pos, row.idx)] = ended
+    return [ends[place] for place in sorted(ends)]

@@ -1,0 +1,127 @@
+"""Wait tasks: for a signal, for a while, until a time. They hold no slot and no node.
+
+A signal that comes early is kept, and taken when its wait is reached. Each signal is applied once: names are unique
+in a run, and a second signal of the same name is refused.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from weft.core import needs
+from weft.core.commands import Refused, Reply, Signal
+from weft.core.draft import Draft, Rule
+from weft.core.durations import parse_duration_ms
+from weft.core.expressions import ExpressionError, resolve_value
+from weft.core.needs import RunById, TasksAt
+from weft.core.rows import WHOLE, AttemptRow, RunRow, TaskRow
+from weft.core.rules.names import names_of
+from weft.core.states import RUN_TERMINAL
+from weft.core.workflow import TaskDef, Workflow
+
+
+def begin_wait(
+    draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, definition: TaskDef, following: list[TaskRow]
+) -> Rule:
+    """Its needs are done: take the signal that is there already, or wait."""
+    draft.touch(task)
+    task.started_at = draft.now
+    spec = definition.spec
+    if "signal" in spec:
+        (rows,) = yield (needs.Signal(run.no, spec["signal"]),)
+        if rows:
+            data, rejected = rows[0]
+            draft.move(task, "waiting")
+            draft.event(run.no, "waiting", {"signal": spec["signal"], "wake_at": None}, task)
+            answer(draft, task, data, rejected, following)
+            return
+        if spec.get("timeout_ms") is not None:
+            task.wake_at = draft.now + spec["timeout_ms"]
+    else:
+        try:
+            task.wake_at = yield from _moment(draft, run, workflow, definition)
+        except (ExpressionError, ValueError) as error:
+            task.reason = f"wait: {getattr(error, 'message', error)}"
+            draft.move(task, "failed")
+            draft.event(run.no, "refused", {"state": "failed", "error": task.reason}, task)
+            following.append(task)
+            return
+    draft.move(task, "waiting")
+    draft.event(run.no, "waiting", {"signal": spec.get("signal"), "wake_at": task.wake_at}, task)
+    draft.wake = True
+
+
+def _moment(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef) -> Rule:
+    names = yield from names_of(draft, run, workflow, definition, definition.template_reads)
+    spec = definition.spec
+    if "for" in spec:
+        return draft.now + parse_duration_ms(resolve_value(spec["for"], names))
+    text = resolve_value(spec["until"], names)
+    moment = datetime.fromisoformat(str(text))
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+def signal(draft: Draft, command: Signal) -> Rule:
+    (runs,) = yield (RunById(command.run_id),)
+    if not runs:
+        raise Refused("not_found", f"there is no run {command.run_id}")
+    run = draft.adopt_runs(runs)[0]
+    workflow = draft.workflow_of(run)
+    waits = [pos for pos, d in enumerate(workflow.tasks) if d.kind == "wait" and d.spec.get("signal") == command.name]
+    if not waits:
+        known = sorted({d.spec["signal"] for d in workflow.tasks if d.kind == "wait" and "signal" in d.spec})
+        hint = f"; it waits for {', '.join(known)}" if known else "; it waits for none"
+        raise Refused("not_found", f"run {run.id} knows no signal {command.name!r}{hint}")
+    if run.state in RUN_TERMINAL:
+        raise Refused("conflict", f"run {run.id} has {run.state}")
+    (before,) = yield (needs.Signal(run.no, command.name),)
+    if before:
+        if before[0] == (command.data, command.rejected):
+            return Reply(run.id, run.no, run.state, existing=True)
+        raise Refused("conflict", f"the signal {command.name!r} has come already")
+    draft.signals.append((run.no, command.name, command.data, command.rejected))
+    draft.event(run.no, "signalled", {"signal": command.name, "rejected": command.rejected})
+    (rows,) = yield (TasksAt([(run.no, pos, WHOLE) for pos in waits]),)
+    draft.adopt(rows)
+    following: list[TaskRow] = []
+    for pos in waits:
+        task = draft.at[(run.no, pos, WHOLE)]
+        if task.state == "waiting":
+            answer(draft, task, command.data, command.rejected, following)
+    return (run, following)
+
+
+def answer(draft: Draft, task: TaskRow, data: str | None, rejected: str | None, following: list[TaskRow]) -> None:
+    """End a wait. What came with it is the task's output."""
+    if rejected is not None:
+        task.reason = f"rejected: {rejected}"
+    _end(draft, task, "failed" if rejected is not None else "succeeded", data, following)
+
+
+def due(draft: Draft, task: TaskRow, following: list[TaskRow]) -> None:
+    """Its time has come: a wait for a time succeeds, a signal that did not come gives the default or fails."""
+    spec = draft.definition(task).spec
+    if "signal" not in spec:
+        _end(draft, task, "succeeded", None, following)
+    elif "default" in spec:
+        _end(draft, task, "succeeded", msgspec.json.encode(spec["default"]).decode(), following)
+    else:
+        task.reason = f"the signal {spec['signal']!r} did not come in time"
+        _end(draft, task, "failed", None, following)
+
+
+def _end(draft: Draft, task: TaskRow, state: Any, data: str | None, following: list[TaskRow]) -> None:
+    result = None if data is None else f'{{"output":{data}}}'
+    draft.touch(task)
+    draft.attempts.append(
+        AttemptRow(
+            task.id, task.attempt, task.generation, "", state, None, task.reason if state == "failed" else None,
+            task.started_at, task.started_at, draft.now, result, None,
+        )
+    )  # fmt: skip
+    draft.move(task, state)
+    draft.event(task.run_no, "answered", {"state": state, "reason": task.reason}, task)
+    following.append(task)

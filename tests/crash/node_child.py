@@ -1,0 +1,28 @@
+"""A node with a short lease, to be stopped and continued: `python -m tests.crash.node_child NAME LEASE_S`.
+
+It works on the store of the working directory until its input ends.
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from weft.control.here import make_node, node_settings
+from weft.control.local import LocalControl
+from weft.store.sqlite.driver import SqliteStore
+
+
+async def main(name: str, lease_s: float) -> None:
+    control = LocalControl(SqliteStore(Path.cwd() / ".weft" / "weft.db"))
+    settings = node_settings(
+        control, slots=2, name=name, lease_ttl_s=lease_s, renew_every_s=lease_s / 6, expire_every_s=0.1, poll_s=0.2
+    )
+    node = make_node(control, settings)
+    loop = asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, node.stop)
+    await node.run()
+    control.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], float(sys.argv[2])))

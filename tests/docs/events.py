@@ -1,0 +1,87 @@
+"""docs/reference/events.md, made from this table. A test compares it with what rules leave and replay understands."""
+
+from typing import NamedTuple
+
+_MADE = "<!-- Made by make docs from tests/docs/events.py. -->"
+
+
+class Event(NamedTuple):
+    about: str  # a run, a task, or tasks named in its data
+    meaning: str
+    fields: dict[str, str]
+
+
+_TASKS = "positions and indexes, as `[position, index]`; an index of -1 is the whole task"
+_ATTEMPT = "the attempt's number"
+
+EVENTS = {
+    "submitted": Event(
+        "run", "a run and all its tasks were stored", {"workflow": "the definition's hash", "tasks": "how many"}
+    ),
+    "assigned": Event("task", "a node took it", {"attempt": _ATTEMPT}),
+    "started": Event(
+        "task", "its process began; told on its own only if it lasts longer than 250 ms",
+        {"attempt": _ATTEMPT, "started_at": "when, by the store's clock"},
+    ),
+    "finished": Event(
+        "task", "an attempt ended, and the task is now in this state",
+        {
+            "attempt": _ATTEMPT, "state": "the task's state; `scheduled` if it is tried again",
+            "started_at": "when its process began", "exitCode": "the process's", "error": "why it failed",
+            "hash": "of its result, which is kept with the attempt", "wake_at": "when it is tried again",
+        },
+    ),
+    "lost": Event(
+        "task", "its node is gone; it goes back to the queue, or is given up",
+        {"attempt": _ATTEMPT, "session": "the session that is over", "state": "the task's state", "reason": "why"},
+    ),
+    "returned": Event(
+        "task", "its node handed it back, at no cost",
+        {"attempt": _ATTEMPT, "session": "the session that had it", "state": "the task's state", "reason": "why"},
+    ),
+    "promoted": Event("tasks", "their wake-up time came", {"tasks": _TASKS}),
+    "admitted": Event("tasks", "the run has room for them (`max_parallel`)", {"tasks": _TASKS}),
+    "skipped": Event(
+        "task", "its rule or condition is false",
+        {"upstream": "because of an earlier failure", "reason": "which need, or which rule"},
+    ),
+    "refused": Event(
+        "task", "its condition could not be evaluated", {"state": "always `failed`", "error": "why"}
+    ),
+    "cancelled": Event("tasks", "they were cancelled before they started", {"tasks": _TASKS, "reason": "why"}),
+    "expanded": Event("task", "a mapped task opened", {"elements": "how many"}),
+    "closed": Event(
+        "task", "all elements of a mapped task have ended", {"state": "the mapped task's state", "reason": "why"}
+    ),
+    "halted": Event(
+        "run", "a failure stopped the run; failure handlers go on",
+        {"task": "which one failed", "now": "running tasks are stopped too (`halt_now`)"},
+    ),
+    "stopped": Event(
+        "run", "nothing more starts, handlers included",
+        {"why": "`cancel` or `timeout`", "reason": "in words"},
+    ),
+    "resumed": Event(
+        "run", "a new generation began", {"generation": "its number", "tasks": "positions that run again"}
+    ),
+    "run_finished": Event("run", "all its tasks have ended", {"state": "the run's state", "reason": "the first failure"}),
+}  # fmt: skip
+
+
+def events_reference() -> str:
+    lines = [
+        "# Events", "", _MADE, "",
+        "Every change of a run leaves an event, in the same transaction as the change: `weft verify RUN` rebuilds the run",
+        "from its events alone and compares. `weft events RUN` lists them; with `--json`, one object a line. Times are the",
+        "store's clock in milliseconds.", "",
+        "| event | about | meaning | data |", "| --- | --- | --- | --- |",
+    ]  # fmt: skip
+    for kind, event in EVENTS.items():
+        fields = "; ".join(f"`{name}`: {meaning}" for name, meaning in event.fields.items())
+        lines.append(f"| `{kind}` | {event.about} | {event.meaning} | {fields} |")
+    lines += [
+        "",
+        "An ordinary task leaves two: `assigned` and `finished`. What a mapped task or a halt does to many tasks is one",
+        "event, not one each. Results are not in here: they stand once, with the attempt, and the event has their hash.",
+    ]
+    return "\n".join(lines) + "\n"
