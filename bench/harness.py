@@ -52,6 +52,7 @@ class Bench:
     def __init__(self, control: LocalControl, node: Node | None) -> None:
         self.control = control
         self.node = node
+        self._reader = control.store.reader()
 
     def compile(self, tasks: dict[str, Any], **more: Any) -> tuple[Workflow, bytes]:
         reading = read({"name": "bench", "tasks": tasks, **more})
@@ -73,14 +74,12 @@ class Bench:
         return time.perf_counter() - started
 
     async def finished(self, run_no: int) -> None:
-        reader = self.control.store.reader()
         while True:
-            state = reader.execute("SELECT state FROM runs WHERE no = ?", (run_no,)).get
+            await asyncio.sleep(0.002)
+            state = self._reader.execute("SELECT state FROM runs WHERE no = ?", (run_no,)).get
             if state not in ("pending", "running"):
                 assert state == "succeeded", state
-                break
-            await asyncio.sleep(0.002)
-        reader.close()
+                return
 
 
 @contextlib.asynccontextmanager

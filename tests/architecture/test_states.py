@@ -49,7 +49,7 @@ def test_transitions_speak_of_known_states_and_leave_no_end() -> None:
     assert {state for pair in RUN_TRANSITIONS for state in pair} == set(RUN_STATES)
     assert not [pair for pair in TRANSITIONS if pair[0] in TERMINAL], "a task that has ended does not move"
     assert all(pair[1] == "running" for pair in RUN_TRANSITIONS if pair[0] in RUN_TERMINAL)
-    assert (ACTIVE | FAILED | TERMINAL) <= set(TASK_STATES)
+    assert set(TASK_STATES) >= ACTIVE | FAILED | TERMINAL
 
 
 def test_every_state_can_be_reached_and_left() -> None:
@@ -67,6 +67,15 @@ def test_the_page_of_states_is_what_the_code_says() -> None:
 # -- events ----------------------------------------------------------------------------------------------------
 
 
+#: Kinds that no story tells of, and why not.
+NOT_TOLD = {
+    "waiting": "definitions with wait tasks cannot be loaded yet",
+    "answered": "the same",
+    "signalled": "the same",
+    "context_conflict": "attempts in stories leave no context",
+}
+
+
 def replayed_kinds() -> set[str]:
     return {name.removeprefix("_on_") for name in vars(Replay) if name.startswith("_on_")}
 
@@ -80,12 +89,7 @@ def test_the_page_of_events_lists_exactly_those() -> None:
     assert (ROOT / "docs/reference/events.md").read_text() == events_reference(), "make docs"
 
 
-def test_every_kind_of_event_is_told_in_a_story() -> None:
-    told = {line.split()[0] for path in STORIES for line in path.read_text().splitlines() if line.startswith("  ")}
-    assert sorted(set(EVENTS) - told) == []
-
-
-def test_events_hold_the_fields_that_are_documented() -> None:
+def test_the_stories_tell_of_every_kind_with_the_fields_that_are_documented() -> None:
     """Looked up in what the stories really leave in a store, but for those of thousands of tasks."""
     import msgspec
 
@@ -101,5 +105,6 @@ def test_events_hold_the_fields_that_are_documented() -> None:
         for kind, data in story.engine.store.reader().execute("SELECT kind, data FROM events"):
             seen.setdefault(kind, set()).update(msgspec.json.decode(data))
         story.engine.store.close()
+    assert sorted(set(EVENTS) - set(seen)) == sorted(NOT_TOLD), "tell a story of it, and take it off NOT_TOLD"
     undocumented = {kind: sorted(fields - set(EVENTS[kind].fields)) for kind, fields in seen.items()}
     assert {kind: fields for kind, fields in undocumented.items() if fields} == {}

@@ -12,7 +12,7 @@ LINES_MAX = 600
 EMPTY_NAMES = ("utils", "util", "common", "helpers", "helper", "manager", "base", "misc")
 
 #: Words that the glossary does not have, and where they are right all the same.
-WORDS = re.compile(r"\b(jobs?|instances?|executions?|steps?|flow runs?|dag runs?|pods?)\b", re.IGNORECASE)
+WORDS = re.compile(r"(?<![.\w])(jobs?|instances?|executions?|steps?|flow run|dag runs?|pods?)\b", re.IGNORECASE)
 ALLOWED_WORDS = {
     "src/weft/core/expressions": "an expression's bound is counted in steps of evaluation",
     "src/weft/core/definition.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",

@@ -40,12 +40,14 @@ def ancestors(n):
 PROBE = (
     MAKERS
     + """
-import resource, sys, time
+import re, sys, time
 from weft.authoring import load_text
 text = eval(sys.argv[1])
 began = time.process_time()
 workflow = load_text(text).workflow
-print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, len(workflow.tasks),
+# not ru_maxrss: that one remembers the parent's size from before the exec
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) // 1024
+print(time.process_time() - began, peak, len(workflow.tasks),
       sum(map(len, workflow.successors)), max(workflow.levels) + 1)
 """
 )

@@ -61,19 +61,33 @@ EVENTS = {
         "run", "nothing more starts, handlers included",
         {"why": "`cancel` or `timeout`", "reason": "in words"},
     ),
+    "waiting": Event(
+        "task", "a wait task was reached; it holds no slot",
+        {"signal": "the signal that it waits for", "wake_at": "when it stops waiting"},
+    ),
+    "answered": Event("task", "a wait is over", {"state": "the task's state", "reason": "why it failed"}),
+    "signalled": Event(
+        "run", "a signal came, perhaps before its wait was reached", {"signal": "its name", "rejected": "the reason"}
+    ),
+    "context_conflict": Event(
+        "run", "two tasks with no path between them wrote the same key of the context",
+        {"key": "which", "writers": "the tasks' names"},
+    ),
     "resumed": Event(
         "run", "a new generation began", {"generation": "its number", "tasks": "positions that run again"}
     ),
-    "run_finished": Event("run", "all its tasks have ended", {"state": "the run's state", "reason": "the first failure"}),
+    "run_finished": Event(
+        "run", "all its tasks have ended", {"state": "the run's state", "reason": "the first failure"}
+    ),
 }  # fmt: skip
 
 
 def events_reference() -> str:
     lines = [
         "# Events", "", _MADE, "",
-        "Every change of a run leaves an event, in the same transaction as the change: `weft verify RUN` rebuilds the run",
-        "from its events alone and compares. `weft events RUN` lists them; with `--json`, one object a line. Times are the",
-        "store's clock in milliseconds.", "",
+        "Every change of a run leaves an event, in the same transaction as the change: `weft verify RUN` rebuilds",
+        "the run from its events alone and compares. `weft events RUN` lists them; with `--json`, one object a line.",
+        "Times are the store's clock in milliseconds.", "",
         "| event | about | meaning | data |", "| --- | --- | --- | --- |",
     ]  # fmt: skip
     for kind, event in EVENTS.items():
@@ -81,7 +95,8 @@ def events_reference() -> str:
         lines.append(f"| `{kind}` | {event.about} | {event.meaning} | {fields} |")
     lines += [
         "",
-        "An ordinary task leaves two: `assigned` and `finished`. What a mapped task or a halt does to many tasks is one",
-        "event, not one each. Results are not in here: they stand once, with the attempt, and the event has their hash.",
+        "An ordinary task leaves two: `assigned` and `finished`. What a mapped task or a halt does to many tasks is",
+        "one event, not one each. Results are not in here: they stand once, with the attempt, and the event has",
+        "their hash.",
     ]
     return "\n".join(lines) + "\n"

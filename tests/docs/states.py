@@ -46,8 +46,9 @@ def states_reference() -> str:
     lines += [f"| `{start}` | `{end}` | {why} |" for (start, end), why in TRANSITIONS.items()]
     lines += [
         "",
-        "What has ended stays as it is. `weft resume` and `weft dead retry` make new rows, in a new generation, for what",
-        "did not succeed and for what follows it. Attempt numbers go on where they were; the retry budget starts anew.",
+        "What has ended stays as it is. `weft resume` and `weft dead retry` make new rows, in a new generation, for",
+        "what did not succeed and for what follows it. Attempt numbers go on where they were; the retry budget",
+        "starts anew.",
         "",
         "## Runs",
         "",

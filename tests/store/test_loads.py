@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.store.conformance import make_world, put_run, put_session, run_row, task_id
+from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id
 from weft.core import needs as n
 from weft.core.rows import RunRow, SessionRow, TaskRow
 
@@ -64,7 +64,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 ]
 
 #: tested below, each in a way of its own
-APART = (n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs)
+APART = (n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal)
 
 
 def identity(row: Any) -> Any:
@@ -167,6 +167,25 @@ def test_inputs_of_a_run(store: Any) -> None:
     with store.transaction() as tx:
         put_run(tx, run_row(1), [], inputs='{"day": "2026-01-01", "n": 2}')
         assert tx.load([n.Inputs(1)]) == ([{"day": "2026-01-01", "n": 2}],)
+
+
+def test_context_and_signals_of_a_run(store: Any) -> None:
+    make_world(store)
+    for value in ("1", "2"):
+        with store.transaction() as tx:
+            draft = draft_of(tx)
+            draft.context = [(3, "b", value, 4, -1), (3, "a", '{"x":[]}', 8, 1), (5, "b", "9", None, None)]
+            tx.write(draft)
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.signals = [(3, "approve", '"yes"', None), (3, "other", None, "no"), (5, "approve", None, None)]
+        tx.write(draft)
+        context, approve, other, never = tx.load(
+            [n.Context(3), n.Signal(3, "approve"), n.Signal(3, "other"), n.Signal(3, "never")]
+        )
+    assert [tuple(row) for row in context] == [("a", '{"x":[]}', 8, 1), ("b", "2", 4, -1)], "the last value, by key"
+    assert [tuple(row) for rows in (approve, other) for row in rows] == [('"yes"', None), (None, "no")]
+    assert never == []
 
 
 def test_many_needs_are_answered_in_their_order(store: Any) -> None:

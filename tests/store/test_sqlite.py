@@ -299,6 +299,7 @@ def test_a_copy_of_the_file_is_a_store(good: Path, tmp_path: Path) -> None:
     shutil.copy(good, copy)
     store = SqliteStore(copy)
     with store.transaction() as tx:
+        assert tx is not None
         assert len(tx.load([Current(1)])[0]) == 500
     store.close()
 

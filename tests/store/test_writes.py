@@ -179,11 +179,14 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
             draft.attempts.append(attempt(task_id(run_no, 0), 1))
             draft.events.append(EventRow(run_no, None, None, "submitted", None, {}))
             draft.stale.append(StaleRow(task_id(run_no, 0), 1, "s1", "late", "{}"))
+            draft.context.append((run_no, "key", "1", 0, -1))
+            draft.signals.append((run_no, "s", None, None))
         tx.write(draft)
     with store.transaction() as tx:
         draft = draft_of(tx)
         draft.pruned_runs = [3]
         tx.write(draft)
+        assert tx.load([n.Context(3), n.Signal(3, "s")]) == ([], [])
         assert tx.load([n.Runs([3]), n.Current(3)]) == ([], [])
         assert len(tx.load([n.Current(5)])[0]) == 4
         assert tx.load([n.Workflow("hash")])[0], "another run still uses it"

@@ -1,6 +1,20 @@
-"""Definitions as people write them: YAML and JSON files are loaded here, with the place of every mistake."""
+"""Definitions as people write them: YAML and JSON files are loaded here, with the place of every mistake.
 
-from weft.authoring.errors import DefinitionErrors, LocatedError
-from weft.authoring.load import Loaded, load_file, load_text, load_value
+What is named here is imported when it is asked for: every process that runs a Python task imports this package, too.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from weft.authoring.errors import DefinitionErrors, LocatedError
+    from weft.authoring.load import Loaded, load_file, load_text, load_value
 
 __all__ = ["DefinitionErrors", "Loaded", "LocatedError", "load_file", "load_text", "load_value"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    home = "errors" if name in ("DefinitionErrors", "LocatedError") else "load"
+    return getattr(import_module(f"weft.authoring.{home}"), name)

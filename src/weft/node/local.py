@@ -79,7 +79,7 @@ class LocalLink:
             self._files.forget(session)
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
-        return await self._in_thread(
+        return await self._read(
             lambda: [
                 RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source)
                 for no, id, name, workflow, inputs, source in self._store.run_facts(run_nos)
@@ -91,10 +91,10 @@ class LocalLink:
         return found if found is not None else await self._in_thread(lambda: self._read_workflow(hash))
 
     async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
-        return await self._in_thread(lambda: [Ended(*row) for row in self._store.ends_at(run_no, positions)])
+        return await self._read(lambda: [Ended(*row) for row in self._store.ends_at(run_no, positions)])
 
     async def context(self, run_no: int) -> dict[str, Any]:
-        return await self._in_thread(lambda: self._store.context_of(run_no))
+        return await self._read(lambda: self._store.context_of(run_no))
 
     def _read_workflow(self, hash: str) -> Workflow:
         with self._store.transaction() as transaction:
@@ -103,6 +103,12 @@ class LocalLink:
 
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         return self.wakeups.listen(woken)
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        """A few rows: on the loop's own thread if nobody writes right now. A hop to a thread and back costs more."""
+        if self._store.busy:
+            return await self._in_thread(work)
+        return work()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         try:

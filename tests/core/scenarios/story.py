@@ -11,6 +11,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     fail a x "exit 1" [want N]                                 tidy | why x | attempts x
     report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
     repeat a                    the last exchange again, as after a lost reply
+    started a x 300ms           an attempt that lasts says when it began
 """
 
 import shlex
@@ -138,6 +139,12 @@ class Story:
         reports = [self._report(words[0], name, outcome) for name, _, outcome in pairs]
         return self._exchange(words[0], reports, _after(words, "want", 100))
 
+    def _do_started(self, words: list[str]) -> list[str]:
+        """Says when an attempt that lasts began: `started a x 300ms`."""
+        claim = self.claims[(words[0], words[1])]
+        started = [(claim.task_id, claim.attempt, parse_duration_ms(words[2]))]
+        return self._exchange(words[0], [], 0, started)
+
     def _do_repeat(self, words: list[str]) -> list[str]:
         return self._reply(words[0], self.engine.commit(self.last[words[0]]))
 
@@ -146,12 +153,16 @@ class Story:
         failed = (error or "exit code 1") if outcome == "failed" else None
         return c.Report(
             claim.task_id, claim.pos, claim.idx, claim.attempt, OUTCOMES[outcome],  # type: ignore[arg-type]
-            error=failed, started_ago_ms=None if outcome == "returned" else 1,
+            exit_code={"ok": 0, "failed": 1}.get(outcome), error=failed, started_ago_ms=None if outcome == "returned" else 1,
         )  # fmt: skip
 
-    def _exchange(self, session: str, reports: list[c.Report], want: int) -> list[str]:
+    def _exchange(
+        self, session: str, reports: list[c.Report], want: int, started: list[tuple[int, int, int]] | None = None
+    ) -> list[str]:
         self.engine.numbers[session] += 1
-        command = c.Exchange(session, self.engine.numbers[session], reports, want, ["inline", "shell"], 0)
+        command = c.Exchange(
+            session, self.engine.numbers[session], reports, want, ["inline", "shell"], 0, None, started or []
+        )
         self.last[session] = command
         return self._reply(session, self.engine.commit(command))
 

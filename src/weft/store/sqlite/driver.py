@@ -130,6 +130,11 @@ class SqliteStore:
                 if self._renewal_turn is not None:
                     self._renewal_turn.leave()
 
+    @property
+    def busy(self) -> bool:
+        """This process's connection is in use; a moment later that may be different."""
+        return self._lock.locked()
+
     def changed_by_others(self) -> bool:
         """True if a connection other than the writer has committed since the last call."""
         if not self._lock.acquire(blocking=False):

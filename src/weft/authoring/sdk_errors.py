@@ -1,0 +1,30 @@
+"""The error that everything wrong with a flow ends in."""
+
+import linecache
+
+from weft.authoring.errors import DefinitionErrors, LocatedError, excerpt
+from weft.authoring.sdk_places import CodePlace
+
+
+class FlowError(DefinitionErrors):
+    """A flow that cannot become a definition: which line of Python is wrong, and what to write instead."""
+
+    def __init__(self, message: str, fix: str | None, place: CodePlace) -> None:
+        super().__init__([in_code(place, message, fix)])
+
+
+class FlowErrors(FlowError):
+    """All that is wrong with the definition which a flow was traced to."""
+
+    def __init__(self, errors: list[LocatedError], more: int = 0) -> None:
+        DefinitionErrors.__init__(self, errors, more)
+
+
+def in_code(place: CodePlace, message: str, fix: str | None, path: str | None = None) -> LocatedError:
+    line = linecache.getline(place.file, place.line).rstrip("\n")
+    column = place.column or len(line) - len(line.lstrip()) + 1
+    if not line.strip():
+        return LocatedError(place.file, place.line, column, message, fix, path)
+    length = place.length if place.column else len(line.strip())
+    source, caret = excerpt(line, column - 1, length)
+    return LocatedError(place.file, place.line, column, message, fix, path, source, caret)

@@ -1,0 +1,103 @@
+"""A function's signature as a definition sees it: a flow's parameters are inputs, a task's arguments have names."""
+
+import collections.abc
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft.authoring.sdk_places import definition_of, refuse
+from weft.authoring.sdk_trace import document_value
+
+_TYPES: dict[Any, str] = {
+    str: "string", int: "integer", float: "number", bool: "boolean", list: "array", tuple: "array", dict: "object",
+    collections.abc.Sequence: "array", collections.abc.Iterable: "array", collections.abc.Mapping: "object",
+}  # fmt: skip
+_FIX = "use str, int, float, bool, list, dict or Literal[…]"
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def flow_inputs(function: Callable[..., Any]) -> dict[str, dict[str, Any]]:
+    """The inputs that a flow's parameters declare."""
+    place = definition_of(function)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:
+        refuse(f"the annotations of {function.__name__} cannot be read: {error}", "import what they name", place)
+    out = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in _VARIADIC:
+            refuse(f"a flow's inputs have names, and {parameter} has none", "list the parameters one by one", place)
+        declared = _declared(function, name, hints.get(name, inspect.Parameter.empty), parameter.default)
+        if parameter.default is not inspect.Parameter.empty:
+            declared["default"] = document_value(None, parameter.default, f"the default of {name}", data=False)
+        out[name] = declared
+    return out
+
+
+def _declared(function: Callable[..., Any], name: str, hint: Any, default: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if typing.get_origin(hint) is typing.Annotated:
+        description = next((extra for extra in hint.__metadata__ if isinstance(extra, str)), None)
+        if description is not None:
+            out["description"] = description
+        hint = hint.__origin__
+    place = definition_of(function)
+    if hint is inspect.Parameter.empty:
+        if default is inspect.Parameter.empty or default is None:
+            refuse(f"the input {name!r} of {function.__name__} has no type", f"annotate it: {_FIX}", place)
+        hint = type(default)
+    optional, hint = _without_none(hint)
+    if optional and default is inspect.Parameter.empty:
+        refuse(f"the input {name!r} may be None, so it needs a default", f"write {name}: … = None", place)
+    if typing.get_origin(hint) is typing.Literal:
+        options = [option for option in typing.get_args(hint) if option is not None]
+        hint = type(options[0])
+        out["enum"] = [document_value(None, option, f"an option of {name}", data=False) for option in options]
+    kind = _TYPES.get(hint) or _TYPES.get(typing.get_origin(hint))
+    if kind is None and typing.is_typeddict(hint):
+        kind = "object"
+    if kind is None:
+        shown = getattr(hint, "__name__", str(hint))
+        refuse(f"the input {name!r} of {function.__name__} cannot be a {shown}", _FIX, place)
+    return {"type": kind, **out}
+
+
+def _without_none(hint: Any) -> tuple[bool, Any]:
+    """`X | None` as (True, X)."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        rest = [part for part in typing.get_args(hint) if part is not type(None)]
+        if len(rest) == 1 and len(typing.get_args(hint)) == 2:
+            return True, rest[0]
+    if typing.get_origin(hint) is typing.Literal:
+        return None in typing.get_args(hint), hint
+    return False, hint
+
+
+def named_arguments(
+    function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A call's arguments by the names of the parameters, checked as Python would; defaults stay the function's."""
+    name = function.__name__
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        refuse(f"{name} does not say which arguments it takes", "write a def of its own that calls it")
+    try:
+        bound = signature.bind(*arguments, **named)
+    except TypeError as error:
+        refuse(f"{name}{signature}: {error}", "give it what it takes")
+    out: dict[str, Any] = {}
+    for parameter_name, value in bound.arguments.items():
+        parameter = signature.parameters[parameter_name]
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            out.update(value)
+        elif parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
+            refuse(
+                f"{name}{signature}: arguments of a task go by name, and {parameter} has none",
+                "take a list, or a parameter with a name",
+            )
+        else:
+            out[parameter_name] = value
+    return out

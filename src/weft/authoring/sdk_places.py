@@ -1,0 +1,68 @@
+"""Where in the author's Python something was written, and how a mistake there is told.
+
+Nothing heavy is imported until there is a mistake: every runner process imports this with the author's module.
+"""
+
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Any, NamedTuple, NoReturn
+
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class CodePlace(NamedTuple):
+    """A call in somebody's file; columns count from 1."""
+
+    file: str
+    line: int
+    column: int | None = None
+    length: int = 1
+
+
+def caller() -> CodePlace:
+    """The innermost line of code that is not Weft's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return CodePlace("<unknown>", 1) if frame is None else at_frame(frame)
+
+
+def at_frame(frame: FrameType) -> CodePlace:
+    file, line = shown_path(frame.f_code.co_filename), frame.f_lineno
+    positions = list(frame.f_code.co_positions())
+    first, last, start, end = positions[frame.f_lasti // 2] if frame.f_lasti >= 0 else (None, None, None, None)
+    if first != line or start is None or end is None:
+        return CodePlace(file, line)
+    before = _source(frame.f_code.co_filename, line).encode()[:start].decode(errors="replace")
+    return CodePlace(file, line, len(before) + 1, max(1, end - start) if last == first else 1)
+
+
+def definition_of(function: Any) -> CodePlace:
+    """Where a function is defined."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        return caller()
+    return CodePlace(shown_path(code.co_filename), code.co_firstlineno)
+
+
+def shown_path(file: str) -> str:
+    """As people would type it: relative where that is shorter."""
+    try:
+        relative = os.path.relpath(file)
+    except (OSError, ValueError):
+        return file
+    return relative if os.path.isabs(file) and not relative.startswith("..") else file
+
+
+def _source(file: str, line: int) -> str:
+    import linecache
+
+    return linecache.getline(file, line).rstrip("\n")
+
+
+def refuse(message: str, fix: str | None = None, place: CodePlace | None = None) -> NoReturn:
+    """Raises FlowError for the author's line."""
+    from weft.authoring.sdk_errors import FlowError
+
+    raise FlowError(message, fix, place or caller())

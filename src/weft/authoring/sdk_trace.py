@@ -1,0 +1,130 @@
+"""The trace of a flow: which tasks were called, in which order, with what, and where in the author's file."""
+
+from contextvars import ContextVar
+from typing import Any
+
+from weft.authoring.sdk_places import CodePlace, caller, refuse
+from weft.authoring.sdk_symbols import Origin, Symbol, member, origin_of
+
+_DEPTH_MAX = 64
+_INTEGER_MAX = 2**63 - 1
+_CURRENT: ContextVar["Trace | None"] = ContextVar("weft_trace", default=None)
+
+
+def current() -> "Trace | None":
+    """The flow that is being traced, if one is."""
+    return _CURRENT.get()
+
+
+class Trace:
+    """Collects the tasks of one flow while its function runs once, with symbols for its parameters."""
+
+    def __init__(self, flow: str, directory: str) -> None:
+        """`directory` is the definition's: files of functions are named relative to it."""
+        self.flow = flow
+        self.directory = directory
+        self.tasks: dict[str, dict[str, Any]] = {}
+        self.places: dict[str, CodePlace] = {}
+
+    def __enter__(self) -> "Trace":
+        self._token = _CURRENT.set(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _CURRENT.reset(self._token)
+
+    def input(self, name: str) -> Symbol:
+        return Symbol(Origin(self, None, member("inputs", name)))
+
+    def record(self, wanted: str, body: dict[str, Any], *, chosen: bool) -> Symbol:
+        """A task by this name; if the author did not choose the name and it is taken, by the next free one."""
+        place = caller()
+        name, number = wanted, 1
+        while name in self.tasks:
+            if chosen:
+                before = self.places[name]
+                refuse(
+                    f"there are two tasks named {name!r}: the first is at {before.file}:{before.line}",
+                    "give one of them another name",
+                    place,
+                )
+            number += 1
+            suffix = f"_{number}"
+            name = wanted[: 64 - len(suffix)] + suffix
+        self.tasks[name] = body
+        self.places[name] = place
+        return Symbol(Origin(self, name, member("tasks", name) + ".output"))
+
+    def template(self, symbol: Symbol) -> str:
+        return "${{ " + self.text(symbol) + " }}"
+
+    def text(self, symbol: Symbol) -> str:
+        origin = origin_of(symbol)
+        if origin.trace is not self:
+            refuse(
+                f"{origin.text} is a value of the flow {origin.trace.flow!r}, used in {self.flow!r}",
+                "pass it as an argument, or return it from that flow",
+            )
+        return origin.text
+
+    def need(self, need: Any) -> str:
+        """The name of a needed task."""
+        if isinstance(need, Symbol):
+            self.text(need)
+            task = origin_of(need).task
+            if task is None:
+                refuse(f"{origin_of(need).text} is an input, and inputs are always there", "take it off needs")
+            return task
+        if isinstance(need, str):
+            return need
+        refuse(
+            f"needs takes what a task call gave back, or the name of a task, not a {type(need).__name__}",
+            "write needs=[extracted], where extracted = extract(…)",
+        )
+
+
+def document_value(trace: Trace | None, value: Any, what: str, *, data: bool = True) -> Any:
+    """A value as a definition holds it: symbols become templates, tuples lists. `data`: ${{ in texts is just text.
+    `trace` is None where no symbol may stand."""
+    return _converted(trace, value, what, data, 0)
+
+
+def _converted(trace: Trace | None, value: Any, what: str, data: bool, depth: int) -> Any:
+    if isinstance(value, Symbol):
+        if trace is None:
+            refuse(f"{what} is part of the definition, and {origin_of(value).text} is known only when the flow runs")
+        return trace.template(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        text = str.__str__(value)
+        return text.replace("${{", "$${{") if data else text
+    if isinstance(value, int):
+        if abs(value) > _INTEGER_MAX:
+            refuse(f"{what}: the number does not fit into 64 bits", "pass it as text")
+        return int(value)
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            refuse(f"{what}: {value} has no JSON form", "pass None or a text instead")
+        return float(value)
+    if isinstance(value, (list, tuple, dict)):
+        if depth >= _DEPTH_MAX:
+            refuse(f"{what} is nested more than {_DEPTH_MAX} deep", "pass the name of a file instead")
+        if not isinstance(value, dict):
+            return [_converted(trace, item, what, data, depth + 1) for item in value]
+        return {
+            _key(key, what): _converted(trace, item, f"{what}[{key!r}]", data, depth + 1)
+            for key, item in value.items()
+        }
+    if callable(value):
+        refuse(f"{what}: a function cannot be passed on", "call it, or name it in a text")
+    refuse(
+        f"{what}: a {type(value).__name__} has no JSON form",
+        "pass texts, numbers, booleans, None, lists or dicts, and make the rest within the task",
+    )
+
+
+def _key(key: Any, what: str) -> str:
+    if not isinstance(key, str) or "${{" in key:
+        refuse(f"{what}: the key {key!r} cannot be kept", "use texts without ${{ as keys")
+    return str.__str__(key)
