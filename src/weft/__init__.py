@@ -1,3 +1,60 @@
-"""Weft runs graphs of tasks, durably and in parallel."""
+"""Weft runs graphs of tasks, durably and in parallel.
+
+    from weft import flow, task
+
+    @task(retries=3)
+    def extract(day: str) -> list[str]: ...
+
+    @flow
+    def nightly(day: str) -> list[str]:
+        return extract(day)
+
+    nightly.run(day="2026-01-01")
+
+What is named here is imported when it is asked for: `import weft` alone costs nothing.
+"""
 
 __version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from weft.authoring.errors import DefinitionErrors as DefinitionErrors
+    from weft.authoring.sdk_errors import FlowError as FlowError
+    from weft.authoring.sdk_tasks import Task as Task
+    from weft.authoring.sdk_tasks import shell as shell
+    from weft.authoring.sdk_tasks import task as task
+    from weft.authoring.sdk_tasks import wait as wait
+    from weft.control.embedded import RunFailed as RunFailed
+    from weft.control.embedded import TaskFailure as TaskFailure
+    from weft.control.embedded import Weft as Weft
+    from weft.control.embedded import open as open
+    from weft.control.flows import Flow as Flow
+    from weft.control.flows import flow as flow
+
+_HOMES = {
+    "flow": "weft.control.flows",
+    "Flow": "weft.control.flows",
+    "task": "weft.authoring.sdk_tasks",
+    "Task": "weft.authoring.sdk_tasks",
+    "shell": "weft.authoring.sdk_tasks",
+    "wait": "weft.authoring.sdk_tasks",
+    "open": "weft.control.embedded",
+    "Weft": "weft.control.embedded",
+    "RunFailed": "weft.control.embedded",
+    "TaskFailure": "weft.control.embedded",
+    "FlowError": "weft.authoring.sdk_errors",
+    "DefinitionErrors": "weft.authoring.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOMES]

@@ -62,15 +62,24 @@ def texts() -> Iterator[tuple[Path, str]]:
 def emitted_kinds() -> dict[str, list[str]]:
     """Kinds of events that the rules leave -> where. A kind handed on through a parameter is found at the calls."""
     found: dict[str, list[str]] = {}
-    for module in modules("core/rules"):
+    for module in modules("core"):
         for function in ast.walk(module.tree):
-            if not isinstance(function, ast.FunctionDef):
+            if not isinstance(function, ast.FunctionDef) or function.name == "event":
                 continue
             for call in ast.walk(function):
-                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "event":
-                    for kind in _constants(module, function, call.args[1]):
+                for argument in _kind_of_event(call):
+                    for kind in _constants(module, function, argument):
                         found.setdefault(kind, []).append(f"{module.name}:{call.lineno}")
     return found
+
+
+def _kind_of_event(call: ast.AST) -> list[ast.expr]:
+    """`draft.event(run, KIND, …)`, or the row itself, `EventRow(run, pos, idx, KIND, …)`."""
+    if not isinstance(call, ast.Call):
+        return []
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "event":
+        return [call.args[1]]
+    return [call.args[3]] if isinstance(call.func, ast.Name) and call.func.id == "EventRow" else []
 
 
 def _constants(module: Module, function: ast.FunctionDef, argument: ast.expr) -> list[str]:

@@ -115,7 +115,7 @@ def test_values_made_in_python_show_the_expression() -> None:
         "made: there is no task 'biuld' (at tasks.b.if)\n"
         "  | && tasks.biuld.state\n"
         "  |          ^^^^^\n"
-        "  fix: did you mean 'build' ?"
+        "  fix: did you mean 'build'?"
     )
 
 

@@ -163,6 +163,16 @@ options = {
     "priority": st.integers(0, 10),
     "allow_failure": st.booleans(),
 }
+arrays = st.one_of(
+    st.lists(st.one_of(json_values, templated), max_size=3),
+    st.sampled_from(["${{ inputs.day }}", " ${{ [1, 2] }}\n", "${{ run.id.split('-') }}"]),
+)
+waits = st.one_of(
+    st.builds(lambda name: {"signal": "s" + name}, st.uuids().map(str)),
+    st.builds(lambda name, d: {"signal": "s" + name, "timeout": 5, "default": d}, st.uuids().map(str), json_values),
+    st.builds(lambda given: {"for": given}, st.one_of(durations, st.sampled_from(["${{ inputs.day }}", "${{ 1 }}s"]))),
+    st.sampled_from([{"until": "2026-01-31"}, {"until": "2026-01-31T08:00:00+02:00"}, {"until": "${{ inputs.day }}"}]),
+)
 short_tasks = st.one_of(
     texts,
     st.fixed_dictionaries({"run": texts}, optional={**options, "shell": st.sampled_from(["sh", "bash",
@@ -174,6 +184,9 @@ short_tasks = st.one_of(
     st.sampled_from(["echo ${{ inputs.day }}", "echo '${{ run.name }}' $${{", "true # ${{ nothing }}"]),
     st.fixed_dictionaries({"run": texts, "replicas": st.integers(1, 9)},
     optional={"max_parallel": st.integers(1, 9)}),
+    st.fixed_dictionaries({"run": texts, "map": arrays}, optional={**options, "max_parallel": st.integers(1, 9),
+    "batch": st.integers(1, 9), "tolerate": st.one_of(st.integers(0, 9), st.sampled_from(["5%", "100%", "0.5%"]))}),
+    st.fixed_dictionaries({"wait": waits}, optional={"if": conditions, "allow_failure": st.booleans()}),
     st.fixed_dictionaries(
         {"type": st.just("shell"), "spec": st.fixed_dictionaries({"command": texts},
         optional={"args": st.lists(texts), "timeoutMs": st.integers(1, 10**7)})},

@@ -92,7 +92,7 @@ def test_a_missing_member_lists_the_keys_that_are_there() -> None:
     error = refused("tasks.build.exitcode")
     assert "tasks.build has no 'exitcode'; it has 'exitCode', 'state'" in error.message
     assert error.column == 13
-    assert error.fix == "did you mean 'exitCode' ?"
+    assert error.fix == "did you mean 'exitCode'?"
     assert "it has " in refused("inputs[inputs.day]").message
     assert "array of 2" in refused("inputs.list[2]").message
     many = {"o": {f"key{i}" * 30: i for i in range(100_000)}}

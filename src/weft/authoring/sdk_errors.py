@@ -21,6 +21,8 @@ class FlowErrors(FlowError):
 
 
 def in_code(place: CodePlace, message: str, fix: str | None, path: str | None = None) -> LocatedError:
+    if place.line == 0:
+        return LocatedError(place.file, None, None, message, fix, path)
     line = linecache.getline(place.file, place.line).rstrip("\n")
     column = place.column or len(line) - len(line.lstrip()) + 1
     if not line.strip():

@@ -6,10 +6,11 @@ import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast
 
 from weft.authoring.sdk_functions import check_function, definition_anchor
-from weft.authoring.sdk_places import CodePlace, definition_of, refuse
+from weft.authoring.sdk_options import check_options
+from weft.authoring.sdk_places import CodePlace, definition_of, flow_error
 from weft.authoring.sdk_trace import Trace, current, document_value
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class TracedFlow(Generic[P, R]):
         trace = current()
         if trace is None:
             return self._function(*arguments, **named)
-        return self._record(trace, arguments, named)
+        return cast(R, self._record(trace, arguments, named))
 
     def definition(self) -> dict[str, Any]:
         """The document that this flow is: the same that YAML makes."""
@@ -113,7 +114,7 @@ class TracedFlow(Generic[P, R]):
         from weft.core.fields import TASK
 
         if TASK.by_name["workflow"].later:
-            refuse(
+            raise flow_error(
                 f"the flow {self.name!r} is called inside the flow {trace.flow!r}, which this version cannot run yet",
                 "call its tasks here, or run it on its own",
             )
@@ -128,16 +129,9 @@ class TracedFlow(Generic[P, R]):
 
 
 def _check_options(function: Callable[..., Any], options: FlowOptions) -> None:
-    known = FlowOptions.__annotations__
-    for name in options:
-        if name not in known:
-            from weft.core.suggest import nearest
-
-            meant = nearest(name, known)
-            fix = f"did you mean {meant}=?" if meant else f"there are {', '.join(known)}"
-            refuse(f"@flow has no option {name!r}", fix)
+    check_options(options, "@flow", FlowOptions)
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        refuse(
+        raise flow_error(
             f"{function.__name__} is {'async' if inspect.iscoroutinefunction(function) else 'a generator'}, but a "
             "flow only names its tasks, and waits for none",
             "write a plain def; its tasks may be async",

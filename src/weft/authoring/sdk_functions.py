@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from weft.authoring.sdk_places import CodePlace, definition_of, refuse
+from weft.authoring.sdk_places import CodePlace, definition_of, flow_error
 
 #: Modules that were loaded by their path: name -> file. Kept by sdk_load.
 LOADED_FILES: dict[str, str] = {}
@@ -19,24 +19,28 @@ LOADED_FILES: dict[str, str] = {}
 def check_function(function: Any, what: str) -> None:
     """Refuses what no other process could find again by name."""
     if not callable(function):
-        refuse(f"@{what} is for functions, not for a {type(function).__name__}", f"write @{what} above a def")
+        raise flow_error(
+            f"@{what} is for functions, not for a {type(function).__name__}", f"write @{what} above a def"
+        )
     name = getattr(function, "__qualname__", None)
     if name is None or getattr(function, "__module__", None) is None:
-        refuse(
+        raise flow_error(
             f"@{what} needs a function with a name of its own, not a {type(function).__name__}",
             "write a def of its own that calls it",
         )
     place = definition_of(function)
     if name == "<lambda>" or name.endswith(".<lambda>"):
-        refuse(f"a lambda cannot be a {what}: no other process could find it", "give it a name with def", place)
+        raise flow_error(
+            f"a lambda cannot be a {what}: no other process could find it", "give it a name with def", place
+        )
     if "<locals>" in name:
-        refuse(
+        raise flow_error(
             f"{_short(name)} is defined inside another function, where no other process could find it",
             "move it to the top level of its module",
             place,
         )
     if "." in name:
-        refuse(f"{name} is a method, and a {what} must be a function", "move it out of its class", place)
+        raise flow_error(f"{name} is a method, and a {what} must be a function", "move it out of its class", place)
 
 
 def function_name(function: Callable[..., Any], directory: str) -> str:
@@ -82,7 +86,7 @@ def _home(function: Callable[..., Any]) -> tuple[str, str | None]:
         return str(spec.name), None
     file = getattr(main, "__file__", None)
     if not file or not os.path.isfile(file):
-        refuse(
+        raise flow_error(
             f"{function.__qualname__} was typed into a session, where no other process could find it",
             "put it into a file and import it",
             definition_of(function),

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.authoring.sdk_places import definition_of, refuse
+from weft.authoring.sdk_places import definition_of, flow_error
 from weft.authoring.sdk_trace import document_value
 
 _TYPES: dict[Any, str] = {
@@ -24,11 +24,15 @@ def flow_inputs(function: Callable[..., Any]) -> dict[str, dict[str, Any]]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:
-        refuse(f"the annotations of {function.__name__} cannot be read: {error}", "import what they name", place)
+        raise flow_error(
+            f"the annotations of {function.__name__} cannot be read: {error}", "import what they name", place
+        ) from None
     out = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in _VARIADIC:
-            refuse(f"a flow's inputs have names, and {parameter} has none", "list the parameters one by one", place)
+            raise flow_error(
+                f"a flow's inputs have names, and {parameter} has none", "list the parameters one by one", place
+            )
         declared = _declared(function, name, hints.get(name, inspect.Parameter.empty), parameter.default)
         if parameter.default is not inspect.Parameter.empty:
             declared["default"] = document_value(None, parameter.default, f"the default of {name}", data=False)
@@ -46,11 +50,11 @@ def _declared(function: Callable[..., Any], name: str, hint: Any, default: Any) 
     place = definition_of(function)
     if hint is inspect.Parameter.empty:
         if default is inspect.Parameter.empty or default is None:
-            refuse(f"the input {name!r} of {function.__name__} has no type", f"annotate it: {_FIX}", place)
+            raise flow_error(f"the input {name!r} of {function.__name__} has no type", f"annotate it: {_FIX}", place)
         hint = type(default)
     optional, hint = _without_none(hint)
     if optional and default is inspect.Parameter.empty:
-        refuse(f"the input {name!r} may be None, so it needs a default", f"write {name}: … = None", place)
+        raise flow_error(f"the input {name!r} may be None, so it needs a default", f"write {name}: … = None", place)
     if typing.get_origin(hint) is typing.Literal:
         options = [option for option in typing.get_args(hint) if option is not None]
         hint = type(options[0])
@@ -60,7 +64,7 @@ def _declared(function: Callable[..., Any], name: str, hint: Any, default: Any) 
         kind = "object"
     if kind is None:
         shown = getattr(hint, "__name__", str(hint))
-        refuse(f"the input {name!r} of {function.__name__} cannot be a {shown}", _FIX, place)
+        raise flow_error(f"the input {name!r} of {function.__name__} cannot be a {shown}", _FIX, place)
     return {"type": kind, **out}
 
 
@@ -83,18 +87,20 @@ def named_arguments(
     try:
         signature = inspect.signature(function)
     except ValueError:
-        refuse(f"{name} does not say which arguments it takes", "write a def of its own that calls it")
+        raise flow_error(
+            f"{name} does not say which arguments it takes", "write a def of its own that calls it"
+        ) from None
     try:
         bound = signature.bind(*arguments, **named)
     except TypeError as error:
-        refuse(f"{name}{signature}: {error}", "give it what it takes")
+        raise flow_error(f"{name}{signature}: {error}", "give it what it takes") from None
     out: dict[str, Any] = {}
     for parameter_name, value in bound.arguments.items():
         parameter = signature.parameters[parameter_name]
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             out.update(value)
         elif parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
-            refuse(
+            raise flow_error(
                 f"{name}{signature}: arguments of a task go by name, and {parameter} has none",
                 "take a list, or a parameter with a name",
             )

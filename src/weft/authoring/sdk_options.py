@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from weft.authoring.sdk_places import refuse
+from weft.authoring.sdk_places import flow_error
 from weft.authoring.sdk_symbols import Symbol
 from weft.authoring.sdk_trace import Trace, document_value
 
@@ -34,20 +34,30 @@ class TaskOptions(TypedDict, total=False):
     secrets: Sequence[str]
 
 
-KNOWN = frozenset(TaskOptions.__annotations__)
+class WaitOptions(TypedDict, total=False):
+    """A wait runs nothing, so there is less to say about it."""
+
+    name: str
+    needs: Any
+    when: str
+    if_: Any
+    allow_failure: bool
+    description: str
+
+
 _OF_MAP = ("batch", "tolerate", "max_parallel")
 _TEMPLATED = ("env", "cwd", "cache")
 
 
-def check_options(options: Mapping[str, Any], what: str) -> None:
+def check_options(options: Mapping[str, Any], what: str, kind: type = TaskOptions) -> None:
+    known = list(kind.__annotations__)
     for name in options:
-        if name in KNOWN:
-            continue
-        from weft.core.suggest import nearest
+        if name not in known:
+            from weft.core.suggest import nearest
 
-        meant = nearest(name, KNOWN)
-        fix = f"did you mean {meant}=?" if meant else f"there are {', '.join(TaskOptions.__annotations__)}"
-        refuse(f"{what} has no option {name!r}", fix)
+            meant = nearest(name, known)
+            fix = f"did you mean {meant}=?" if meant else f"there are {', '.join(known)}"
+            raise flow_error(f"{what} has no option {name!r}", fix)
 
 
 def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) -> dict[str, Any]:
@@ -65,7 +75,7 @@ def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) 
         elif name in ("retries", "backoff"):
             retry["max" if name == "retries" else "backoff"] = document_value(None, value, name)
         elif name in _OF_MAP and not mapped:
-            refuse(f"{name}= is about the elements of a map", "use it with .map(…)")
+            raise flow_error(f"{name}= is about the elements of a map", "use it with .map(…)")
         elif name != "name":
             out[name] = document_value(trace if name in _TEMPLATED else None, value, name, data=False)
     if retry:

@@ -6,13 +6,13 @@ Nothing heavy is imported until there is a mistake: every runner process imports
 import os
 import sys
 from types import CodeType, FrameType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class CodePlace(NamedTuple):
-    """A call in somebody's file; columns count from 1."""
+    """A call in somebody's file; lines and columns count from 1. Line 0 is the file as a whole."""
 
     file: str
     line: int
@@ -61,8 +61,8 @@ def _source(file: str, line: int) -> str:
     return linecache.getline(file, line).rstrip("\n")
 
 
-def refuse(message: str, fix: str | None = None, place: CodePlace | None = None) -> NoReturn:
-    """Raises FlowError for the author's line."""
+def flow_error(message: str, fix: str | None = None, place: CodePlace | None = None) -> Exception:
+    """A FlowError to be raised, for the author's line."""
     from weft.authoring.sdk_errors import FlowError
 
-    raise FlowError(message, fix, place or caller())
+    return FlowError(message, fix, place or caller())

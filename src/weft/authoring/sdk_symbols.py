@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from weft.authoring.sdk_places import refuse
+from weft.authoring.sdk_places import flow_error
 
 if TYPE_CHECKING:
     from weft.authoring.sdk_trace import Trace
@@ -68,19 +68,21 @@ def _member(origin: Origin, key: Any) -> str:
     if isinstance(key, Symbol):
         inner = origin_of(key)
         if inner.trace is not origin.trace:
-            refuse("the index belongs to another flow", "use values of this flow")
+            raise flow_error("the index belongs to another flow", "use values of this flow")
         return f"[{inner.text}]"
     if isinstance(key, str):
         return member("", key)
     if isinstance(key, int) and not isinstance(key, bool):
         if key < 0:
-            refuse("a symbol has no negative index", f"take it from the end with [{key}:][0], or within a task")
+            raise flow_error(
+                "a symbol has no negative index", f"take it from the end with [{key}:][0], or within a task"
+            )
         return f"[{key}]"
     if isinstance(key, slice) and key.step is None:
         ends = [0 if key.start is None else key.start] + ([] if key.stop is None else [key.stop])
         if all(isinstance(end, int) for end in ends):
             return f".slice({', '.join(str(int(end)) for end in ends)})"
-    refuse("a symbol is indexed by names, numbers from 0, or start:stop", "do it within a task")
+    raise flow_error("a symbol is indexed by names, numbers from 0, or start:stop", "do it within a task")
 
 
 class _Refusal(NamedTuple):
@@ -109,8 +111,9 @@ _REFUSED = (
         "compare within a task, or in text: .options(if_='tasks.check.output > 3')",
     ),
     _Refusal(
-        "add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor neg pos abs invert round trunc "
-        "floor ceil int float complex index",
+        "add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor "
+        "radd rsub rmul rtruediv rfloordiv rmod rdivmod rpow rmatmul rlshift rrshift rand ror rxor "
+        "neg pos abs invert round trunc floor ceil int float complex index",
         "is calculated with",
         "calculate within a task",
     ),
@@ -123,15 +126,11 @@ _REFUSED = (
 
 def _refusing(refusal: _Refusal) -> Callable[..., NoReturn]:
     def refused(self: Symbol, *arguments: Any, **named: Any) -> NoReturn:
-        refuse(f"{origin_of(self).text} {refusal.what}, but is known only when the flow runs", refusal.fix)
+        raise flow_error(f"{origin_of(self).text} {refusal.what}, but is known only when the flow runs", refusal.fix)
 
     return refused
 
 
-_REFLECTED = frozenset("add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor".split())
 for _refusal in _REFUSED:
-    _refused = _refusing(_refusal)
     for _method in _refusal.methods.split():
-        setattr(Symbol, f"__{_method}__", _refused)
-        if _method in _REFLECTED:
-            setattr(Symbol, f"__r{_method}__", _refused)
+        setattr(Symbol, f"__{_method}__", _refusing(_refusal))

@@ -11,11 +11,11 @@
 import functools
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from weft.authoring.sdk_functions import check_function, function_name
-from weft.authoring.sdk_options import TaskOptions, check_options, document_options
-from weft.authoring.sdk_places import refuse
+from weft.authoring.sdk_options import TaskOptions, WaitOptions, check_options, document_options
+from weft.authoring.sdk_places import flow_error
 from weft.authoring.sdk_symbols import Symbol
 from weft.authoring.sdk_trace import Trace, current, document_value
 
@@ -41,7 +41,7 @@ class Task(Generic[P, R]):
         if trace is None:
             return self._function(*arguments, **named)
         given = _named(self._function, arguments, named)
-        return self._record(trace, {"with": _with(trace, given)}, mapped=False)
+        return cast(R, self._record(trace, {"with": _with(trace, given)}, mapped=False))
 
     def map(
         self: "Task[Concatenate[T, Q], R]", items: Iterable[T], /, *arguments: Q.args, **constants: Q.kwargs
@@ -61,18 +61,20 @@ class Task(Generic[P, R]):
         if trace is None:
             elements = _batches(items, self._options.get("batch"))
             return [self._function(element, *arguments, **constants) for element in elements]
-        return self._record_map(trace, items, arguments, constants)
+        return cast(list[R], self._record_map(trace, items, arguments, constants))
 
     def _record_map(self, trace: Trace, items: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> Any:
         mark = object()
         given = _named(self._function, (mark, *arguments), constants)
         element = next((name for name, value in given.items() if value is mark), None)
         if element is None:
-            refuse(f"{self.__name__} takes no argument that an element could be", "give it a first parameter")
+            raise flow_error(
+                f"{self.__name__} takes no argument that an element could be", "give it a first parameter"
+            )
         del given[element]
         if not isinstance(items, Symbol):
             if isinstance(items, (str, bytes, dict)) or not isinstance(items, Iterable):
-                refuse(f"{self.__name__}.map takes a list, not a {type(items).__name__}", "pass a list")
+                raise flow_error(f"{self.__name__}.map takes a list, not a {type(items).__name__}", "pass a list")
             items = list(items)
         body = {
             "map": document_value(trace, items, "what is mapped over"),
@@ -157,7 +159,7 @@ class TaskDecorator:
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
     def __call__(self, function: Any, /) -> Any:
         if isinstance(function, Task):
-            refuse(f"{function.__name__} is a task already", "use .options(…) for other options")
+            raise flow_error(f"{function.__name__} is a task already", "use .options(…) for other options")
         check_function(function, "task")
         return Task(function, self._options)
 
@@ -183,7 +185,7 @@ def shell(command: str | Sequence[Any], /, *, shell: Any = None, **options: Unpa
         first = command.split(maxsplit=1)[0] if command.strip() else ""
     else:
         if isinstance(command, Symbol) or not isinstance(command, (list, tuple)):
-            refuse("shell() takes a text, or a list of a program and its arguments", "shell(['ls', path])")
+            raise flow_error("shell() takes a text, or a list of a program and its arguments", "shell(['ls', path])")
         body = {"argv": document_value(trace, command, "the command")}
         first = command[0] if command and isinstance(command[0], str) else ""
     if shell is not None:
@@ -205,7 +207,7 @@ def wait(
     default: Any = ...,
     for_: Any = None,
     until: Any = None,
-    **options: Unpack[TaskOptions],
+    **options: Unpack[WaitOptions],
 ) -> Any:
     """Waits without holding a slot: for a signal (`weft signal RUN NAME`), for a while, or until a time.
 
@@ -213,9 +215,9 @@ def wait(
     the task fails.
     """
     trace = _inside("wait")
-    check_options(options, "wait()")
+    check_options(options, "wait()", WaitOptions)
     if sum(kind is not None for kind in (signal, for_, until)) != 1:
-        refuse("wait() waits for one thing", "write wait('approve'), wait(for_='10m') or wait(until='…')")
+        raise flow_error("wait() waits for one thing", "write wait('approve'), wait(for_='10m') or wait(until='…')")
     body: dict[str, Any] = {}
     if signal is not None:
         body["signal"] = document_value(None, signal, "the signal", data=False)
@@ -224,7 +226,7 @@ def wait(
         if default is not ...:
             body["default"] = document_value(None, default, "default", data=False)
     elif timeout is not None or default is not ...:
-        refuse("timeout= and default= are about a signal", "leave them out")
+        raise flow_error("timeout= and default= are about a signal", "leave them out")
     else:
         key, value = ("for", for_) if for_ is not None else ("until", until)
         body[key] = document_value(trace, value, key, data=False)
@@ -236,5 +238,7 @@ def wait(
 def _inside(what: str) -> Trace:
     trace = current()
     if trace is None:
-        refuse(f"{what}() has a meaning inside a flow only", "call it in a function under @flow, and run that")
+        raise flow_error(
+            f"{what}() has a meaning inside a flow only", "call it in a function under @flow, and run that"
+        )
     return trace

@@ -3,7 +3,7 @@
 from contextvars import ContextVar
 from typing import Any
 
-from weft.authoring.sdk_places import CodePlace, caller, refuse
+from weft.authoring.sdk_places import CodePlace, caller, flow_error
 from weft.authoring.sdk_symbols import Origin, Symbol, member, origin_of
 
 _DEPTH_MAX = 64
@@ -43,7 +43,7 @@ class Trace:
         while name in self.tasks:
             if chosen:
                 before = self.places[name]
-                refuse(
+                raise flow_error(
                     f"there are two tasks named {name!r}: the first is at {before.file}:{before.line}",
                     "give one of them another name",
                     place,
@@ -61,7 +61,7 @@ class Trace:
     def text(self, symbol: Symbol) -> str:
         origin = origin_of(symbol)
         if origin.trace is not self:
-            refuse(
+            raise flow_error(
                 f"{origin.text} is a value of the flow {origin.trace.flow!r}, used in {self.flow!r}",
                 "pass it as an argument, or return it from that flow",
             )
@@ -73,11 +73,13 @@ class Trace:
             self.text(need)
             task = origin_of(need).task
             if task is None:
-                refuse(f"{origin_of(need).text} is an input, and inputs are always there", "take it off needs")
+                raise flow_error(
+                    f"{origin_of(need).text} is an input, and inputs are always there", "take it off needs"
+                )
             return task
         if isinstance(need, str):
             return need
-        refuse(
+        raise flow_error(
             f"needs takes what a task call gave back, or the name of a task, not a {type(need).__name__}",
             "write needs=[extracted], where extracted = extract(…)",
         )
@@ -92,7 +94,9 @@ def document_value(trace: Trace | None, value: Any, what: str, *, data: bool = T
 def _converted(trace: Trace | None, value: Any, what: str, data: bool, depth: int) -> Any:
     if isinstance(value, Symbol):
         if trace is None:
-            refuse(f"{what} is part of the definition, and {origin_of(value).text} is known only when the flow runs")
+            raise flow_error(
+                f"{what} is part of the definition, and {origin_of(value).text} is known only when the flow runs"
+            )
         return trace.template(value)
     if value is None or isinstance(value, bool):
         return value
@@ -101,15 +105,15 @@ def _converted(trace: Trace | None, value: Any, what: str, data: bool, depth: in
         return text.replace("${{", "$${{") if data else text
     if isinstance(value, int):
         if abs(value) > _INTEGER_MAX:
-            refuse(f"{what}: the number does not fit into 64 bits", "pass it as text")
+            raise flow_error(f"{what}: the number does not fit into 64 bits", "pass it as text")
         return int(value)
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
-            refuse(f"{what}: {value} has no JSON form", "pass None or a text instead")
+            raise flow_error(f"{what}: {value} has no JSON form", "pass None or a text instead")
         return float(value)
     if isinstance(value, (list, tuple, dict)):
         if depth >= _DEPTH_MAX:
-            refuse(f"{what} is nested more than {_DEPTH_MAX} deep", "pass the name of a file instead")
+            raise flow_error(f"{what} is nested more than {_DEPTH_MAX} deep", "pass the name of a file instead")
         if not isinstance(value, dict):
             return [_converted(trace, item, what, data, depth + 1) for item in value]
         return {
@@ -117,8 +121,8 @@ def _converted(trace: Trace | None, value: Any, what: str, data: bool, depth: in
             for key, item in value.items()
         }
     if callable(value):
-        refuse(f"{what}: a function cannot be passed on", "call it, or name it in a text")
-    refuse(
+        raise flow_error(f"{what}: a function cannot be passed on", "call it, or name it in a text")
+    raise flow_error(
         f"{what}: a {type(value).__name__} has no JSON form",
         "pass texts, numbers, booleans, None, lists or dicts, and make the rest within the task",
     )
@@ -126,5 +130,5 @@ def _converted(trace: Trace | None, value: Any, what: str, data: bool, depth: in
 
 def _key(key: Any, what: str) -> str:
     if not isinstance(key, str) or "${{" in key:
-        refuse(f"{what}: the key {key!r} cannot be kept", "use texts without ${{ as keys")
+        raise flow_error(f"{what}: the key {key!r} cannot be kept", "use texts without ${{ as keys")
     return str.__str__(key)

@@ -37,7 +37,10 @@ VERBOSE = _flag("-v", "--verbose", help="log what happens, and the settings, on 
 
 RUN = _option("run", metavar="RUN", help="a run's id, the beginning of one, or `last`")
 TASK = _option("task", metavar="TASK", nargs="?", help="a task, or one element of it (name.3)")
-FILE = _option("file", metavar="FILE", help="a definition in YAML or JSON; - reads standard input")
+FILE = _option(
+    "file", metavar="FILE",
+    help="a definition in YAML or JSON, or a flow (module:flow, file.py:flow); - reads standard input",
+)  # fmt: skip
 SLOTS = _option("--slots", metavar="N", help="how many attempts run at a time (default: cores × 4)")
 LABEL = _option(
     "--label", metavar="K[=V]", action="append", default=[], help="a label of this node; may be given several times"
@@ -58,8 +61,7 @@ WORKING = (SLOTS, LABEL, DRAIN, LOGS, VERBOSE)
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "weft.cli.running:run",
-        (_option("file", metavar="FILE", nargs="?", help="a definition in YAML or JSON; - reads standard input"),
-         INPUT, PARALLEL, PRIORITY, KEY, *WORKING),
+        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY, *WORKING),
         "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on.",
     ),
@@ -120,6 +122,14 @@ COMMANDS: tuple[Command, ...] = (
          _flag("--no-wait", help="do not wait until nothing of it is left running")),
     ),
     Command(
+        "signal", "Change", "answer a task that waits for a signal", "weft.cli.signalling:signal",
+        (RUN, _option("name", metavar="NAME", help="the signal's name, as `wait: {signal: NAME}` says"),
+         _option("--data", metavar="JSON", help="what comes with it: the wait's output"),
+         _option("--reject", metavar="REASON", help="say no: the wait fails")),
+        "A signal that comes before its wait is reached is kept. Each signal is applied once: said again with the"
+        " same data it changes nothing, with other data it is refused.",
+    ),
+    Command(
         "dead", "Change", "list dead letters, or retry them", "weft.cli.dead:dead",
         (_option("action", metavar="list|retry", choices=("list", "retry"), help="what to do"),
          _option("run", metavar="RUN", nargs="?", help="retry: the run"),
@@ -135,12 +145,16 @@ COMMANDS: tuple[Command, ...] = (
         _option("action", metavar="info", choices=("info",), help="info: location, size, counts"),
     )),
     Command("validate", "Define", "check definitions", "weft.cli.defining:validate", (
-        _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON"),
+        _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON, or flows"),
     ), store=False),
     Command("graph", "Define", "draw a definition's graph", "weft.cli.defining:graph", (
-        _option("file", metavar="FILE", help="a definition in YAML or JSON"),
+        _option("file", metavar="FILE", help="a definition in YAML or JSON, or a flow"),
         _option("--format", choices=("text", "mermaid", "dot"), default="text", help="how (default: text)"),
     ), store=False),
+    Command("export", "Define", "print a flow as a definition in YAML", "weft.cli.exporting:export", (
+        _option("file", metavar="FLOW", help="module:flow, file.py:flow, or a definition's file"),
+    ), "Put it where the flow's module is: functions are found from the definition's directory. With --json it is"
+       " printed as JSON.", store=False),
     Command("schema", "Define", "print the JSON Schema of definitions", "weft.cli.defining:schema", (), store=False),
     Command("version", "Define", "print the version", "weft.cli.starting:version", (), store=False),
 )  # fmt: skip

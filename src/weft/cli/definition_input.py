@@ -7,7 +7,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from weft.authoring import Loaded, load_file, load_text, load_value
+from weft.authoring import Loaded, load_text, load_value
+from weft.authoring.sdk_load import load_definition
 from weft.cli.exits import BAD_INPUT, GiveUp
 from weft.core.inputs import InputError, parse_input, resolve_inputs
 from weft.core.workflow import Workflow
@@ -29,7 +30,7 @@ def load(args: Namespace) -> Loaded:
             return load_text(text.decode(), "stdin", "json" if text.lstrip()[:1] == b"{" else "yaml")
         except UnicodeDecodeError:
             raise GiveUp(BAD_INPUT, "standard input is not UTF-8") from None
-    return load_file(args.file)
+    return load_definition(args.file)
 
 
 def _load_command(argv: list[str]) -> Loaded:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
-from weft.cli.graph_text import draw
+from weft.cli.graph_text import draw, times
 from weft.core.workflow import Workflow
 
 GraphFormat = Literal["text", "mermaid", "dot"]
@@ -22,13 +22,14 @@ OK, BAD_INPUT = 0, 2
 
 def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO) -> int:
     """Checks every file, whatever is wrong with those before it."""
-    from weft.authoring import DefinitionErrors, load_file
+    from weft.authoring import DefinitionErrors
+    from weft.authoring.sdk_load import load_definition
 
     reports: list[dict[str, Any]] = []
     wrong = 0
     for path in paths:
         try:
-            workflow = load_file(path).workflow
+            workflow = load_definition(path).workflow
         except DefinitionErrors as errors:
             wrong += 1
             reports.append({"file": str(path), "valid": False, **errors.as_json()})
@@ -60,10 +61,11 @@ def graph(
     err: TextIO,
     width: int | None = None,
 ) -> int:
-    from weft.authoring import DefinitionErrors, load_file
+    from weft.authoring import DefinitionErrors
+    from weft.authoring.sdk_load import load_definition
 
     try:
-        workflow = load_file(path).workflow
+        workflow = load_definition(path).workflow
     except DefinitionErrors as errors:
         if json:
             _print_json(out, {"file": str(path), "valid": False, **errors.as_json()})
@@ -85,7 +87,7 @@ def graph(
 def mermaid(workflow: Workflow) -> str:
     """Nodes are known by position: words like `end` are syntax to Mermaid."""
     lines = ["graph TD"]
-    lines += [f'    n{pos}["{task.name}{_replicas(task.replicas)}"]' for pos, task in enumerate(workflow.tasks)]
+    lines += [f'    n{pos}["{task.name}{times(task)}"]' for pos, task in enumerate(workflow.tasks)]
     lines += [f"    n{need} --> n{pos}" for pos, task in enumerate(workflow.tasks) for need in task.needs]
     final = [f"n{pos}" for pos, task in enumerate(workflow.tasks) if task.final]
     if final:
@@ -97,16 +99,12 @@ def dot(workflow: Workflow) -> str:
     lines = [f"digraph {_dot_text(workflow.name)} {{", "    node [shape=box];"]
     for task in workflow.tasks:
         style = ", style=dashed" if task.final else ""
-        label = _dot_text(task.name + _replicas(task.replicas))
+        label = _dot_text(task.name + times(task))
         lines.append(f"    {_dot_text(task.name)} [label={label}{style}];")
     for task in workflow.tasks:
         for need in task.needs:
             lines.append(f"    {_dot_text(workflow.tasks[need].name)} -> {_dot_text(task.name)};")
     return "\n".join([*lines, "}"])
-
-
-def _replicas(count: int | None) -> str:
-    return "" if count is None else f" ×{count}"
 
 
 def _dot_text(text: str) -> str:
@@ -131,6 +129,8 @@ def _nodes(workflow: Workflow) -> list[dict[str, Any]]:
             "kind": task.kind,
             "when": task.when,
             "replicas": task.replicas,
+            "mapped": task.mapped,
+            "wait": task.spec if task.kind == "wait" else None,
             "final": task.final,
         }
         for pos, task in enumerate(workflow.tasks)

@@ -115,8 +115,26 @@ def _label(task: TaskDef, signs: _Signs) -> str:
         notes.append("if " + " ".join(task.condition.split()))
     if task.final and not task.needs:
         notes.append("after all others")
-    replicas = f" {signs.times}{task.replicas:,}" if task.replicas is not None else ""
-    return f"{task.name}{replicas}" + (f"  ({', '.join(notes)})" if notes else "")
+    if task.kind == "wait":
+        notes.append(waits_for(task))
+    return f"{task.name}{times(task, signs.times)}" + (f"  ({', '.join(notes)})" if notes else "")
+
+
+def times(task: TaskDef, sign: str = "×") -> str:
+    """How many elements it has: known, left to the run (?), or none at all."""
+    if not task.mapped:
+        return ""
+    count = task.replicas
+    if isinstance(task.map, list):
+        count = -(-len(task.map) // (task.batch or 1))
+    return f" {sign}{'?' if count is None else f'{count:,}'}"
+
+
+def waits_for(task: TaskDef) -> str:
+    spec = task.spec
+    if "signal" in spec:
+        return f"waits for {spec['signal']}"
+    return f"waits {spec['for']}" if "for" in spec else f"waits until {spec['until']}"
 
 
 def _lanes(rows: list[_Row], signs: _Signs) -> list[tuple[str, _Row | None]]:

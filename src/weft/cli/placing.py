@@ -41,6 +41,8 @@ def refuse_unplaceable(control: LocalControl, workflow: Workflow, labels: dict[s
         nodes.insert(0, NodeFacts(KINDS, labels, "this node"))
     seen: dict[str, None] = {}
     for task in workflow.tasks:
+        if task.kind == "wait":
+            continue  # it runs nowhere
         id, body = demand_of(task)
         if id in seen:
             continue

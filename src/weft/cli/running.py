@@ -96,7 +96,8 @@ def go_on(args: Namespace, session: Session, control: LocalControl, reply: Reply
 def _say_end(args: Namespace, session: Session, control: LocalControl, run_id: str) -> int:
     summary = summarise(control, run_id, 0, False)
     if args.json:
-        session.print_json({"type": "summary", "run": run_id, "state": summary.run.state}, line=True)
+        value = {"type": "summary", "run": run_id, "state": summary.run.state, "output": summary.output}
+        session.print_json({**value, "output_error": summary.output_error}, line=True)
     else:
         for line in summary_lines(summary, session.err):
             session.warn(line)

@@ -14,8 +14,6 @@ from weft.cli.terminal import Terminal
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
 
-STORE_DIRECTORY = ".weft"
-STORE_FILE = "weft.db"
 _FLAGS = ("store", "slots", "drain", "name")
 
 
@@ -54,11 +52,9 @@ class Session:
         return self._control
 
     def store_path(self) -> Path:
-        path = self.config.store
-        if path is None:
-            found = settings.find_upward(self.directory, f"{STORE_DIRECTORY}/{STORE_FILE}")
-            return found or self.directory / STORE_DIRECTORY / STORE_FILE
-        return path / STORE_FILE if path.is_dir() else path
+        from weft.control.embedded import store_path
+
+        return store_path(self.config, self.directory)
 
     def close(self) -> None:
         if self._control is not None:

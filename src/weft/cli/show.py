@@ -8,7 +8,8 @@ import msgspec
 from weft.cli.exits import OK
 from weft.cli.lists import task_ms
 from weft.cli.session import Session
-from weft.cli.summary import counts
+from weft.cli.signalling import how_to_signal, signals_wanted
+from weft.cli.summary import counts, output_or_why, output_text
 from weft.cli.tables import table
 from weft.cli.terminal import printable
 from weft.cli.words import duration, moment, state_word
@@ -21,6 +22,7 @@ LEVEL_ROWS = 12  # tasks shown of a level
 LEVELS = 40
 PATH_SHOWN = 12
 TAIL_LINES = 10
+SIGNALS_SHOWN = 5
 
 
 def show(args: Namespace, session: Session) -> int:
@@ -37,9 +39,11 @@ def show(args: Namespace, session: Session) -> int:
             durations[task.pos] = task_ms(task, now) or 0
     critical = critical_path(workflow, durations)
     if args.json:
-        session.print_json(_as_json(run, workflow, found, critical, now))
+        output, error = output_or_why(control, run)
+        values = {"context": control.context(run.id), "output": output, "output_error": error}
+        session.print_json({**_as_json(run, workflow, found, critical, now), **values})
     else:
-        _print_run(session, run, now)
+        _print_run(session, run, now, [*_waits(run, workflow, found), *_values(control, run)])
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
     return OK
@@ -64,7 +68,21 @@ def _as_json(
     }
 
 
-def _print_run(session: Session, run: RunInfo, now: int) -> None:
+def _waits(run: RunInfo, workflow: Workflow, found: list[TaskInfo]) -> list[tuple[str, str]]:
+    names = signals_wanted(workflow, found)[:SIGNALS_SHOWN]
+    return [("waits", f"for {name}: {how_to_signal(run.id, name)}") for name in names]
+
+
+def _values(control: LocalControl, run: RunInfo) -> list[tuple[str, str]]:
+    output, error = output_or_why(control, run)
+    return [
+        ("context", _inputs(control.context(run.id))),
+        ("output", "" if output is None else output_text(output)),
+        ("output", "" if error is None else f"none: {printable(error)}"),
+    ]
+
+
+def _print_run(session: Session, run: RunInfo, now: int, more: list[tuple[str, str]]) -> None:
     out = session.out
     took = "" if run.started_at is None else f"  {duration((run.finished_at or now) - run.started_at)}"
     session.print(f"{out.state(run.state)} {out.paint(run.name, 'bold')}  {out.state(run.state, run.state)}{took}")
@@ -75,6 +93,7 @@ def _print_run(session: Session, run: RunInfo, now: int) -> None:
         ("tasks", f"{run.total:,}" + (f": {ended}" if ended else "")),
         ("reason", printable(run.reason or "")),
         ("inputs", _inputs(run.inputs)),
+        *more,
     ]
     for name, value in facts:
         if value:

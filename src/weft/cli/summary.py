@@ -1,5 +1,8 @@
 """How a run came out, in a few lines: the state, the counts, the reasons, and what to type next."""
 
+import json
+from typing import Any
+
 import msgspec
 
 from weft.cli.exits import FAILED, OK
@@ -7,8 +10,10 @@ from weft.cli.terminal import Terminal, printable
 from weft.cli.words import counted, duration, state_word
 from weft.control.local import LocalControl
 from weft.control.records import RunInfo
+from weft.core.commands import Refused
 
 REASONS_MAX = 5
+OUTPUT_SHOWN = 500
 _ENDS = ("succeeded", "failed", "dead_letter", "cancelled", "skipped")
 
 
@@ -26,6 +31,8 @@ class Summary(msgspec.Struct):
     failures: list[Failure]
     tried_again: int
     interrupted: bool = False
+    output: Any = None  # the run's result, of a workflow that has one
+    output_error: str | None = None  # why there is none after all
 
     @property
     def exit_code(self) -> int:
@@ -42,7 +49,24 @@ def summarise(control: LocalControl, run_id: str, tried_again: int, interrupted:
         ]
     began = run.started_at or run.created_at
     took = (run.finished_at or control.now()) - began
-    return Summary(run, took, failures, tried_again, interrupted)
+    output, error = output_or_why(control, run)
+    return Summary(run, took, failures, tried_again, interrupted, output, error)
+
+
+def output_or_why(control: LocalControl, run: RunInfo) -> tuple[Any, str | None]:
+    """(output, None), or (None, why it has no value). A run that failed need not have one."""
+    if not run.finished:
+        return None, None
+    try:
+        return control.output(run.id), None
+    except Refused as refused:
+        return None, refused.message if run.state == "succeeded" else None
+
+
+def output_text(output: Any) -> str:
+    """On one line, cut short."""
+    text = json.dumps(output, ensure_ascii=False)
+    return printable(text if len(text) <= OUTPUT_SHOWN else f"{text[:OUTPUT_SHOWN]}… ({len(text):,} characters)")
 
 
 def counts(run: RunInfo) -> list[tuple[str, int]]:
@@ -70,6 +94,10 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
         if more > 0 and summary.failures:
             lines.append(f"  {terminal.sign('more')} and {more:,} more: weft tasks {run.id} --state failed")
         lines.append(terminal.paint(f"  to try again what did not succeed: weft resume {run.id}", "dim"))
+    if summary.output is not None:
+        lines.append(f"  output: {output_text(summary.output)}")
+    elif summary.output_error is not None:
+        lines.append(f"  it has no output: {printable(summary.output_error)}")
     return lines
 
 

@@ -42,6 +42,7 @@ class Tracker:
         self.running: dict[str, Running] = {}
         self.again: dict[str, None] = {}  # tasks that needed more than one attempt
         self.ended: list[Running] = []  # attempts that are over since the last read
+        self.wanted: dict[str, str] = {}  # signals that tasks wait for now, by task
         self.run_ended = False
 
     def look_at_running(self) -> None:
@@ -50,6 +51,11 @@ class Tracker:
         for task in tasks:
             if task.elements is None and task.claimed_at is not None:
                 self.running[task.name] = Running(task.name, task.attempt, task.claimed_at, task.node, task.session)
+        tasks, _ = self._control.tasks(self.run_id, states=["waiting"], limit=_INITIAL_RUNNING)
+        for task in tasks:
+            spec = self.workflow.tasks[task.pos].spec
+            if "signal" in spec:
+                self.wanted[task.name] = spec["signal"]
 
     def read(self) -> tuple[list[EventInfo], list[Change]]:
         """The next page of events and what they mean; empty when there is nothing new."""
@@ -88,6 +94,21 @@ class Tracker:
             return Change(event.at, name, state, data["attempt"], took, data.get("reason"))
         if kind == "skipped":
             return Change(event.at, name, "skipped", why=data.get("reason"))
+        if kind == "refused":
+            return Change(event.at, name, data["state"], why=data.get("error"))
+        if kind == "waiting":
+            self.run_ended = False
+            wake = data.get("wake_at")
+            why = f"for the signal {data['signal']}" if data.get("signal") else None
+            if data.get("signal"):
+                self.wanted[name] = data["signal"]
+            left = None if wake is None else max(0, wake - event.at)
+            return Change(event.at, name, "waiting", why=why, wake_in_ms=left)
+        if kind == "answered":
+            self.wanted.pop(name, None)
+            return Change(event.at, name, data["state"], why=data.get("reason"))
+        if kind == "expanded" and data["elements"] == 0:
+            return Change(event.at, name, "succeeded")
         if kind == "closed":
             return Change(event.at, name, data["state"], why=data.get("reason"))
         if kind == "cancelled":
@@ -106,6 +127,8 @@ class Tracker:
     def _cancelled(self, event: EventInfo) -> Change | None:
         places = event.data["tasks"]
         names = [self._name(pos, idx) for pos, idx in places[:3]]
+        for name in [self._name(pos, idx) for pos, idx in places] if self.wanted else ():
+            self.wanted.pop(name, None)
         shown = ", ".join(names) + (f" and {len(places) - 3:,} more" if len(places) > 3 else "")
         return Change(event.at, shown, "cancelled", why=event.data.get("reason"), count=len(places))
 

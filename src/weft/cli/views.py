@@ -47,7 +47,10 @@ def change_text(change: Change) -> str:
     if change.why and change.state != "succeeded":
         parts.append(change.why)
     if change.wake_in_ms is not None:
-        parts.append(f"again in {duration(change.wake_in_ms)}")
+        how = "again in"
+        if change.state == "waiting":
+            how = "at most" if change.why else "for"
+        parts.append(f"{how} {duration(change.wake_in_ms)}")
     return "  ".join(parts)
 
 
@@ -149,6 +152,7 @@ class JsonView:
             "total": run.total, "succeeded": run.succeeded, "failed": run.failed, "dead_letter": run.dead_letter,
             "cancelled": run.cancelled, "skipped": run.skipped, "tried_again": summary.tried_again,
             "reason": run.reason, "failures": summary.failures, "interrupted": summary.interrupted,
+            "output": summary.output, "output_error": summary.output_error,
         }  # fmt: skip
         self._sink.put(OUT, (json_text(value) + "\n").encode())
 

@@ -17,6 +17,7 @@ import msgspec
 from weft.cli.exits import INTERRUPTED
 from weft.cli.live import LiveView
 from weft.cli.session import Session
+from weft.cli.signalling import how_to_signal
 from weft.cli.sink import Sink
 from weft.cli.streaming import Prefixer, Streams
 from weft.cli.summary import Summary, summarise
@@ -96,6 +97,7 @@ class Work:
         self._sink = sink
         self._tracker = Tracker(control, run_id, workflow, after)
         self._streams = self._make_streams(workflow, options)
+        self._asked: dict[str, None] = {}  # signals that somebody has been asked for
         self._woken = True
         self._exchanges = -1
         self._over = False  # the run has ended: the node needs the processor no more
@@ -242,7 +244,16 @@ class Work:
         running = self._running(node, now)
         run = self._control.run(self._run_id)
         self._over = run.finished
+        if not (run.finished or run.active or running):
+            self._say_held()
         self._view.tick(run, running, now)
+
+    def _say_held(self) -> None:
+        """Nothing runs and nothing is queued: only somebody's signal, or its timeout, can move the run on."""
+        for task, name in self._tracker.wanted.items():
+            if name not in self._asked:
+                self._asked[name] = None
+                self._view.note(f"{task} waits for the signal {name}: {how_to_signal(self._run_id, name)}")
 
     def _running(self, node: Node, now: int) -> dict[str, Running]:
         """What others run, as the events say; what our own node runs, as it knows better: events come later, and

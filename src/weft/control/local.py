@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from weft.control import inspect
+from weft.control import inspect, results
 from weft.control.records import (
     Ambiguous,
     AttemptInfo,
@@ -279,6 +279,13 @@ class LocalControl:
     def verify(self, ref: str) -> Verification:
         return inspect.verify(self, ref)
 
+    def context(self, ref: str) -> dict[str, Any]:
+        return results.context_of(self, ref)
+
+    def output(self, ref: str) -> Any:
+        """The run's result as its workflow's `output` says; None if it says nothing."""
+        return results.output_of(self, ref)
+
     # -- writing -----------------------------------------------------------------------------------------
 
     def submit(self, command: c.Submit, workflow: Workflow | None = None) -> c.Reply:
@@ -299,6 +306,12 @@ class LocalControl:
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> c.Reply:
         _, run_id = self.find(ref)
         return self._commit(c.Resume(run_id, tasks, only_dead=True))
+
+    def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> c.Reply:
+        """Answer a wait, now or before it is reached. `data` is any JSON value, and becomes the wait's output."""
+        _, run_id = self.find(ref)
+        text = None if data is None else msgspec.json.encode(data, order="deterministic").decode()
+        return self._commit(c.Signal(run_id, name, text, reject))
 
     def prune(self, finished_before: int, states: list[str] | None = None) -> Iterator[tuple[int, str]]:
         """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone."""

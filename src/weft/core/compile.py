@@ -11,13 +11,24 @@ from weft.core.durations import parse_duration_ms, parse_size_bytes
 from weft.core.graph import levels_of, successors_of
 from weft.core.inferred_needs import complete_needs
 from weft.core.inputs import define_inputs
-from weft.core.references import Names, condition_of, has_template, shell_of, task_names, templates_of, value_names
-from weft.core.workflow import Retry, TaskDef, Workflow
+from weft.core.references import (
+    OF_RULES,
+    Names,
+    condition_of,
+    has_template,
+    shell_of,
+    task_names,
+    templates_of,
+    value_names,
+    value_reads_context,
+)
+from weft.core.workflow import Retry, TaskDef, Tolerate, Workflow
 
 _ACCEPTING = ("any_success", "on_failure", "always")
 _HANDLERS = ("on_failure", "always")
 _NO_ENV: dict[str, str] = {}
 _NO_REQUIREMENTS: dict[str, Any] = {}
+_NO_TOLERANCE = Tolerate()
 
 
 def compile_workflow(document: Document, hash: str) -> Workflow:
@@ -27,7 +38,8 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
     given = document.get("defaults", {})
     names = [task_names(task, given) for task in tasks.values()]
     said = [[position[need] for need in task.get("needs", ())] for task in tasks.values()]
-    needs = complete_needs(said, [[position[n] for n in (*own.condition, *own.templates)] for own in names])
+    named = [[position[n] for n in (*own.condition, *own.templates, *own.map)] for own in names]
+    needs = complete_needs(said, named)
     successors = successors_of(needs)
     levels = levels_of(needs, successors)
     order = sorted(range(len(needs)), key=levels.__getitem__)
@@ -36,7 +48,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
     handlers = [task.get("when") in _HANDLERS and not needs[pos] for pos, task in enumerate(tasks.values())]
     final = _spread(order, successors, handlers)
     survives = _spread(order, successors, accepting)
-    defaults = _Defaults(given, has_template(document.get("env")))
+    defaults = _Defaults(given, document.get("env"))
     return Workflow(
         hash=hash,
         name=document["name"],
@@ -46,6 +58,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
                 _Place(
                     needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
                     _positions(names[pos].condition, position), _positions(names[pos].templates, position),
+                    _positions(names[pos].map, position), names[pos].context,
                 ),
             )
             for pos, (name, task) in enumerate(tasks.items())
@@ -116,21 +129,28 @@ class _Place(NamedTuple):
     final: bool
     reads: tuple[int, ...]
     template_reads: tuple[int, ...]
+    map_reads: tuple[int, ...]
+    reads_context: bool
 
 
 class _Defaults:
     """Merges defaults into tasks, key by key, and shares the parts that thousands of tasks have in common."""
 
-    def __init__(self, defaults: dict[str, Any], templated: bool) -> None:
-        """`templated`: there are templates in what the workflow gives to all tasks."""
+    def __init__(self, defaults: dict[str, Any], shared_env: Any) -> None:
+        """`shared_env`: what the workflow gives to all tasks."""
         self.given = defaults
-        self.env_templated = templated or has_template(defaults.get("env"))
+        shared = [shared_env, defaults.get("env")]
+        self.env_templated = has_template(shared)
         self.cwd_templated = has_template(defaults.get("cwd"))
+        self.env_reads_context = value_reads_context(shared)
+        self.cwd_reads_context = value_reads_context(defaults.get("cwd"))
         self.env: dict[str, str] = defaults.get("env", _NO_ENV)
         self.retry = _retry(defaults.get("retry", {}))
         self.ms: dict[str, int] = {}
 
     def complete(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
+        if "wait" in task:
+            return self._wait(name, task, place)
         given = self.given
         kind, spec = _kind_and_spec(task, given)
         env = task.get("env")
@@ -151,6 +171,10 @@ class _Defaults:
             priority=task.get("priority", given.get("priority", 0)),
             allow_failure=task.get("allow_failure", given.get("allow_failure", False)),
             replicas=task.get("replicas"),
+            map=_array(task.get("map")),
+            map_reads=place.map_reads,
+            batch=task.get("batch"),
+            tolerate=_tolerate(task.get("tolerate")),
             max_parallel=task.get("max_parallel"),
             requires=_demand(task),
             accepts=place.accepts,
@@ -159,14 +183,37 @@ class _Defaults:
             final=place.final,
             reads=place.reads,
             template_reads=place.template_reads,
+            reads_context=self._reads_context(task, place),
             templated=self._templated(task),
         )
+
+    def _wait(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
+        """It runs nowhere: of the defaults only what its failure means counts."""
+        return TaskDef(
+            name=name,
+            kind="wait",
+            spec=_wait_spec(task["wait"]),
+            needs=place.needs,
+            when=task.get("when", "all_success"),
+            condition=condition_of(task),
+            long_form=task.get("long_form", False),
+            allow_failure=task.get("allow_failure", self.given.get("allow_failure", False)),
+            accepts=place.accepts,
+            accepts_failure=place.accepts_failure,
+            survives_halt=place.survives_halt,
+            final=place.final,
+            reads=place.reads,
+            template_reads=place.template_reads,
+        )
+
+    def _reads_context(self, task: dict[str, Any], place: _Place) -> bool:
+        return place.reads_context or self.env_reads_context or (self.cwd_reads_context and "cwd" not in task)
 
     def _templated(self, task: dict[str, Any]) -> bool:
         """$${{ counts too: somebody has to turn it into ${{."""
         if self.env_templated or (self.cwd_templated and "cwd" not in task):
             return True
-        return next(templates_of(task), None) is not None
+        return any(path[0] not in OF_RULES for path, _ in templates_of(task))
 
     def _ms(self, text: str | None) -> int | None:
         if text is None:
@@ -185,6 +232,30 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str,
     if "python" in task:
         return "python", {"function": task["python"], "with": task.get("with", {})}
     return "inline", {"inline": task["inline"]}
+
+
+def _wait_spec(given: dict[str, Any]) -> dict[str, Any]:
+    if "signal" not in given:
+        return dict(given)
+    out: dict[str, Any] = {"signal": given["signal"]}
+    if "timeout" in given:
+        out["timeout_ms"] = parse_duration_ms(given["timeout"])
+    if "default" in given:
+        out["default"] = given["default"]
+    return out
+
+
+def _array(given: Any) -> Any:
+    """One whole ${{ }} keeps its type only without blanks around it."""
+    return given.strip() if isinstance(given, str) else given
+
+
+def _tolerate(given: int | str | None) -> Tolerate:
+    if given is None:
+        return _NO_TOLERANCE
+    if isinstance(given, str):
+        return Tolerate(share=float(given.removesuffix("%")) / 100)
+    return Tolerate(count=given)
 
 
 def _retry(given: dict[str, Any]) -> Retry:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from weft.core.expression_checks import ExpressionChecker
-from weft.core.fields import COMMAND, KINDS, TASK, TASK_NAME, TASKS_MAX, workflow_record
+from weft.core.fields import COMMAND, KINDS, OF_WAITS, TASK, TASK_NAME, TASKS_MAX, workflow_record
 from weft.core.graph import cycles_of, successors_of
 from weft.core.inferred_needs import all_edges
 from weft.core.inputs import INPUTS
@@ -69,6 +69,7 @@ def _read_document(reader: Reader, value: Any, name: str) -> Any:
     written = Written(value)
     checker = ExpressionChecker(reader, written, tasks, _declared_inputs(value), document.get("defaults", {}))
     _check_graph(reader, written, checker, tasks)
+    _check_signals(reader, written, tasks)
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))
@@ -214,16 +215,49 @@ def _checked(reader: Reader, value: dict[Any, Any], out: Any) -> Any:
         del out["needs"]
     if "shell" in out and "run" not in value:
         reader.problem_at((*reader.path, "shell"), "`shell` has a meaning for `run` only", "remove it", "key")
-    if "max_parallel" in out and "replicas" not in value:
-        reader.problem_at(
-            (*reader.path, "max_parallel"), "on a task, `max_parallel` limits its replicas, and it has none",
-            "add replicas, or set max_parallel on the workflow", "key",
-        )  # fmt: skip
+    if "wait" in value:
+        _check_wait(reader, value)
+    else:
+        _check_elements(reader, value)
     if "with" in out and "python" not in value:
         reader.problem_at((*reader.path, "with"), "`with` has a meaning for `python` only", "remove it", "key")
     if "if" in out and "condition" in out:
         reader.problem_at((*reader.path, "condition"), "`if` and `condition` say the same", "keep one", "key")
     return out
+
+
+def _check_elements(reader: Reader, value: dict[Any, Any]) -> None:
+    """What is said about elements needs something to make them from."""
+    if "map" in value and "replicas" in value:
+        reader.problem_at(
+            (*reader.path, "replicas"), "a task has only one of map and replicas", "remove one of them", "key"
+        )
+    if "batch" in value and "map" not in value:
+        reader.problem_at(
+            (*reader.path, "batch"), "`batch` has a meaning for `map` only", "add map, or remove it", "key"
+        )
+    if "map" in value or "replicas" in value:
+        return
+    for key, what in (("max_parallel", "limits its elements"), ("tolerate", "is about its elements")):
+        if key in value:
+            fix = "add map or replicas, or " + (
+                "set max_parallel on the workflow" if key == "max_parallel" else "remove it"
+            )
+            reader.problem_at((*reader.path, key), f"on a task, `{key}` {what}, and it has none", fix, "key")
+
+
+def _check_wait(reader: Reader, value: dict[Any, Any]) -> None:
+    """A wait runs nowhere: whatever is about running has no meaning for it."""
+    for key in value:
+        known = TASK.by_name.get(key) if isinstance(key, str) else None
+        if known is None or known.later or key in KINDS or key in OF_WAITS:
+            continue
+        fix = "remove it"
+        if key == "timeout":
+            fix = "write it inside: wait: {signal: …, timeout: 24h}"
+        elif key in ("map", "replicas"):
+            fix = "one wait can't be many: let the tasks before it be mapped"
+        reader.problem_at((*reader.path, key), f"`{key}` has no meaning for a wait", fix, "key")
 
 
 def _ordered(task: dict[str, Any]) -> dict[str, Any]:
@@ -259,6 +293,22 @@ def _check_graph(reader: Reader, written: Written, checker: ExpressionChecker, t
             shown = [*shown[:6], f"… {len(shown) - 10:,} more …", *shown[-4:]]
         fix = "remove one of these needs" + ("" if spot is None else "; naming a task makes it a need")
         reader.problem_at(path, f"these tasks wait for each other: {' -> '.join(shown)}", fix, spot=spot)
+
+
+def _check_signals(reader: Reader, written: Written, tasks: dict[str, Any]) -> None:
+    """A signal is an answer to one wait."""
+    first: dict[str, str] = {}
+    for name, task in tasks.items():
+        signal = task.get("wait", {}).get("signal")
+        if signal is None:
+            continue
+        other = first.setdefault(signal, name)
+        if other != name:
+            reader.problem_at(
+                (*written.task(name)[0], "wait", "signal"),
+                f"the task {quoted(other)} waits for the signal {quoted(signal)} already",
+                f"give it a name of its own, or let both need {other}",
+            )
 
 
 def _unknown_need(reader: Reader, written: Written, name: str, need: str, position: dict[str, int]) -> None:

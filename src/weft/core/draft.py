@@ -22,6 +22,8 @@ from weft.core.rows import (
 from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
 from weft.core.workflow import TaskDef, Workflow
 
+_ATTEMPT = {n: f'{{"attempt":{n}}}' for n in range(1, 10)}
+
 #: A rule: yields what it needs, is sent the rows, returns its reply.
 Rule = Generator[tuple[Need, ...], tuple[list[Any], ...], Any]
 
@@ -121,6 +123,21 @@ class Draft:
                 self._count_active(task, 1)
         if to in TERMINAL:
             self._count_end(task, to)
+
+    def claim(self, task: TaskRow, session: str, number: int) -> None:
+        """queued → running, the hottest move of all: no counter changes, only the attempt and its holder."""
+        if task.state != "queued":
+            raise IllegalTransition(f"task {task.id}: {task.state} -> running is no claim")
+        if task.guard is None:
+            task.guard = Guard("queued", task.attempt, task.session, task.stop)
+            self.dirty_tasks.append(task)
+        task.state = "running"
+        task.attempt += 1
+        task.session = session
+        task.claim_no = number
+        task.claimed_at = self.now
+        data = _ATTEMPT.get(task.attempt) or f'{{"attempt":{task.attempt}}}'
+        self.events.append(EventRow(task.run_no, task.pos, task.idx, "assigned", session, data))
 
     def _count_active(self, task: TaskRow, delta: int) -> None:
         run = self.runs[task.run_no]

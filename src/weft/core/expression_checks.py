@@ -18,14 +18,20 @@ from weft.core.expressions import (
     templates_in,
 )
 from weft.core.problems import PROBLEMS_MAX, Path, Reader, Spot, has_expression, quoted
-from weft.core.references import DIALECTS, OPENING, condition_of, shell_of, templates_of
+from weft.core.references import CONTEXT_ROOTS, DIALECTS, OPENING, condition_of, shell_of, templates_of
 from weft.core.written import Written
 
 #: What `run` has.
 RUN_FIELDS: Final = ("id", "name", "generation")
 
 #: How a text is read. `foreign` is the text of a shell whose quoting nobody here knows; `shared` what all tasks get.
-Way = Literal["condition", "text", "sh", "bash", "foreign", "shared"]
+Way = Literal["condition", "map", "text", "sh", "bash", "foreign", "shared"]
+
+#: What is worked out before there are elements, and so knows no `item`.
+_BEFORE_ELEMENTS: Final[Mapping[str, str]] = {
+    "condition": "a condition is asked once for all elements",
+    "map": "the array is worked out before it has elements",
+}
 
 
 class Looked(NamedTuple):
@@ -59,7 +65,7 @@ class ExpressionChecker:
         for place, text, way in self._texts(task):
             if len(self._reader.problems) >= PROBLEMS_MAX:
                 break
-            looked = self._look(way, text, "replicas" in task)
+            looked = self._look(way, text, _has_elements(task))
             for error in looked.errors:
                 self._tell(self._written.text(name, place, text), text, error)
             own = next((column for other, column in looked.tasks if other == name), None)
@@ -81,7 +87,7 @@ class ExpressionChecker:
     def where(self, name: str, task: Mapping[str, Any], other: str) -> tuple[Path, Spot | None]:
         """Where a task names another one."""
         for place, text, way in self._texts(task):
-            for found, column in self._look(way, text, "replicas" in task).tasks:
+            for found, column in self._look(way, text, _has_elements(task)).tasks:
                 if found == other:
                     return self._written.text(name, place, text), Spot(text, column)
         return self._written.task(name)[0], None
@@ -91,7 +97,10 @@ class ExpressionChecker:
         if condition:
             yield ("if" if "if" in task else "condition",), condition, "condition"
         for place, text in templates_of(task):
-            yield place, text, self._shell(task) if place == ("run",) else "text"
+            if place[0] == "map":
+                yield place, text, "map"
+            else:
+                yield place, text, self._shell(task) if place == ("run",) else "text"
 
     def _shell(self, task: Mapping[str, Any]) -> Way:
         shell = shell_of(task, self._defaults)
@@ -127,20 +136,23 @@ class ExpressionChecker:
         return Looked(tuple(errors), () if way == "shared" else tuple(tasks.items()))
 
     def _wrong(self, expression: Expression, way: Way, mapped: bool) -> list[ExpressionError]:
-        here = mapped and way != "condition"
+        here = mapped and way not in _BEFORE_ELEMENTS
         scope = Scope(
             tasks=None if way == "shared" else self._tasks, inputs=self._inputs or None, item=here, index=here
         )
         out: list[ExpressionError] = []
         for error in check(expression, scope):
             if mapped and not here and error.message.startswith(("'item'", "'index'")):
-                error = ExpressionError(error.message, error.column, "a condition is asked once for all replicas")
+                error = ExpressionError(error.message, error.column, _BEFORE_ELEMENTS[way])
             out.append(error)
         for reference in expression.references:
             root, column = reference.path[0], reference.column
             if way == "shared" and root in ("tasks", "parent"):
                 fix = "set it in the tasks that need it"
                 out.append(ExpressionError("what all tasks share can't name one of them", column, fix))
+            elif way == "map" and root in CONTEXT_ROOTS:
+                what = "the context may change while the elements run, so it can't be mapped over"
+                out.append(ExpressionError(what, column, "take the array from inputs, or from a task's output"))
             elif len(reference.path) < 2:
                 continue
             elif root == "run" and reference.path[1] not in RUN_FIELDS:
@@ -153,6 +165,10 @@ class ExpressionChecker:
                     ExpressionError(what, reference.key_columns[0], f"declare it: inputs: {{{name[:64]}: string}}")
                 )
         return out
+
+
+def _has_elements(task: Mapping[str, Any]) -> bool:
+    return "map" in task or "replicas" in task
 
 
 def _expressions(way: Way, text: str) -> tuple[Expression, ...]:

@@ -7,6 +7,7 @@ kind "did you mean" search it.
 from dataclasses import dataclass
 from typing import Any, Final
 
+from weft.core.map_and_wait import WAIT, Array, Tolerated
 from weft.core.problems import BAD, Reader, mismatch
 from weft.core.scalars import Boolean, Choice, Duration, Number, Pattern, Size, Text
 from weft.core.shapes import Field, Json, ListOf, MapOf, OneOf, Record, Shape
@@ -190,6 +191,8 @@ DEFAULTS: Final = Record(
 
 #: The keys that say what a task does; a task has exactly one of them.
 KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
+#: The other keys that a wait may have: it runs nowhere, so most of them would have no meaning.
+OF_WAITS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "long_form")
 
 TASK: Final = Record(
     (
@@ -199,8 +202,10 @@ TASK: Final = Record(
         Field("inline", Text("the name of an inline function"), "An inline function, when embedded."),
         Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
         Field("with", ARGUMENTS, "Arguments of the function."),
-        Field("map", Json(), "One task per element of this array.", later=True),
-        Field("wait", Json(), "Wait for a signal, a time or a duration.", later=True),
+        Field("map", Array(), "One task per element of this array; `item` and `index` tell which."),
+        Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is an array then."),
+        Field("tolerate", Tolerated(), "How many elements may fail: a number, or a share like 5%."),
+        Field("wait", WAIT, "Wait for a signal, for a while or until a time."),
         Field("workflow", Text(), "Another workflow to run.", later=True),
         Field("cache", Json(), "Keep the result for the same inputs.", later=True),
         Field("secrets", WORDS, "Secrets the task gets as variables.", later=True),
@@ -211,7 +216,7 @@ TASK: Final = Record(
         Field("condition", CONDITION, "The long form's `if`.", hidden=True),
         *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure"),
         Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX tells which."),
-        Field("max_parallel", Number(1, TASKS_MAX), "How many of its replicas run at a time."),
+        Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
         Field("requires", REQUIRES, "What a node must have to run it."),
         Field("prefers", PREFERS, "What a node had better have."),
         Field("constraints", CONSTRAINTS, "The long form's placement.", hidden=True),

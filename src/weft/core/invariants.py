@@ -11,13 +11,13 @@ from weft.core.workflow import Workflow
 
 
 def current_rows(tasks: Iterable[TaskRow]) -> list[TaskRow]:
-    """The newest generation at each place; elements of a replaced mapped task do not count."""
+    """The newest generation at each place; elements beyond what their mapped task has now do not count."""
     newest: dict[tuple[int, int], TaskRow] = {}
     for task in tasks:
         known = newest.get((task.pos, task.idx))
         if known is None or known.generation < task.generation:
             newest[(task.pos, task.idx)] = task
-    return [t for t in newest.values() if t.idx < 0 or t.generation == newest[(t.pos, -1)].generation]
+    return [t for t in newest.values() if t.idx < 0 or t.idx < (newest[(t.pos, -1)].elements or 0)]
 
 
 def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list[str]:

@@ -38,7 +38,13 @@ def task_view(ended: Ended, *, long_form: bool) -> dict[str, Any]:
         "error": ended.error,
         "output": output,
         "result": result,
+        "stdout": _stream(result, "stdout"),
+        "stderr": _stream(result, "stderr"),
     }
+
+
+def _stream(result: Any, name: str) -> Any:
+    return result.get(name) if isinstance(result, dict) else None
 
 
 def tasks_view(ends: Iterable[Ended], workflow: Workflow, *, long_form: bool = False) -> dict[str, Any]:
@@ -73,11 +79,15 @@ def names_for(
     }
 
 
-def with_item(names: dict[str, Any], definition: TaskDef, index: int) -> dict[str, Any]:
+def array_of(names: dict[str, Any], definition: TaskDef) -> Any:
+    """What a mapped task maps over; None for replicas, which count themselves."""
+    return None if definition.map is None else resolve_value(definition.map, names)
+
+
+def with_item(names: dict[str, Any], definition: TaskDef, index: int, array: Any) -> dict[str, Any]:
     """The names of one element of a mapped task. With `batch`, its item is an array."""
-    if definition.map is None:
+    if array is None:
         return {**names, "index": index, "item": index}
-    array = resolve_value(definition.map, names)
     if definition.batch is None:
         return {**names, "index": index, "item": array[index]}
     return {**names, "index": index, "item": array[index * definition.batch : (index + 1) * definition.batch]}

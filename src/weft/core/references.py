@@ -19,7 +19,11 @@ from weft.core.problems import Path
 #: What opens an expression in text.
 OPENING: Final = "${{"
 #: Where ${{ … }} may stand in a task, beside its condition.
-TEMPLATED: Final = frozenset(("run", "argv", "env", "cwd", "with"))
+TEMPLATED: Final = frozenset(("run", "argv", "env", "cwd", "with", "map", "wait"))
+#: Of those, what the rules resolve; the rest is resolved by the node that runs the attempt.
+OF_RULES: Final = frozenset(("map", "wait"))
+#: Whoever names one of these reads the run's context.
+CONTEXT_ROOTS: Final = ("context", "workflow")
 #: Asking for these means that the need is accepted whatever its end was.
 STATE_MEMBERS: Final = frozenset(("state", "exitCode", "error", "result"))
 #: The shells whose text can hold values safely; any other gets them through `env` only.
@@ -31,7 +35,9 @@ class Names(NamedTuple):
 
     condition: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()  # of those, the ones whose end the condition asks about
-    templates: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()  # of run, argv, env, cwd and with, or of wait
+    map: tuple[str, ...] = ()
+    context: bool = False  # a template that the node resolves reads the context
 
 
 _NO_NAMES: Final = Names()
@@ -65,14 +71,16 @@ def task_names(task: Mapping[str, Any], defaults: Mapping[str, Any]) -> Names:
     if condition:
         found = _parsed(condition)
     templates: dict[str, None] = {}
+    mapped: dict[str, None] = {}
+    context = False
     for path, text in templates_of(task):
-        templates.update(
-            dict.fromkeys(_named(_in_template(text, shell_of(task, defaults) if path == ("run",) else None)))
-        )
-    if not found and not templates:
+        references = _in_template(text, shell_of(task, defaults) if path == ("run",) else None)
+        (mapped if path[0] == "map" else templates).update(dict.fromkeys(_named(references)))
+        context = context or (path[0] not in OF_RULES and _reads_context(references))
+    if not found and not templates and not mapped and not context:
         return _NO_NAMES
     asked = [r for r in found if len(r.path) > 2 and r.path[2] in STATE_MEMBERS]
-    return Names(tuple(_named(found)), tuple(_named(asked)), tuple(templates))
+    return Names(tuple(_named(found)), tuple(_named(asked)), tuple(templates), tuple(mapped), context)
 
 
 def value_names(value: Any) -> tuple[str, ...]:
@@ -83,8 +91,17 @@ def value_names(value: Any) -> tuple[str, ...]:
     return tuple(out)
 
 
+def value_reads_context(value: Any) -> bool:
+    """Whether a template anywhere in a value, outside of a shell's text, asks for the run's context."""
+    return any(_reads_context(_in_template(text, None)) for _, text in templates_in(value))
+
+
 def has_template(value: Any) -> bool:
     return next(templates_in(value), None) is not None
+
+
+def _reads_context(references: tuple[Reference, ...]) -> bool:
+    return any(reference.path[0] in CONTEXT_ROOTS for reference in references)
 
 
 def _parsed(condition: str) -> tuple[Reference, ...]:

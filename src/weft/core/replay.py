@@ -34,6 +34,7 @@ class Replayed(msgspec.Struct):
     skipped: int = 0
     elements: int | None = None
     admitted: int = 0
+    let_in: bool = True  # of an element: its map's max_parallel has let it start
 
 
 class Replay:
@@ -46,7 +47,7 @@ class Replay:
         self.halted = False
         self.stopped = False
         self._ended: list[tuple[int, int]] = []
-        self._last_attempt: dict[tuple[int, int], int] = {}  # of elements of earlier generations
+        self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
         self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
         self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
 
@@ -71,7 +72,7 @@ class Replay:
         positions: list[int] = data["tasks"]
         for pos in positions:
             for idx in range(self.tasks[(pos, WHOLE)].elements or 0):
-                self._last_attempt[(pos, idx)] = self.tasks.pop((pos, idx)).attempt
+                self._elements_before[(pos, idx)] = self.tasks.pop((pos, idx))
             self._fresh(pos, self.generation, attempt=self.tasks[(pos, WHOLE)].attempt)
         for pos in positions:
             self._count_needs(pos)
@@ -140,16 +141,23 @@ class Replay:
         pos = place[0]
         whole = self.tasks[place]
         whole.elements = count = data["elements"]
-        if count == 0:
+        again: list[int] = data.get("again", list(range(count)))
+        renewed = frozenset(again)
+        for idx in range(count):
+            if idx not in renewed:
+                self.tasks[(pos, idx)] = self._elements_before[(pos, idx)]
+        if not again:
             self._set(place, "succeeded")
             return
-        whole.state, whole.open, whole.failed = "running", count, 0
-        whole.admitted = min(count, self._workflow.tasks[pos].max_parallel or count)
-        for idx in range(count):
-            state = self._ready_state if idx < whole.admitted else "pending"
-            attempt = self._last_attempt.get((pos, idx), 0)
-            self.tasks[(pos, idx)] = Replayed(whole.generation, state, attempt)
-        self._open_main += 0 if self._workflow.tasks[pos].final else count
+        whole.state, whole.open, whole.failed = "running", len(again), 0
+        let_in = min(len(again), self._workflow.tasks[pos].max_parallel or len(again))
+        whole.admitted = count - len(again) + let_in
+        for nth, idx in enumerate(again):
+            before = self._elements_before.get((pos, idx))
+            state = self._ready_state if nth < let_in else "pending"
+            attempt = before.attempt if before is not None else 0
+            self.tasks[(pos, idx)] = Replayed(whole.generation, state, attempt, let_in=nth < let_in)
+        self._open_main += 0 if self._workflow.tasks[pos].final else len(again)
 
     def _on_halted(self, place: Any, data: dict[str, Any]) -> None:
         self.halted = True
@@ -240,10 +248,17 @@ class Replay:
         if whole.elements is None or whole.admitted >= whole.elements or over:
             return
         if whole.failed <= self._workflow.tasks[pos].tolerate.of(whole.elements):
-            following = self.tasks[(pos, whole.admitted)]
+            following = self._next_element(pos, whole)
             whole.admitted += 1
-            if following.state == "pending":
+            if following is not None and following.state == "pending":
+                following.let_in = True
                 following.state = self._ready_state
+
+    def _next_element(self, pos: int, whole: Replayed) -> Replayed | None:
+        if whole.generation == 1:
+            return self.tasks[(pos, whole.admitted)]
+        rows = (self.tasks[(pos, idx)] for idx in range(whole.elements or 0))
+        return next((t for t in rows if not t.let_in and t.state == "pending"), None)
 
     def _start_final(self) -> None:
         if self._open_main or not self.tasks or self.stopped or self.state not in ("pending", "running"):

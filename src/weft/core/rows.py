@@ -129,7 +129,7 @@ class EventRow(msgspec.Struct, gc=False):
     idx: int | None
     kind: str
     session: str | None
-    data: dict[str, Any]
+    data: dict[str, Any] | str  # or JSON already
 
 
 class StaleRow(msgspec.Struct, gc=False):

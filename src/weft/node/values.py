@@ -7,11 +7,12 @@ from collections import OrderedDict
 from typing import Any
 
 from weft.core.commands import Claim
-from weft.core.names import Ended, names_for, tasks_view, with_item
+from weft.core.names import Ended, array_of, names_for, tasks_view, with_item
 from weft.core.workflow import Workflow
 from weft.node.ports import Link, RunFacts
 
 BYTES_MAX = 64 * 2**20
+MAPS_MAX = 8  # mapped tasks whose names are kept: an array of 10,000 is not worked out anew for each element
 
 
 class Values:
@@ -19,27 +20,48 @@ class Values:
         self._link = link
         self._ends: OrderedDict[tuple[int, int, int], list[Ended]] = OrderedDict()  # run, generation, position
         self._bytes = 0
+        self._maps: OrderedDict[tuple[int, int, int], tuple[dict[str, Any], Any]] = OrderedDict()  # names, array
 
     async def names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
         """The names for one attempt's templates."""
         definition = workflow.tasks[claim.pos]
-        element = claim.idx >= 0
-        reads = definition.template_reads
-        if element and definition.map_reads:
-            reads = tuple(dict.fromkeys((*reads, *definition.map_reads)))
+        if claim.idx < 0:
+            names = await self._lasting(claim, facts, workflow, definition.template_reads)
+        else:
+            names = await self._of_element(claim, facts, workflow)
+        if definition.reads_context:
+            context = await self._link.context(claim.run_no)
+            names = {**names, "context": context, "workflow": {"context": context}}
+        return names
+
+    async def _of_element(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
+        definition = workflow.tasks[claim.pos]
+        place = (claim.run_no, claim.generation, claim.pos)
+        known = self._maps.get(place)
+        if known is None:
+            reads = tuple(dict.fromkeys((*definition.template_reads, *definition.map_reads)))
+            names = await self._lasting(claim, facts, workflow, reads)
+            known = self._maps[place] = (names, array_of(names, definition))
+            if len(self._maps) > MAPS_MAX:
+                self._maps.popitem(last=False)
+        return with_item(known[0], definition, claim.idx, known[1])
+
+    async def _lasting(
+        self, claim: Claim, facts: RunFacts, workflow: Workflow, reads: tuple[int, ...]
+    ) -> dict[str, Any]:
+        """All names but the context, which alone may change while a run goes on."""
         missing = [p for p in reads if (claim.run_no, claim.generation, p) not in self._ends]
         if missing:
             await self._fetch(claim, missing)
         ends: list[Ended] = []
         for pos in reads:
             ends += self._ends[(claim.run_no, claim.generation, pos)]
-        names = names_for(
+        return names_for(
             inputs=facts.inputs,
-            tasks=tasks_view(ends, workflow, long_form=definition.long_form),
+            tasks=tasks_view(ends, workflow, long_form=workflow.tasks[claim.pos].long_form),
             run={"id": facts.id, "name": facts.name, "generation": claim.generation},
-            context=await self._link.context(claim.run_no) if definition.reads_context else {},
+            context={},
         )
-        return with_item(names, definition, claim.idx) if element else names
 
     async def _fetch(self, claim: Claim, positions: list[int]) -> None:
         found: dict[int, dict[int, Ended]] = {pos: {} for pos in positions}

@@ -104,15 +104,16 @@ class Worker:
         """Fill the free slots with what was claimed."""
         if self._waiting and not self._trusted():
             return
+        now = self._ports.clock()
         while self._waiting and self.running < self._settings.slots:
             held = self.held.get(self._waiting.popleft())
             if held is not None and not held.started:
-                self._start(held)
+                self._start(held, now)
 
-    def _start(self, held: Held) -> None:
+    def _start(self, held: Held, now: float) -> None:
         held.started = True
         self.running += 1
-        self._unannounced.append((self._ports.clock(), (held.claim.task_id, held.claim.attempt)))
+        self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
         claim, definition = held.claim, held.definition
         try:
             launch = make_launch(claim, held.facts, held.workflow, self._settings, held.names)
@@ -144,7 +145,7 @@ class Worker:
             held.timer.cancel()
         self._count_start(outcome.startable)
         self._count(outcome)
-        self._report(make_report(held.claim, outcome, held.definition, self._ports.clock()))
+        self._report(make_report(held.claim, outcome, held.definition, outcome.ended))
         if self._waiting:
             self.start_waiting()
         while self._unannounced and self._unannounced[0][1] not in self.held:
@@ -182,7 +183,7 @@ class Worker:
     def stop(self, task_id: int, attempt: int, why: str) -> None:
         held = self.held.get((task_id, attempt))
         if held is not None:
-            self._stop(held, "timeout" if why == "timeout" else "cancel")
+            self._stop(held, "cancel")  # also when the run's time is over: `timeout` is the task's own
 
     def _stop(self, held: Held, reason: StopReason, grace_s: float | None = None) -> None:
         if held.stopping is not None and grace_s is None:

@@ -153,7 +153,8 @@ class Story:
         failed = (error or "exit code 1") if outcome == "failed" else None
         return c.Report(
             claim.task_id, claim.pos, claim.idx, claim.attempt, OUTCOMES[outcome],  # type: ignore[arg-type]
-            exit_code={"ok": 0, "failed": 1}.get(outcome), error=failed, started_ago_ms=None if outcome == "returned" else 1,
+            exit_code={"ok": 0, "failed": 1}.get(outcome), error=failed,
+            started_ago_ms=None if outcome == "returned" else 1,
         )  # fmt: skip
 
     def _exchange(

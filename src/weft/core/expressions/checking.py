@@ -130,7 +130,7 @@ def _unknown(reference: Reference, at: int, kind: str, known: Mapping[str, objec
     if name in known:
         return None
     close = did_you_mean(name, known)
-    fix = f"did you mean {close!r} ?" if close else f"there are {listed(known)}"
+    fix = f"did you mean {close!r}?" if close else f"there are {listed(known)}"
     return ExpressionError(f"there is no {kind} {name!r}", reference.key_columns[at - 1], fix)
 
 
@@ -139,9 +139,9 @@ def _unknown_root(root: str, column: int, scope: Scope) -> ExpressionError:
         return ExpressionError(f"{root!r} is not known here", column, _ABSENT_HERE[root])
     for place, known in (("tasks", scope.tasks), ("inputs", scope.inputs)):
         if known is not None and root in known:
-            return ExpressionError(f"{root!r} is not known here", column, f"did you mean {place}.{root} ?")
+            return ExpressionError(f"{root!r} is not known here", column, f"did you mean {place}.{root}?")
     close = did_you_mean(root, scope.roots)
-    fix = f"did you mean {close} ?" if close else f"the names here are {', '.join(scope.roots)}"
+    fix = f"did you mean {close}?" if close else f"the names here are {', '.join(scope.roots)}"
     return ExpressionError(f"{root!r} is not known here", column, fix)
 
 

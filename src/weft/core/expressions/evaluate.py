@@ -62,7 +62,7 @@ def _name(node: Name, work: Work) -> Any:
     except KeyError:
         pass
     close = did_you_mean(node.name, work.names)
-    fix = f"did you mean {close} ?" if close else f"the names here are {listed(work.names)}"
+    fix = f"did you mean {close}?" if close else f"the names here are {listed(work.names)}"
     raise ExpressionError(f"{node.name!r} is not known here", node.column, fix)
 
 
@@ -252,7 +252,7 @@ def missing_reason(work: Work) -> tuple[str, str | None] | None:
         close = did_you_mean(key, target) if isinstance(key, str) else None
         return (
             f"{owner} has no {named}; it has {listed(target)}",
-            f"did you mean {close!r} ?" if close else None,
+            f"did you mean {close!r}?" if close else None,
         )
     if type(target) is list:
         return f"{owner} has no {named}; it is an array of {len(target)}", None

@@ -263,7 +263,7 @@ class _Parser:
         arity = ARITY.get(method)
         if arity is None:
             close = did_you_mean(method, ARITY)
-            fix = f"did you mean {close} ?" if close else "the methods are " + ", ".join(ARITY)
+            fix = f"did you mean {close}?" if close else "the methods are " + ", ".join(ARITY)
             raise self.error(f"there is no method {method!r}", token, fix)
         self.at += 1
         arguments = self.items(")", "close the arguments with )")

@@ -12,7 +12,7 @@ from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.context import update_context
-from weft.core.rules.settle import settle
+from weft.core.rules.settle import PRIORITY_MS, settle
 from weft.core.rules.tidy import tidy
 from weft.core.rules.waits import due as wait_due
 
@@ -116,8 +116,8 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
         run = draft.runs[task.run_no]
         if run.stop or (run.halted and not draft.definition(task).survives_halt):
             continue  # its run is being swept, and the sweep will come to it
-        task.ready_at = draft.now
-        task.rank = draft.now - (run.priority + draft.definition(task).priority) * 60_000
+        task.ready_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
+        task.rank = task.ready_at - (run.priority + draft.definition(task).priority) * PRIORITY_MS
         draft.move(task, "pending" if run.max_parallel is not None else "queued")
         draft.touch_run(run)
         task.wake_at = None
@@ -146,12 +146,7 @@ def _claim(draft: Draft, command: Exchange) -> Rule:
     queued.sort(key=_order)
     claims = []
     for task in queued[: command.want]:
-        draft.move(task, "running")
-        task.attempt += 1
-        task.session = command.session
-        task.claim_no = command.number
-        task.claimed_at = draft.now
-        draft.event(task.run_no, "assigned", {"attempt": task.attempt}, task)
+        draft.claim(task, command.session, command.number)
         claims.append(Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation))
     return claims
 

@@ -65,11 +65,11 @@ def _positions_again(
 
 
 def _current(draft: Draft, run: RunRow) -> list[TaskRow]:
-    """Elements of a mapped task that was replaced, and perhaps not opened again, do not count."""
+    """Elements of a mapped task that was replaced, and not opened again yet, do not count."""
     return [
         row
         for (no, pos, idx), row in draft.at.items()
-        if no == run.no and (idx < 0 or row.generation == draft.at[(no, pos, WHOLE)].generation)
+        if no == run.no and (idx < 0 or idx < (draft.at[(no, pos, WHOLE)].elements or 0))
     ]
 
 

@@ -28,25 +28,55 @@ def open_map(
         draft.event(run.no, "refused", {"state": "failed", "error": error}, task)
         following.append(task)
         return
+    before = yield from _elements_before(draft, run, task)
+    kept = _kept(draft, run, task, definition, count, before)
+    again = [idx for idx in range(count) if idx not in kept]
     task.elements = count
-    draft.event(run.no, "expanded", {"elements": count}, task)
-    if count == 0:
+    data: dict[str, object] = {"elements": count}
+    if kept:
+        data["again"] = again
+        draft.touch_run(run)
+        run.total += len(kept)  # they count again: while the whole was pending, none of its elements did
+        run.succeeded += len(kept)
+    draft.event(run.no, "expanded", data, task)
+    if not again:
         draft.move(task, "succeeded")
         following.append(task)
         return
     draft.move(task, "running")
-    task.open, task.failed, task.skipped, task.tolerated = count, 0, 0, 0
+    task.open, task.failed, task.skipped, task.tolerated = len(again), 0, 0, 0
     task.started_at = draft.now
-    task.admitted = min(count, definition.max_parallel or count)
-    attempts: dict[int, int] = {}
-    if task.generation > 1:  # attempt numbers go on where the last generation's elements left them
-        (rows,) = yield (Elements(run.no, task.pos),)
-        for row in rows:
-            attempts[row.idx] = max(row.attempt, attempts.get(row.idx, 0))
-    for idx in range(count):
-        element = draft.new_task(run, task.pos, idx, task.generation, task.demand, 0, attempts.get(idx, 0))
-        if idx < task.admitted:
+    let_in = min(len(again), definition.max_parallel or len(again))
+    task.admitted = len(kept) + let_in
+    for nth, idx in enumerate(again):
+        attempt = before[idx].attempt if idx in before else 0
+        element = draft.new_task(run, task.pos, idx, task.generation, task.demand, 0, attempt)
+        if nth < let_in:
             yield from make_ready(draft, run, element, definition, following)
+
+
+def _elements_before(draft: Draft, run: RunRow, task: TaskRow) -> Rule:
+    """The newest rows of the elements that an earlier generation had, by index."""
+    before: dict[int, TaskRow] = {}
+    if task.generation > 1:
+        (rows,) = yield (Elements(run.no, task.pos),)
+        for row in draft.adopt(rows):
+            if row.idx not in before or before[row.idx].generation < row.generation:
+                before[row.idx] = row
+    return before
+
+
+def _kept(
+    draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, count: int, before: dict[int, TaskRow]
+) -> frozenset[int]:
+    """Elements that succeeded in an earlier generation stay, unless what they were made from ran again."""
+    if len(before) != count or any(
+        draft.at[(run.no, need, WHOLE)].generation == task.generation
+        for need in definition.needs
+        if (run.no, need, WHOLE) in draft.at
+    ):
+        return frozenset()
+    return frozenset(idx for idx, row in before.items() if row.state == "succeeded")
 
 
 def _count(draft: Draft, run: RunRow, definition: TaskDef) -> Rule:
@@ -101,18 +131,31 @@ def element_ended(
         return
     over = run.stop is not None or (run.halted and not definition.survives_halt)
     if whole.failed <= tolerated and whole.admitted < whole.elements and not over:
-        next_place = (run.no, element.pos, whole.admitted)
+        following_element = yield from _next_element(draft, run, whole)
         whole.admitted += 1
-        if next_place not in draft.at:
-            (rows,) = yield (TasksAt([next_place]),)
-            draft.adopt(rows)
-        if draft.at[next_place].state == "pending":
-            yield from make_ready(draft, run, draft.at[next_place], definition, following)
+        if following_element is not None:
+            yield from make_ready(draft, run, following_element, definition, following)
+
+
+def _next_element(draft: Draft, run: RunRow, whole: TaskRow) -> Rule:
+    """The first element that has not been let in yet. After a resume they need not be in a row."""
+    if whole.generation > 1:
+        (rows,) = yield (Elements(run.no, whole.pos),)
+        rows = sorted(draft.adopt(rows), key=lambda t: t.idx)
+        return next(
+            (t for t in rows if t.generation == whole.generation and t.state == "pending" and t.ready_at is None),
+            None,
+        )
+    place = (run.no, whole.pos, whole.admitted)
+    if place not in draft.at:
+        (rows,) = yield (TasksAt([place]),)
+        draft.adopt(rows)
+    return draft.at[place] if draft.at[place].state == "pending" else None
 
 
 def _close(draft: Draft, run: RunRow, whole: TaskRow, tolerated: int) -> None:
-    if run.stop and whole.failed:
-        whole.reason = run.reason
+    if whole.failed and (run.stop or whole.stop):
+        whole.reason = run.reason if run.stop else (whole.reason or "cancelled by request")
         draft.move(whole, "cancelled")
     elif whole.failed <= tolerated:
         draft.move(whole, "succeeded")

@@ -35,6 +35,8 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
         return Reply(run.id, run.no, task.state, existing=True)
     tasks = [task]
     if task.elements is not None and task.state == "running":
+        draft.touch(task)
+        task.stop, task.reason = "cancel", command.reason
         (rows,) = yield (Current(run.no),)
         tasks = [t for t in draft.adopt(rows) if t.pos == task.pos and t.idx >= 0 and t.state not in TERMINAL]
     ended = []

@@ -20,6 +20,8 @@ from weft.core.rules.names import names_of
 from weft.core.states import RUN_TERMINAL
 from weft.core.workflow import TaskDef, Workflow
 
+_ENDED = {"succeeded": "succeeded", "failed": "failed", "cancelled": "been cancelled"}
+
 
 def begin_wait(
     draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, definition: TaskDef, following: list[TaskRow]
@@ -56,12 +58,18 @@ def _moment(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef) 
     names = yield from names_of(draft, run, workflow, definition, definition.template_reads)
     spec = definition.spec
     if "for" in spec:
-        return draft.now + parse_duration_ms(resolve_value(spec["for"], names))
+        value = resolve_value(spec["for"], names)
+        if type(value) not in (str, int, float):
+            raise ValueError("for: a duration is needed, text like 10m or a number of seconds")
+        return draft.now + parse_duration_ms(value)
     text = resolve_value(spec["until"], names)
-    moment = datetime.fromisoformat(str(text))
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return int(moment.timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"until: {str(text)[:60]!r} is no time like 2026-01-31T08:00:00Z") from None
 
 
 def signal(draft: Draft, command: Signal) -> Rule:
@@ -75,13 +83,13 @@ def signal(draft: Draft, command: Signal) -> Rule:
         known = sorted({d.spec["signal"] for d in workflow.tasks if d.kind == "wait" and "signal" in d.spec})
         hint = f"; it waits for {', '.join(known)}" if known else "; it waits for none"
         raise Refused("not_found", f"run {run.id} knows no signal {command.name!r}{hint}")
-    if run.state in RUN_TERMINAL:
-        raise Refused("conflict", f"run {run.id} has {run.state}")
     (before,) = yield (needs.Signal(run.no, command.name),)
-    if before:
+    if before:  # asked first: the one that was said again may have ended the run
         if before[0] == (command.data, command.rejected):
             return Reply(run.id, run.no, run.state, existing=True)
         raise Refused("conflict", f"the signal {command.name!r} has come already")
+    if run.state in RUN_TERMINAL:
+        raise Refused("conflict", f"run {run.id} has {_ENDED[run.state]}")
     draft.signals.append((run.no, command.name, command.data, command.rejected))
     draft.event(run.no, "signalled", {"signal": command.name, "rejected": command.rejected})
     (rows,) = yield (TasksAt([(run.no, pos, WHOLE) for pos in waits]),)

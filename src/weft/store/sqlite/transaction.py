@@ -153,7 +153,7 @@ class SqliteTransaction:
         if draft.events:
             self._rows(
                 "events_insert",
-                [(e.run_no, e.pos, e.idx, e.kind, e.session, now, _encode(e.data).decode()) for e in draft.events],
+                [(e.run_no, e.pos, e.idx, e.kind, e.session, now, _text(e.data)) for e in draft.events],
             )
         if draft.stale:
             self._rows("stale_insert", [(s.task_id, s.attempt, s.session, now, s.why, s.body) for s in draft.stale])
@@ -254,6 +254,10 @@ class SqliteTransaction:
     def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None:
         self._execute(SQL["command_insert"], (command_id, body_hash, reply, self.now))
         self._execute(SQL["commands_delete_old"], (self.now - 7 * 86_400_000,))
+
+
+def _text(data: dict[str, Any] | str) -> str:
+    return data if isinstance(data, str) else _encode(data).decode()
 
 
 def _json(value: Any) -> str:

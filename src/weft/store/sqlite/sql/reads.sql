@@ -32,8 +32,8 @@ AND (?3 IS NULL OR t.state IN (SELECT value FROM json_each(?3)))
 AND (?4 IS NULL OR t.pos = ?4) AND (?5 IS NULL OR t.idx = ?5)
 AND (?6 OR NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
                        AND n.generation > t.generation))
-AND (?6 OR t.idx < 0 OR t.generation = (SELECT max(w.generation) FROM tasks w
-                                        WHERE w.run_no = t.run_no AND w.pos = t.pos AND w.idx = -1))
+AND (?6 OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = t.run_no AND w.pos = t.pos
+                                 AND w.idx = -1 ORDER BY w.generation DESC LIMIT 1))
 ORDER BY t.id LIMIT ?7
 
 -- name: dead_page

@@ -1,0 +1,271 @@
+"""Weft inside an application: open a store, run flows here, hand others over to workers.
+
+    with weft.open() as w:
+        total = w.run(nightly, day="2026-01-01")      # here, durably; the result, or RunFailed
+        run_id = w.submit(nightly, day="2026-01-02")  # stored; a worker takes it
+
+The nodes of one store live on an event loop in a thread of their own, so the application's loop, if it has one, is
+not touched. Settings come from where the command line takes them: WEFT_* variables and weft.toml.
+"""
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from weft import config as settings
+from weft.authoring.sdk_flows import TracedFlow
+
+if TYPE_CHECKING:
+    from weft.authoring.load import Loaded
+    from weft.control.node_thread import NodeThread
+    from weft.core.workflow import Workflow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+KINDS = ("shell", "python")
+FAILURES_MAX = 20
+STORE_DIRECTORY = ".weft"
+STORE_FILE = "weft.db"
+
+
+class RunFailed(Exception):
+    """A run that did not succeed. `failures` are its failed tasks, with their reasons."""
+
+    def __init__(self, run_id: str, name: str, state: str, reason: str | None, failures: "list[TaskFailure]") -> None:
+        self.run_id = run_id
+        self.name = name
+        self.state = state
+        self.reason = reason
+        self.failures = failures
+        lines = [f"{name} {state}" + (f": {reason}" if reason else "")]
+        lines += [f"  {failure.task}: {failure.reason or failure.state}" for failure in failures]
+        lines += [f"  {line}" for failure in failures[:1] for line in (failure.traceback or "").splitlines()]
+        lines.append(f"  to try again what did not succeed: weft resume {run_id}")
+        super().__init__("\n".join(lines))
+
+
+class TaskFailure:
+    """One failed task of a run; `traceback` is a Python task's."""
+
+    def __init__(self, task: str, state: str, reason: str | None, traceback: str | None) -> None:
+        self.task = task
+        self.state = state
+        self.reason = reason
+        self.traceback = traceback
+
+    def __repr__(self) -> str:
+        return f"TaskFailure({self.task!r}, {self.state!r}, {self.reason!r})"
+
+
+def open(
+    store: str | Path | None = None,
+    *,
+    slots: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    workdir: str | Path | None = None,
+    worker: bool = False,
+) -> "Weft":
+    """Open a store, the one that the command line would use if none is named. It is made if it is not there.
+
+    `worker`: a node in this process takes whatever is queued, until the store is closed. Without it, `run` starts a
+    node that works on that run only.
+    """
+    flags = {"store": store, "slots": slots, "workdir": workdir, "labels": None if labels is None else dict(labels)}
+    directory = Path.cwd()
+    return Weft(settings.load(os.environ, directory, flags), directory, worker=worker)
+
+
+def store_path(config: settings.Config, directory: Path) -> Path:
+    """The store's file: the one that is set, else the nearest .weft upward, else a new one right here."""
+    path = config.store
+    if path is None:
+        found = settings.find_upward(directory, f"{STORE_DIRECTORY}/{STORE_FILE}")
+        return found or directory / STORE_DIRECTORY / STORE_FILE
+    return path / STORE_FILE if path.is_dir() else path
+
+
+class Weft:
+    """An open store. Close it, or use it in a `with`."""
+
+    def __init__(self, config: settings.Config, directory: Path, *, worker: bool = False) -> None:
+        from weft.control.local import LocalControl
+        from weft.store.sqlite.driver import SqliteStore
+
+        self._config = config
+        self._directory = directory
+        self._thread: NodeThread | None = None
+        self.control: LocalControl = LocalControl(SqliteStore(store_path(config, directory)))
+        self._worker = worker
+        if worker:
+            self._nodes().start_worker()
+
+    def __enter__(self) -> "Weft":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what works here: running tasks get the drain time, the rest goes back to the queue."""
+        if self._thread is not None:
+            self._thread.close()
+            self._thread = None
+        self.control.close()
+
+    # -- running -----------------------------------------------------------------------------------------
+
+    def run(self, flow: TracedFlow[P, R], /, *arguments: P.args, **named: P.kwargs) -> R:
+        """Run a flow here and wait for it: what it returns, or RunFailed."""
+        result: R = self.finish(self._store(flow, arguments, named, here=True))
+        return result
+
+    def submit(self, flow: TracedFlow[P, R], /, *arguments: P.args, **named: P.kwargs) -> str:
+        """Store a run for workers to take; its id."""
+        return self._store(flow, arguments, named, here=self._worker)
+
+    def start(
+        self,
+        definition: "TracedFlow[Any, Any] | str | Path | Loaded",
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        priority: int = 0,
+        max_parallel: int | None = None,
+    ) -> str:
+        """Store a run of a flow or of a definition's file, with all that can be said about it; its id.
+
+        `key` is for idempotency: one run per key, however often it is asked for.
+        """
+        loaded = _loaded(definition)
+        return self._submit(loaded, dict(inputs or {}), key, priority, max_parallel)
+
+    def finish(self, run_id: str) -> Any:
+        """Work on a stored run here until it has ended: its output, or RunFailed."""
+        if not self.control.run(run_id).finished:
+            self._nodes().finish(run_id, shared=self._worker)
+        return self.output(run_id)
+
+    def resume(self, run_id: str) -> Any:
+        """Try again what did not succeed, and finish it here: the run's output, or RunFailed."""
+        _, run_id = self.control.find(run_id)
+        self.control.resume(run_id)
+        return self.finish(run_id)
+
+    def output(self, run_id: str) -> Any:
+        """The output of a run that has ended; RunFailed if it did not succeed."""
+        from weft.core.commands import Refused
+
+        run = self.control.run(run_id)
+        if run.state != "succeeded":
+            raise RunFailed(run.id, run.name, run.state, run.reason, self._failures(run.id))
+        try:
+            return self.control.output(run.id)
+        except Refused as refused:
+            raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None
+
+    # -- the parts ---------------------------------------------------------------------------------------
+
+    def _store(
+        self, flow: TracedFlow[Any, Any], arguments: tuple[Any, ...], named: dict[str, Any], *, here: bool
+    ) -> str:
+        import inspect
+
+        loaded = flow.load()
+        bound = inspect.signature(flow).bind(*arguments, **named)
+        if here:
+            self._refuse_unplaceable(loaded.workflow)
+        return self._submit(loaded, dict(bound.arguments))
+
+    def _submit(
+        self,
+        loaded: "Loaded",
+        inputs: dict[str, Any],
+        key: str | None = None,
+        priority: int = 0,
+        max_parallel: int | None = None,
+    ) -> str:
+        from weft.control.local import new_id
+        from weft.core.commands import Submit
+        from weft.core.definition import encode_document
+
+        workflow = loaded.workflow
+        values = _checked_inputs(workflow, inputs)
+        body = f"{workflow.hash}\n{values}\n{max_parallel}\n{priority}"
+        source = self._config.workdir or self._directory
+        if loaded.source_path is not None:
+            source = loaded.source_path.parent
+        command = Submit(
+            run_id=new_id(),
+            workflow=workflow.hash,
+            name=workflow.name,
+            document=encode_document(loaded.document),
+            inputs=values,
+            priority=priority,
+            max_parallel=max_parallel,
+            key=key,
+            body_hash=hashlib.sha256(body.encode()).hexdigest(),
+            source=str(source),
+        )
+        reply = self.control.submit(command, workflow)
+        assert reply.run_id is not None
+        return reply.run_id
+
+    def _nodes(self) -> "NodeThread":
+        if self._thread is None:
+            from weft.control.node_thread import NodeThread
+
+            self._thread = NodeThread(self.control, self._config, _log)
+        return self._thread
+
+    def _failures(self, run_id: str) -> list[TaskFailure]:
+        tasks, _ = self.control.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
+        out = []
+        for task in [task for task in tasks if task.elements is None] or tasks:
+            attempts = self.control.attempts(run_id, task.name)
+            error = (attempts[-1].result or {}).get("error") if attempts else None
+            traceback = error.get("traceback") if isinstance(error, dict) else None
+            out.append(TaskFailure(task.name, task.state, task.reason, traceback))
+        return out
+
+    def _refuse_unplaceable(self, workflow: "Workflow") -> None:
+        """A run that no node could finish would wait for ever."""
+        import msgspec
+
+        from weft.core.commands import Refused
+        from weft.core.demands import demand_of
+        from weft.core.placement import NodeFacts, eligible
+
+        nodes = [NodeFacts(KINDS, self._config.labels, "this node")]
+        nodes += [NodeFacts(tuple(n.kinds), n.labels, n.node) for n in self.control.nodes() if n.scope is None]
+        for task in workflow.tasks:
+            if task.kind != "wait" and all(eligible(msgspec.json.decode(demand_of(task)[1]), n) for n in nodes):
+                reasons = eligible(msgspec.json.decode(demand_of(task)[1]), nodes[0])
+                raise Refused("invalid", f"no live node can run {task.name}: here, {', '.join(reasons)}")
+
+
+def _loaded(definition: "TracedFlow[Any, Any] | str | Path | Loaded") -> "Loaded":
+    if isinstance(definition, TracedFlow):
+        return definition.load()
+    if isinstance(definition, (str, Path)):
+        from weft.authoring.load import load_file
+
+        return load_file(definition)
+    return definition
+
+
+def _checked_inputs(workflow: "Workflow", given: dict[str, Any]) -> str:
+    from weft.core.inputs import InputError, resolve_inputs
+
+    values, problems = resolve_inputs(workflow.inputs, given)
+    if problems:
+        raise InputError("\n".join(problem.message for problem in problems))
+    return json.dumps(values)
+
+
+def _log(message: str, fields: dict[str, Any]) -> None:
+    logging.getLogger("weft").warning("%s %s", message, json.dumps(fields, default=str))

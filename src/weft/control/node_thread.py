@@ -1,0 +1,106 @@
+"""Nodes of an application that embeds Weft: an event loop on a thread of its own.
+
+One loop for all nodes of a store, because a store's wake-ups are heard by one loop.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from weft.config import Config
+from weft.control.here import make_node, node_settings
+from weft.control.local import LocalControl
+from weft.node.node import Node
+
+T = TypeVar("T")
+LOOK_S = 0.005
+LOOK_IDLE_S = 0.05
+IDLE_AFTER_S = 1.0
+
+
+class NodeThread:
+    def __init__(self, control: LocalControl, config: Config, log: Callable[[str, dict[str, Any]], None]) -> None:
+        self._control = control
+        self._config = config
+        self._log = log
+        self._loop = asyncio.new_event_loop()
+        self._worker: tuple[Node, Future[None]] | None = None
+        self._thread = threading.Thread(target=self._loop.run_forever, name="weft", daemon=True)
+        self._thread.start()
+
+    def start_worker(self) -> None:
+        """A node that takes whatever is queued."""
+        node = self._node(None)
+        self._worker = (node, self._call(node.run()))
+        self._call(node.ready()).result()
+
+    def finish(self, run_id: str, *, shared: bool) -> None:
+        """Until the run has ended. `shared`: the worker does it, else a node that works on this run only.
+
+        ^C stops the node as it stops `weft run`: running tasks get the drain time, a second ^C kills them.
+        """
+        if shared:
+            self._call(self._until_ended(run_id, None)).result()
+            return
+        node = self._node(run_id)
+        done = self._call(self._work(node, run_id))
+        try:
+            done.result()
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(f"the run is kept: weft resume {run_id}")
+            self._stop(node)
+            try:
+                done.result()
+            except KeyboardInterrupt:
+                self._stop(node)
+                done.result()
+            raise
+
+    def close(self) -> None:
+        if self._worker is not None:
+            node, working = self._worker
+            self._stop(node)
+            working.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _node(self, scope: str | None) -> Node:
+        config = self._config
+        options: dict[str, Any] = {
+            "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
+            "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels, "scope": scope,
+        }  # fmt: skip
+        if config.name is not None:
+            options["name"] = config.name
+        made = node_settings(self._control, slots=config.slots, workdir=config.workdir, **options)
+        return make_node(self._control, made, log=self._log)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _stop(self, node: Node) -> None:
+        self._loop.call_soon_threadsafe(node.stop)
+
+    async def _work(self, node: Node, run_id: str) -> None:
+        working = asyncio.create_task(node.run())
+        try:
+            await self._until_ended(run_id, working)
+            node.stop()
+            await working
+        finally:
+            if not working.done():
+                node.stop()
+                node.stop()
+                await asyncio.gather(working, return_exceptions=True)
+
+    async def _until_ended(self, run_id: str, working: "asyncio.Task[None] | None") -> None:
+        """Looked for, not told: an end costs one indexed read, and most looks find it within milliseconds."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while working is None or not working.done():
+            if self._control.run(run_id).finished:
+                return
+            await asyncio.sleep(LOOK_S if loop.time() - began < IDLE_AFTER_S else LOOK_IDLE_S)

@@ -1,0 +1,66 @@
+"""What a Python function may ask of Weft while it runs as a task: `weft.context_update`, `weft.variables`, `weft.Stopped`.
+
+Functions need none of it. It is kept apart from the runner so that importing it costs nothing.
+"""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weft.executors.python_streams import AsyncFiles
+
+
+class Stopped(BaseException):
+    """Raised in a plain function whose attempt is cancelled or has timed out. Clean up, and let it pass.
+
+    It is no Exception, as KeyboardInterrupt is none: `except Exception` must not swallow it. An async function sees
+    asyncio.CancelledError instead.
+    """
+
+
+class RunningAttempt:
+    """The attempt that the calling code belongs to."""
+
+    __slots__ = ("context", "files", "id", "variables")
+
+    def __init__(self, id: int, variables: dict[str, str]) -> None:
+        self.id = id
+        self.variables = variables
+        self.context: dict[str, Any] = {}
+        self.files: AsyncFiles | None = None  # of an async function; a plain one has the descriptors 1 and 2
+
+
+#: For async functions, and for threads that were given a copy of the context.
+current: ContextVar["RunningAttempt | None"] = ContextVar("weft_attempt", default=None)
+#: The attempt of the plain function that runs in this process, for threads that were given nothing.
+plain: list[RunningAttempt] = []
+
+
+def running_attempt() -> RunningAttempt | None:
+    return current.get() or (plain[0] if plain else None)
+
+
+def context_update(**values: Any) -> None:
+    """Change keys of the run's context, should this task succeed.
+
+    Values are checked at once: JSON must be able to hold them. Outside a task there is no context to change, and
+    RuntimeError says so.
+    """
+    from weft.executors.python_value import plain_value
+
+    attempt = running_attempt()
+    if attempt is None:
+        raise RuntimeError("context_update() has a meaning only in a function that Weft runs as a task")
+    for key, value in values.items():
+        attempt.context[key] = plain_value(value, f"context_update() got {key} =")
+
+
+def variables() -> Mapping[str, str]:
+    """The variables of this attempt: `env` of the definition and Weft's own, such as WEFT_RUN_ID.
+
+    While a plain function runs they are in os.environ, too. Async functions run side by side in one process, whose
+    os.environ cannot hold the variables of all of them: there, this is the only way. Outside a task it is empty.
+    """
+    attempt = running_attempt()
+    return {} if attempt is None else dict(attempt.variables)

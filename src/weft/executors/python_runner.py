@@ -1,0 +1,384 @@
+"""A Python runner: a warm process that calls functions for a node, plain ones one at a time, async ones side by side.
+
+The main thread runs the functions and, while there is none, reads the socket. A second thread, which sleeps while
+nothing runs, does what cannot wait for a long function to return: it names and cuts output files, hands back what waits
+behind the function, and passes a stop on to the main thread as a signal.
+
+The runner is an attempt of the shell executor's: the spawner started it, and kills it and all below it when told to, or
+when the node is gone. It imports little, so that it is there in a few hundredths of a second; asyncio, for one, only
+with the first async function.
+"""
+
+import faulthandler
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from weft.executors import linux
+from weft.executors.python_context import RunningAttempt, Stopped, current, plain
+from weft.executors.python_failure import Failure, describe
+from weft.executors.python_load import Function, load
+from weft.executors.python_process import Directory, Environment, Sources, processes_left, resident_bytes
+from weft.executors.python_streams import NOTHING, CallFiles, Routed, Written
+from weft.executors.python_value import encode_value, json_bytes
+from weft.executors.python_wire import (
+    CHANGED,
+    ENDED,
+    FILES,
+    GROWN,
+    HELLO,
+    IS_ASYNC,
+    LEAVING,
+    LEFT_PROCESSES,
+    QUIT,
+    START,
+    STOP,
+    UNBEGUN,
+    WORN,
+    Mark,
+)
+from weft.executors.spawner_wire import Message, Unframer, frame
+
+if TYPE_CHECKING:
+    from weft.executors.python_async import AsyncSide
+
+STOP_SIGNAL = signal.SIGUSR2
+_WATCH_S = 0.05
+_LOOK_S = 0.05  # between looks at what changes slowly: memory, source files
+_RECEIVE_BYTES = 1 << 16
+_STOPPED_UNBEGUN: Failure = ("stopped before it started", "Stopped", "", "")
+
+
+def main() -> None:
+    """`python -c "…; main()" DIRECTORY NUMBER TASKS_MAX GROWTH_MAX VALUE_MAX`, in the directory that heads sys.path."""
+    directory, number, tasks_max, growth_max, value_max = sys.argv[1], *map(int, sys.argv[2:6])
+    sys.argv[1:] = []
+    linux.become_subreaper()
+    faulthandler.enable()
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(f"{directory}/door")
+    mark_path = f"{directory}/mark-{number}"
+    mark = Mark(os.open(mark_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    os.unlink(mark_path)
+    socket.send_fds(connection, [frame([(HELLO, number)])], [mark.fd])
+    runner = Runner(connection, mark, tasks_max, growth_max, value_max)
+    sys.path.insert(0, runner.root)
+    runner.serve()
+
+
+class Runner:
+    def __init__(self, connection: socket.socket, mark: Mark, tasks_max: int, growth_max: int, value_max: int) -> None:
+        self._connection = connection
+        self._unframer = Unframer()
+        self.lock = threading.Lock()  # over the queue, what is read and written, and which attempt runs
+        self.queue: deque[Message] = deque()
+        self.mark = mark
+        self.value_max = value_max
+        self._tasks_left = tasks_max
+        self._rss_max = resident_bytes() + growth_max
+        self._directory = Directory()
+        self.root = self._directory.path
+        self._environment = Environment()
+        self._sources = Sources(self.root)
+        self._files = CallFiles(lambda fds: self.send([(FILES,)], fds))
+        self._functions: dict[str, Function] = {}
+        self._looked = 0.0
+        self._current = 0  # the plain function's attempt
+        self._stop_target = 0  # to be raised in, by the signal's handler
+        self._stopped = False  # was raised in
+        self._interruptible = False
+        self._ended = False  # the node has closed its end
+        self.leaving: str | None = None
+        self._async: AsyncSide | None = None
+        self.side_by_side = False  # the async side is at work, and reads the socket
+        self._busy = threading.Event()
+        self._out, self._err = Routed(0), Routed(1)
+        sys.stdout, sys.stderr = self._out, self._err  # type: ignore[assignment]
+        self._main = threading.get_ident()
+        signal.signal(STOP_SIGNAL, self._interrupt)
+        threading.Thread(target=self._watch, name="weft-watch", daemon=True).start()
+
+    def serve(self) -> None:
+        poll = select.poll()
+        poll.register(self._connection.fileno(), select.POLLIN)
+        while True:
+            message = self._take()
+            if message is not None:
+                self._run(message)
+            elif self._ended or (self.leaving is not None and self.leaving != LEFT_PROCESSES):
+                return
+            else:
+                poll.poll()
+                with self.lock:
+                    self.receive()
+
+    # The socket; the lock is held where nothing else is said
+
+    def receive(self) -> None:
+        try:
+            data = self._connection.recv(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._ended = True
+            self.queue.clear()
+            return
+        for message in self._unframer.feed(data):
+            kind = message[0]
+            if kind == START:
+                self.queue.append(message)
+            elif kind == STOP:
+                self._stop(message[1])
+            elif kind == QUIT:
+                self.leaving = self.leaving or "asked"
+        if self.leaving is not None:
+            self.hand_back()
+
+    def send(self, messages: list[Message], fds: list[int] | None = None) -> None:
+        """Blocks while the node reads nothing. A node that is gone has its spawner end us."""
+        try:
+            if fds:
+                socket.send_fds(self._connection, [frame(messages)], fds)
+            else:
+                self._connection.sendall(frame(messages))
+        except OSError:
+            self._ended = True
+
+    def hand_back(self) -> None:
+        if self.queue:
+            self.send([(UNBEGUN, [message[1] for message in self.queue])])
+            self.queue.clear()
+
+    def leave(self, why: str) -> None:
+        """Take no more."""
+        if self.leaving is None:
+            self.leaving = why
+            self.send([(LEAVING, why)])
+        self.hand_back()
+
+    def _take(self) -> Message | None:
+        with self.lock:
+            if not self.queue:
+                return None
+            if self.is_stale():
+                self.leave(CHANGED)
+                return None
+            message = self.queue.popleft()
+            self._current = message[1]
+            return message
+
+    def is_stale(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return False
+        self._looked = now
+        return self._sources.changed()
+
+    def _stop(self, id: int) -> None:
+        if self.side_by_side:
+            assert self._async is not None
+            self._async.cancel(id)
+        if id == self._current:
+            self._stop_target = id
+            signal.pthread_kill(self._main, STOP_SIGNAL)
+            return
+        for message in self.queue:
+            if message[1] == id:
+                self.queue.remove(message)
+                self.send([ended_message(id, None, _Result(failure=_STOPPED_UNBEGUN, stopped=True), NOTHING, NOTHING, 0)])
+                return
+
+    # Plain functions
+
+    def function(self, text: str) -> Function:
+        function = self._functions.get(text)
+        if function is None:
+            function = self._functions[text] = load(text, self.root)
+        return function
+
+    def _run(self, message: Message) -> None:
+        _, id, text, arguments, variables, directory, stem, cap = message
+        started = linux.boottime()
+        self.mark.set(id, started)
+        if not self._busy.is_set():
+            self._busy.set()
+        attempt = RunningAttempt(id, variables)
+        token = current.set(attempt)
+        plain.append(attempt)
+        out = err = NOTHING
+        try:
+            self._files.begin(directory, stem, cap)
+            result = self._call(text, arguments, variables, attempt)
+        except OSError as error:
+            result = _Result(failure=(f"cannot make the output files: {error.strerror}", "OSError", str(error), ""))
+        plain.clear()
+        current.reset(token)
+        self._put_back(result)
+        try:
+            out, err = self._files.end()
+        except OSError as error:
+            line = f"its output could not be stored: {error.strerror}"
+            result.failure = result.failure or (line, "OSError", str(error), "")
+        if result.is_async:
+            self._go_async(message)
+            return
+        with self.lock:
+            self._current = 0
+            left = processes_left()
+            self.mark.clear()
+            self.send([ended_message(id, started, result, out, err, left)])
+            self.count(left)
+
+    def _call(
+        self, text: str, arguments: dict[str, Any], variables: dict[str, str], attempt: RunningAttempt
+    ) -> "_Result":
+        result = _Result()
+        self._stopped = False
+        try:
+            try:
+                self._interruptible = True
+                self._environment.enter(variables)
+                function = self.function(text)
+                if function.is_async:
+                    result.is_async = True
+                else:
+                    function.check(arguments)
+                    value = function.call(**arguments)
+                    if hasattr(value, "__await__"):
+                        value = self._async_side().wait_for(value)
+                    result.output = encode_value(value, self.value_max)
+                    result.take_context(attempt)
+            finally:
+                self._interruptible = False
+        except BaseException as error:
+            # A stop may be raised at the very end of the inner block, before it took effect there.
+            self._interruptible = False
+            result.fail(error)
+            if self._stopped and result.is_async:
+                result.is_async = False
+        result.stopped = self._stopped
+        return result
+
+    def _put_back(self, result: "_Result") -> None:
+        sys.stdout, sys.stderr = self._out, self._err  # type: ignore[assignment]
+        try:
+            if result.failure is not None and result.failure[3] and not result.stopped:
+                self._err.write(result.failure[3])
+            self._out.flush()
+            self._err.flush()
+        except OSError as error:
+            line = f"its output could not be stored: {error.strerror}"
+            result.failure = result.failure or (line, "OSError", str(error), "")
+        self._environment.restore()
+        self._directory.restore()
+
+    def _interrupt(self, number: int, frame: Any) -> None:
+        if self._interruptible and self._stop_target == self._current:
+            self._stop_target = 0
+            self._stopped = True
+            raise Stopped("the attempt was cancelled, or its time is up")
+
+    def count(self, left: int) -> None:
+        """After an attempt; the lock is held."""
+        self._tasks_left -= 1
+        if left:
+            self.leave(LEFT_PROCESSES)
+        elif self._tasks_left <= 0:
+            self.leave(WORN)
+        elif time.monotonic() - self._looked >= _LOOK_S and resident_bytes() > self._rss_max:
+            self.leave(GROWN)
+
+    # Async functions
+
+    def _async_side(self) -> "AsyncSide":
+        if self._async is None:
+            from weft.executors.python_async import AsyncSide
+
+            self._async = AsyncSide(self, self._connection.fileno())
+        return self._async
+
+    def _go_async(self, message: Message) -> None:
+        self._environment.enter({})
+        self._files.lead_home()
+        side = self._async_side()
+        with self.lock:
+            self._current = 0
+            self.side_by_side = True
+            stopped = self._stop_target == message[1]
+            self.send([(IS_ASYNC, message[1])])
+        side.run(message, stopped)
+        with self.lock:
+            self.side_by_side = False
+
+    # The second thread
+
+    def _watch(self) -> None:
+        before = 0
+        quiet = 0
+        while True:
+            self._busy.wait()
+            time.sleep(_WATCH_S)
+            with self.lock:
+                now = self._current
+                long = now != 0 and now == before
+                before = now
+                if long:
+                    self.hand_back()
+                    self._files.sweep()
+                elif self.side_by_side:
+                    assert self._async is not None
+                    self._async.sweep()
+                quiet = 0 if now or self.side_by_side else quiet + 1
+                if quiet > 1:
+                    self._busy.clear()
+            if long:
+                self._watch_socket()
+
+    def _watch_socket(self) -> None:
+        """A long function has the main thread: read for it what the node says meanwhile."""
+        readable, _, _ = select.select([self._connection], [], [], _WATCH_S)
+        with self.lock:
+            if readable and self._current and not self._ended:
+                self.receive()
+                self.hand_back()
+
+
+class _Result:
+    """What came of a call."""
+
+    __slots__ = ("context", "failure", "is_async", "output", "stopped")
+
+    def __init__(self, failure: Failure | None = None, stopped: bool = False) -> None:
+        self.output: bytes | None = None
+        self.failure = failure
+        self.stopped = stopped
+        self.context: bytes | None = None
+        self.is_async = False
+
+    def take_context(self, attempt: RunningAttempt) -> None:
+        if attempt.context:
+            self.context = json_bytes(attempt.context, "context_update() got a text")
+
+    def fail(self, error: BaseException) -> None:
+        self.output = None
+        self.failure = describe(error)
+
+
+def ended_message(
+    id: int, started: float | None, result: _Result, out: Written, err: Written, left: int
+) -> Message:
+    return (
+        ENDED, id, started, linux.boottime(), result.stopped, result.output, result.failure, result.context, out, err, left
+    )  # fmt: skip
+
+
+def new_result() -> _Result:
+    return _Result()
