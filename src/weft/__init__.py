@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from weft.control.embedded import open as open
     from weft.control.flows import Flow as Flow
     from weft.control.flows import flow as flow
+    from weft.executors.python_context import Stopped as Stopped
+    from weft.executors.python_context import context_update as context_update
+    from weft.executors.python_context import variables as variables
 
 _HOMES = {
     "flow": "weft.control.flows",
@@ -43,6 +46,9 @@ _HOMES = {
     "RunFailed": "weft.control.embedded",
     "TaskFailure": "weft.control.embedded",
     "FlowError": "weft.authoring.sdk_errors",
+    "Stopped": "weft.executors.python_context",
+    "context_update": "weft.executors.python_context",
+    "variables": "weft.executors.python_context",
     "DefinitionErrors": "weft.authoring.errors",
 }
 

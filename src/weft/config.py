@@ -39,6 +39,7 @@ SETTINGS: tuple[Setting, ...] = (
         "The SQLite file that holds everything. A directory stands for the file weft.db in it",
     ),
     Setting("slots", "count", "(cores × 4)", "How many attempts a node runs at a time"),
+    Setting("python_runners", "count", "(cores)", "How many warm processes a node runs Python functions in"),
     Setting("workdir", "path", "(the working directory)", "Where tasks start whose definition is no file"),
     Setting("name", "text", "(the host's name)", "What the node is called in lists; it need not be unique"),
     Setting(
@@ -70,6 +71,7 @@ class Config(NamedTuple):
 
     store: Path | None
     slots: int
+    python_runners: int
     workdir: Path | None
     name: str | None
     labels: dict[str, str]
@@ -150,6 +152,8 @@ def _read_file(path: Path) -> dict[str, Any]:
 def _default(setting: Setting) -> Any:
     if setting.name == "slots":
         return 4 * (os.cpu_count() or 1)
+    if setting.name == "python_runners":
+        return os.cpu_count() or 1
     if setting.name == "labels":
         return {}
     if setting.default.startswith("("):

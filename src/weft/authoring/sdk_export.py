@@ -21,10 +21,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
-    if "\n" in value.rstrip("\n") and value.isprintable() is False and _fits_block(value):
+    if "\n" in value.rstrip("\n") and _fits_block(value):
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|")
     try:
-        plain = bool(value) and plain_value(value) is value
+        plain = bool(value) and value.isprintable() and plain_value(value) is value
     except ValueError:
         plain = False
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=None if plain else '"')

@@ -42,6 +42,9 @@ FILE = _option(
     help="a definition in YAML or JSON, or a flow (module:flow, file.py:flow); - reads standard input",
 )  # fmt: skip
 SLOTS = _option("--slots", metavar="N", help="how many attempts run at a time (default: cores × 4)")
+PYTHON_RUNNERS = _option(
+    "--python-runners", metavar="N", help="how many warm processes run Python functions (default: cores)"
+)
 LABEL = _option(
     "--label", metavar="K[=V]", action="append", default=[], help="a label of this node; may be given several times"
 )
@@ -56,7 +59,7 @@ DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
 LIMIT = _option("--limit", "-n", metavar="N", type=int, help="at most so many")
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
-WORKING = (SLOTS, LABEL, DRAIN, LOGS, VERBOSE)
+WORKING = (SLOTS, PYTHON_RUNNERS, LABEL, DRAIN, LOGS, VERBOSE)
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -71,7 +74,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
-        (SLOTS, LABEL, DRAIN, _option("--name", metavar="TEXT", help="what it is called in lists"), VERBOSE),
+        (SLOTS, PYTHON_RUNNERS, LABEL, DRAIN,
+         _option("--name", metavar="TEXT", help="what it is called in lists"), VERBOSE),
     ),
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "weft.cli.running:resume",

@@ -11,7 +11,7 @@ from weft.core.demands import demand_of
 from weft.core.placement import NodeFacts, eligible
 from weft.core.workflow import Workflow
 
-KINDS = ("shell",)
+KINDS = ("shell", "python")
 
 
 def alive(node: NodeInfo) -> bool:

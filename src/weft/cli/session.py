@@ -14,7 +14,7 @@ from weft.cli.terminal import Terminal
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
 
-_FLAGS = ("store", "slots", "drain", "name")
+_FLAGS = ("store", "slots", "python_runners", "drain", "name")
 
 
 class Session:

@@ -123,9 +123,10 @@ def _print_levels(
     on_path = set(critical.path)
     rows: list[list[str]] = []
     left_out = 0
+    last = max(by_level, default=0)
     for level in sorted(by_level):
         here = sorted(by_level[level], key=lambda t: (t.pos, t.idx))
-        if not everything and len(rows) > LEVELS * 2 and level < max(by_level):
+        if not everything and len(rows) > LEVELS * 2 and level < last:
             left_out += len(here)
             continue
         shown = here if everything or len(here) <= LEVEL_ROWS else _most_telling(here)

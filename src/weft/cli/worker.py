@@ -32,7 +32,12 @@ async def _work(session: Session, control: LocalControl) -> None:
             sys.stderr.flush()
 
     settings = node_settings(control, slots=config.slots, workdir=config.workdir, **node_options(session))
-    node = make_node(control, settings, log=lambda message, fields: say("warning", message, fields))
+    node = make_node(
+        control,
+        settings,
+        python_runners=config.python_runners,
+        log=lambda message, fields: say("warning", message, fields),
+    )
     say("info", "settings", {**config.described(), "store": control.store.name})
     loop = asyncio.get_running_loop()
     stops = 0

@@ -127,7 +127,7 @@ class Work:
         settings = node_settings(
             control, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(self._session)
         )
-        node = make_node(control, settings, log=self._log)
+        node = make_node(control, settings, python_runners=config.python_runners, log=self._log)
         note = self._session.log("info", "settings", config.described())
         if note is not None:
             self._view.note(note)

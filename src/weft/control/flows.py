@@ -56,8 +56,8 @@ def _refuse_here(flow: Flow[Any, Any], verb: str) -> None:
     place = loading_place()
     if place is not None:
         raise flow_error(
-            f"{flow.__name__}.{verb}() is called while the file is being loaded",
-            'put it under if __name__ == "__main__":',
+            f'{flow.__name__}.{verb}() is called while its file is loaded, outside of if __name__ == "__main__":',
+            'put it under if __name__ == "__main__":, or every process that loads the file would start a run',
             place,
         )
     trace = current()

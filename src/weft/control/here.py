@@ -11,6 +11,7 @@ from typing import Any
 from weft.control.local import LocalControl
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
+from weft.executors.python import PythonExecutor
 from weft.executors.shell import ShellExecutor
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
@@ -29,10 +30,13 @@ def make_node(
     settings: NodeSettings,
     *,
     inline: Mapping[str, InlineFunction] | None = None,
+    python_runners: int | None = None,
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
 ) -> Node:
     """A node ready to `run()` on the current event loop."""
-    executors: list[Executor] = [ShellExecutor()]
+    shell = ShellExecutor()
+    # The Python executor is closed first: its runners are the shell executor's to end.
+    executors: list[Executor] = [PythonExecutor(python_runners, shell=shell, workdir=settings.workdir), shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}

@@ -1,10 +1,11 @@
 """The runner's async side: up to a hundred async functions side by side on one event loop.
 
-Each attempt is a task of the loop with a context of its own, from which print and logging find its files. Whoever has
-the processor is written to the mark, tasks made by tasks included, so that a crash is blamed on the one that caused it.
+Each attempt is a task of the loop with a context of its own, from which print and logging find its files. Whoever
+has the processor is written to the mark, tasks made by tasks included, so that a crash is blamed on its cause.
 """
 
 import asyncio
+import marshal
 from collections.abc import Awaitable, Coroutine, Generator
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from weft.executors import linux
 from weft.executors.python_context import RunningAttempt, current
 from weft.executors.python_process import processes_left
-from weft.executors.python_streams import AsyncFiles
+from weft.executors.python_result import CallResult, ended_message
+from weft.executors.python_streams import NOTHING, AsyncFiles
+from weft.executors.python_value import encode_value
 from weft.executors.python_wire import CHANGED, Mark
 from weft.executors.spawner_wire import Message
 
@@ -54,7 +57,6 @@ class AsyncSide:
         self._runner = runner
         self._fd = fd
         self._loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self._loop)
         self._loop.set_task_factory(self._make_task)
         self._running: dict[int, asyncio.Task[None]] = {}
         self._attempts: dict[int, RunningAttempt] = {}
@@ -69,7 +71,14 @@ class AsyncSide:
         async def wait() -> Any:
             return await value
 
-        return self._loop.run_until_complete(wait())
+        task = self._loop.create_task(wait())
+        try:
+            return self._loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():  # a stop, raised in the loop itself
+                task.cancel()
+                self._loop.run_until_complete(asyncio.wait([task]))
+            raise
 
     def run(self, first: Message, stopped: bool) -> None:
         """Until there is nothing left that could run beside others. The lock is not held."""
@@ -110,6 +119,8 @@ class AsyncSide:
                 if not self._begin(runner.queue[0]):
                     break
                 runner.queue.popleft()
+            if self._running:
+                runner.hand_back()  # a plain function would have to wait for all that run now
         self._end_if_idle()
 
     def _begin(self, message: Message) -> bool:
@@ -126,15 +137,14 @@ class AsyncSide:
             pass  # the task itself finds out again, and reports it
         self._attempts[id] = attempt
         self._below[id] = []
-        self._running[id] = self._loop.create_task(self._attempt(attempt, text, arguments), context=context)
+        self._running[id] = self._loop.create_task(
+            self._attempt(attempt, text, marshal.loads(arguments)), context=context
+        )
         return True
 
     async def _attempt(self, attempt: RunningAttempt, text: str, arguments: dict[str, Any]) -> None:
-        from weft.executors.python_runner import new_result
-        from weft.executors.python_value import encode_value
-
         started = linux.boottime()
-        result = new_result()
+        result = CallResult()
         try:
             function = self._runner.function(text)
             function.check(arguments)
@@ -158,10 +168,7 @@ class AsyncSide:
             except asyncio.CancelledError:
                 continue
 
-    def _report(self, attempt: RunningAttempt, started: float, result: Any) -> None:
-        from weft.executors.python_runner import ended_message
-        from weft.executors.python_streams import NOTHING
-
+    def _report(self, attempt: RunningAttempt, started: float, result: CallResult) -> None:
         id = attempt.id
         out = err = NOTHING
         assert attempt.files is not None

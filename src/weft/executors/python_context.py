@@ -1,4 +1,4 @@
-"""What a Python function may ask of Weft while it runs as a task: `weft.context_update`, `weft.variables`, `weft.Stopped`.
+"""What a Python function may use while it runs as a task: weft.context_update, weft.variables, weft.Stopped.
 
 Functions need none of it. It is kept apart from the runner so that importing it costs nothing.
 """

@@ -168,9 +168,7 @@ def _is_async(call: Any) -> bool:
 
 def _code(call: Any) -> CodeType | None:
     if not isinstance(call, FunctionType):
-        call = getattr(getattr(type(call), "__call__", None), "__func__", None) or getattr(
-            type(call), "__call__", None
-        )
+        call = type(call).__call__
     code = getattr(call, "__code__", None)
     return code if isinstance(code, CodeType) else None
 

@@ -82,9 +82,9 @@ class Sources:
         if len(sys.modules) != self._modules:
             self._modules = len(sys.modules)
             for module in list(sys.modules.values()):
-                path = getattr(module, "__file__", None)
-                if isinstance(path, str) and path.startswith(self._root) and path not in self._files:
-                    self._files[path] = _modified_ns(path)
+                file = getattr(module, "__file__", None)
+                if isinstance(file, str) and file.startswith(self._root) and file not in self._files:
+                    self._files[file] = _modified_ns(file)
         return False
 
 

@@ -1,15 +1,16 @@
 """A Python runner: a warm process that calls functions for a node, plain ones one at a time, async ones side by side.
 
 The main thread runs the functions and, while there is none, reads the socket. A second thread, which sleeps while
-nothing runs, does what cannot wait for a long function to return: it names and cuts output files, hands back what waits
-behind the function, and passes a stop on to the main thread as a signal.
+nothing runs, does what cannot wait for a long function to return: it names and cuts output files, hands back what
+waits behind the function, and passes a stop on to the main thread as a signal.
 
-The runner is an attempt of the shell executor's: the spawner started it, and kills it and all below it when told to, or
-when the node is gone. It imports little, so that it is there in a few hundredths of a second; asyncio, for one, only
-with the first async function.
+The runner is an attempt of the shell executor's: the spawner started it, and kills it and all below it when told to,
+or when the node is gone. It imports little, so that it is there in a few hundredths of a second; asyncio, for one,
+only with the first async function.
 """
 
 import faulthandler
+import marshal
 import os
 import select
 import signal
@@ -22,14 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 from weft.executors import linux
 from weft.executors.python_context import RunningAttempt, Stopped, current, plain
-from weft.executors.python_failure import Failure, describe
+from weft.executors.python_failure import Failure
 from weft.executors.python_load import Function, load
 from weft.executors.python_process import Directory, Environment, Sources, processes_left, resident_bytes
-from weft.executors.python_streams import NOTHING, CallFiles, Routed, Written
-from weft.executors.python_value import encode_value, json_bytes
+from weft.executors.python_result import CallResult, ended_message
+from weft.executors.python_streams import NOTHING, CallFiles, Routed
+from weft.executors.python_value import encode_value
 from weft.executors.python_wire import (
+    ASKED,
     CHANGED,
-    ENDED,
     FILES,
     GROWN,
     HELLO,
@@ -56,7 +58,7 @@ _STOPPED_UNBEGUN: Failure = ("stopped before it started", "Stopped", "", "")
 
 
 def main() -> None:
-    """`python -c "…; main()" DIRECTORY NUMBER TASKS_MAX GROWTH_MAX VALUE_MAX`, in the directory that heads sys.path."""
+    """Started in the directory that heads sys.path, with: DIRECTORY NUMBER TASKS_MAX GROWTH_MAX VALUE_MAX."""
     directory, number, tasks_max, growth_max, value_max = sys.argv[1], *map(int, sys.argv[2:6])
     sys.argv[1:] = []
     linux.become_subreaper()
@@ -73,7 +75,9 @@ def main() -> None:
 
 
 class Runner:
-    def __init__(self, connection: socket.socket, mark: Mark, tasks_max: int, growth_max: int, value_max: int) -> None:
+    def __init__(
+        self, connection: socket.socket, mark: Mark, tasks_max: int, growth_max: int, value_max: int
+    ) -> None:
         self._connection = connection
         self._unframer = Unframer()
         self.lock = threading.Lock()  # over the queue, what is read and written, and which attempt runs
@@ -88,7 +92,7 @@ class Runner:
         self._sources = Sources(self.root)
         self._files = CallFiles(lambda fds: self.send([(FILES,)], fds))
         self._functions: dict[str, Function] = {}
-        self._looked = 0.0
+        self._looked = self._weighed = 0.0
         self._current = 0  # the plain function's attempt
         self._stop_target = 0  # to be raised in, by the signal's handler
         self._stopped = False  # was raised in
@@ -99,7 +103,7 @@ class Runner:
         self.side_by_side = False  # the async side is at work, and reads the socket
         self._busy = threading.Event()
         self._out, self._err = Routed(0), Routed(1)
-        sys.stdout, sys.stderr = self._out, self._err  # type: ignore[assignment]
+        sys.stdout, sys.stderr = self._out, self._err
         self._main = threading.get_ident()
         signal.signal(STOP_SIGNAL, self._interrupt)
         threading.Thread(target=self._watch, name="weft-watch", daemon=True).start()
@@ -138,7 +142,7 @@ class Runner:
             elif kind == STOP:
                 self._stop(message[1])
             elif kind == QUIT:
-                self.leaving = self.leaving or "asked"
+                self.leaving = self.leaving or ASKED
         if self.leaving is not None:
             self.hand_back()
 
@@ -193,7 +197,9 @@ class Runner:
         for message in self.queue:
             if message[1] == id:
                 self.queue.remove(message)
-                self.send([ended_message(id, None, _Result(failure=_STOPPED_UNBEGUN, stopped=True), NOTHING, NOTHING, 0)])
+                self.send(
+                    [ended_message(id, None, CallResult(failure=_STOPPED_UNBEGUN, stopped=True), NOTHING, NOTHING, 0)]
+                )
                 return
 
     # Plain functions
@@ -216,9 +222,11 @@ class Runner:
         out = err = NOTHING
         try:
             self._files.begin(directory, stem, cap)
-            result = self._call(text, arguments, variables, attempt)
+            result = self._call(text, marshal.loads(arguments), variables, attempt)
         except OSError as error:
-            result = _Result(failure=(f"cannot make the output files: {error.strerror}", "OSError", str(error), ""))
+            result = CallResult(
+                failure=(f"cannot make the output files: {error.strerror}", "OSError", str(error), "")
+            )
         plain.clear()
         current.reset(token)
         self._put_back(result)
@@ -239,12 +247,13 @@ class Runner:
 
     def _call(
         self, text: str, arguments: dict[str, Any], variables: dict[str, str], attempt: RunningAttempt
-    ) -> "_Result":
-        result = _Result()
+    ) -> CallResult:
+        result = CallResult()
         self._stopped = False
         try:
             try:
                 self._interruptible = True
+                self._interrupt(0, None)  # a stop may have come just before
                 self._environment.enter(variables)
                 function = self.function(text)
                 if function.is_async:
@@ -262,13 +271,11 @@ class Runner:
             # A stop may be raised at the very end of the inner block, before it took effect there.
             self._interruptible = False
             result.fail(error)
-            if self._stopped and result.is_async:
-                result.is_async = False
         result.stopped = self._stopped
         return result
 
-    def _put_back(self, result: "_Result") -> None:
-        sys.stdout, sys.stderr = self._out, self._err  # type: ignore[assignment]
+    def _put_back(self, result: CallResult) -> None:
+        sys.stdout, sys.stderr = self._out, self._err
         try:
             if result.failure is not None and result.failure[3] and not result.stopped:
                 self._err.write(result.failure[3])
@@ -293,8 +300,15 @@ class Runner:
             self.leave(LEFT_PROCESSES)
         elif self._tasks_left <= 0:
             self.leave(WORN)
-        elif time.monotonic() - self._looked >= _LOOK_S and resident_bytes() > self._rss_max:
+        elif self._has_grown():
             self.leave(GROWN)
+
+    def _has_grown(self) -> bool:
+        now = time.monotonic()
+        if now - self._weighed < _LOOK_S:
+            return False
+        self._weighed = now
+        return resident_bytes() > self._rss_max
 
     # Async functions
 
@@ -349,36 +363,3 @@ class Runner:
             if readable and self._current and not self._ended:
                 self.receive()
                 self.hand_back()
-
-
-class _Result:
-    """What came of a call."""
-
-    __slots__ = ("context", "failure", "is_async", "output", "stopped")
-
-    def __init__(self, failure: Failure | None = None, stopped: bool = False) -> None:
-        self.output: bytes | None = None
-        self.failure = failure
-        self.stopped = stopped
-        self.context: bytes | None = None
-        self.is_async = False
-
-    def take_context(self, attempt: RunningAttempt) -> None:
-        if attempt.context:
-            self.context = json_bytes(attempt.context, "context_update() got a text")
-
-    def fail(self, error: BaseException) -> None:
-        self.output = None
-        self.failure = describe(error)
-
-
-def ended_message(
-    id: int, started: float | None, result: _Result, out: Written, err: Written, left: int
-) -> Message:
-    return (
-        ENDED, id, started, linux.boottime(), result.stopped, result.output, result.failure, result.context, out, err, left
-    )  # fmt: skip
-
-
-def new_result() -> _Result:
-    return _Result()

@@ -132,7 +132,7 @@ class AsyncFiles:
 
 
 class Routed:
-    """sys.stdout or sys.stderr: the file of the async attempt that the calling code belongs to, else the descriptor."""
+    """sys.stdout or sys.stderr: the file of the async attempt that the calling code belongs to, or the descriptor."""
 
     def __init__(self, which: int) -> None:
         self._which = which

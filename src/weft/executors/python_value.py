@@ -18,7 +18,8 @@ def encode_value(value: Any, bytes_max: int) -> bytes:
     data = json_bytes(plain_value(value, "returned"), "returned a text")
     if len(data) > bytes_max:
         raise WrongValue(
-            f"output of {len(data):,} bytes is over the limit of {size_text(bytes_max)}; write a file and return its path"
+            f"output of {len(data):,} bytes is over the limit of {size_text(bytes_max)};"
+            " write a file and return its path"
         )
     return data
 

@@ -2,6 +2,7 @@
 
 node -> runner
     (START, id, function, arguments, variables, output directory, file stem, cap)
+                                    the arguments marshalled on their own: what cannot be must harm nobody else
     (STOP, id)                      raise Stopped in it, or cancel it
     (QUIT,)                         end once nothing is left to do
 runner -> node

@@ -110,9 +110,7 @@ ORDER BY r.finished_at, r.no LIMIT ?3
 
 -- name: ends_at: without elements that only an earlier generation had
 SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result FROM json_each(?2) j
-CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value AND t.idx < coalesce(
-  (SELECT w.elements FROM tasks w WHERE w.run_no = ?1 AND w.pos = j.value AND w.idx = -1
-   ORDER BY w.generation DESC LIMIT 1), 0)
+CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 WHERE t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = t.run_no AND w.pos = t.pos AND w.idx = -1
                             ORDER BY w.generation DESC LIMIT 1)

@@ -1,0 +1,468 @@
+"""Python tasks: `module:function` and `file.py:function`, called in warm runner processes.
+
+A runner (see python_runner) is started through the shell executor, as an attempt that lasts. So it is a child of a
+spawner, and what holds for the processes of a shell task holds for it and all below it: a stop ends everything, a
+node's SIGKILL leaves nothing, and past the deadline that the node is trusted until, it is dead. Each call is a message.
+
+A function that does not heed a stop is ended with its runner. When a runner dies by itself, the attempt that had the
+processor fails, and nobody else: what had not begun goes to another runner, async neighbours go back to the queue.
+"""
+
+import asyncio
+import marshal
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+
+from weft.executors import linux
+from weft.executors.output import file_stem
+from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+from weft.executors.python_link import Attempt, RunnerLink
+from weft.executors.python_outcome import cut_short, outcome_of, unstarted
+from weft.executors.python_pool import Pool
+from weft.executors.python_wire import ENDED, HELLO, IS_ASYNC, LEAVING, LEFT_PROCESSES, QUIT, START, STOP, UNBEGUN
+from weft.executors.shell import ShellExecutor
+from weft.executors.spawner_wire import Message, Unframer
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# By -c and not by a script: then __main__ has no file, which a function's own child processes would run again. The
+# package's place heads sys.path only while it is imported; then the definition's directory does.
+_PROGRAM = (
+    f"import sys; sys.path.insert(0, {_ROOT!r}); from weft.executors.python_runner import main;"
+    f" sys.path.remove({_ROOT!r}); {_ROOT!r} in sys.path or sys.path.append({_ROOT!r}); main()"
+)
+_RUNNER_OUTPUT_MAX = 1 << 16
+_RECEIVE_BYTES = 1 << 16
+_SOCKET_PATH_MAX = 90  # of 107, with room for names
+_EXIT_S = 2.0  # for a runner to end by itself
+_CLOSED_S = 0.5  # between the end of its socket and its own
+_LOOK_AGAIN_S = 0.1
+_TIDY_S = 5.0
+_FUNCTIONS_MAX = 10_000
+_SUSPECTS_MAX = 1_000
+
+
+class PythonExecutor:
+    kinds = frozenset({"python"})
+
+    def __init__(
+        self,
+        runners: int | None = None,
+        *,
+        shell: ShellExecutor | None = None,
+        workdir: str | None = None,
+        tasks_max: int = 1000,
+        growth_max: int = 512 << 20,
+        value_max: int = 1 << 20,
+        idle_s: float = 60.0,
+        python: str | None = None,
+    ) -> None:
+        """`runners` is how many there may be (as many as cores), each made when it is needed.
+
+        `shell` starts them; without one there is one for this alone, with the node's environment. A runner is
+        replaced after `tasks_max` calls, when its memory has grown by `growth_max` bytes, or when a file of its
+        modules changed, and ends after `idle_s` seconds without work. `value_max` bounds the JSON that a function
+        returns.
+        """
+        self._shell = shell or ShellExecutor(workdir, spawners=1)
+        self._own_shell = shell is None
+        self._workdir = os.path.abspath(workdir or os.getcwd())
+        self._limits = (str(tasks_max), str(growth_max), str(value_max))
+        self._idle_s = idle_s
+        self._python = python or sys.executable
+        self._pool = Pool(
+            runners or os.cpu_count() or 1, self._start_runner, self._give, self._retire, linux.boottime
+        )
+        self._attempts: dict[tuple[int, int], Attempt] = {}
+        self._async: dict[tuple[str, str], None] = {}  # functions known to be async, by directory
+        self._suspects: dict[int, None] = {}  # tasks whose runner died, and nobody knows through whom
+        self._last_id = self._last_runner = 0
+        self._door: socket.socket | None = None
+        self._directory = ""
+        self._pump_due = False
+        self._tidy: asyncio.TimerHandle | None = None
+        self._empty = asyncio.Event()  # no runner is left
+        self._open = False
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if self._own_shell:
+            await self._shell.open()
+        self._open = True
+
+    @property
+    def runner_count(self) -> int:
+        return len(self._pool.runners)
+
+    def start(self, launch: Launch, ended: Ended) -> None:
+        if not self._open:
+            raise RuntimeError("the Python executor is not open")
+        self._last_id = id = self._last_id + 1
+        root = launch.cwd or self._workdir
+        attempt = Attempt(id, launch, ended, b"", root, linux.boottime())
+        try:
+            attempt.arguments = marshal.dumps(launch.spec.get("with") or {})
+        except ValueError as error:
+            self._loop.call_soon(self._tell, attempt, unstarted(attempt, f"its arguments cannot be sent: {error}"))
+            return
+        self._attempts[launch.task_id, launch.attempt] = attempt
+        self._pool.add(attempt, self._is_async(attempt))
+        self._pump_soon()
+
+    def trust(self, until: float) -> None:
+        self._shell.trust(until)
+
+    async def close(self) -> None:
+        self._open = False
+        for directory in list(self._pool.directories.values()):
+            for attempt in [*directory.plain, *directory.beside]:
+                self._pool.remove(attempt)
+                attempt.stop = "drain"
+                self._end(attempt, unstarted(attempt, "stopped before it started"))
+        for runner in list(self._pool.runners.values()):
+            self._kill(runner)
+        if self._own_shell:
+            await self._shell.close()
+        if self._pool.runners:
+            await self._empty.wait()
+        if self._tidy is not None:
+            self._tidy.cancel()
+        self._close_door()
+
+    # Stopping
+
+    def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
+        found = self._attempts.get((task_id, attempt))
+        if found is None or found.over:
+            return
+        runner = found.runner
+        if reason == "timeout" and (runner is None or not runner.has_begun(found)):
+            # Time spent waiting for a runner does not count.
+            seconds = linux.boottime() - found.accepted
+            self._arm(found, seconds, lambda: self._time_up(found, seconds, grace_s))
+        elif runner is None:
+            self._stop_unbegun(found, reason)
+        else:
+            self._stop_in(runner, found, reason, grace_s)
+
+    def _stop_in(self, runner: RunnerLink, attempt: Attempt, reason: StopReason, grace_s: float) -> None:
+        if attempt.stop is None:
+            attempt.stop = reason
+            runner.send((STOP, attempt.id))
+        if grace_s > 0:
+            self._arm(attempt, grace_s, lambda: self._grace_over(runner, attempt))
+        else:
+            self._grace_over(runner, attempt)
+
+    def _grace_over(self, runner: RunnerLink, attempt: Attempt) -> None:
+        if attempt.runner is not runner:
+            return
+        if runner.has_begun(attempt) or attempt.stop == "lease":
+            self._kill(runner)
+        else:
+            # It waits behind another function, and must not cost that one its life.
+            self._arm(attempt, _LOOK_AGAIN_S, lambda: self._grace_over(runner, attempt))
+
+    def _time_up(self, attempt: Attempt, seconds: float, grace_s: float) -> None:
+        """A timeout that was put off because the attempt had not begun."""
+        runner = attempt.runner
+        left = seconds
+        if runner is not None and runner.has_begun(attempt):
+            assert runner.mark is not None
+            started = attempt.sent if runner.is_async else runner.mark.started
+            left = started + seconds - linux.boottime()
+            if left <= 0:
+                self._stop_in(runner, attempt, "timeout", grace_s)
+                return
+        self._arm(attempt, min(left, seconds), lambda: self._time_up(attempt, seconds, grace_s))
+
+    def _arm(self, attempt: Attempt, seconds: float, call: Callable[[], None]) -> None:
+        if attempt.kill is not None:
+            attempt.kill.cancel()
+        attempt.kill = self._loop.call_later(seconds, call)
+
+    def _stop_unbegun(self, attempt: Attempt, reason: StopReason) -> None:
+        self._pool.remove(attempt)
+        attempt.stop = reason
+        attempt.over = True
+        self._loop.call_soon(self._end, attempt, unstarted(attempt, "stopped before it started"))
+
+    # Runners
+
+    def _start_runner(self, root: str) -> RunnerLink:
+        self._last_runner = number = self._last_runner + 1
+        runner = RunnerLink(number, root, linux.boottime())
+        self._empty.clear()
+        if self._door is None:
+            self._open_door()
+        if self._tidy is None:
+            self._tidy = self._loop.call_later(min(_TIDY_S, self._idle_s), self._tidy_up)
+        words = [self._python, "-P", "-c", _PROGRAM, self._directory, str(number), *self._limits]
+        launch = Launch(
+            -number,
+            1,
+            "",
+            f"runner-{number}",
+            "shell",
+            {"argv": words},
+            {},
+            root,
+            self._directory,
+            _RUNNER_OUTPUT_MAX,
+        )
+        self._shell.start(launch, lambda outcome: self._runner_gone(runner, outcome))
+        return runner
+
+    def _open_door(self) -> None:
+        """Runners come here by themselves: the spawner hands on no sockets. Nobody else can enter the directory."""
+        self._directory = tempfile.mkdtemp(prefix="weft-python-")
+        if len(os.fsencode(self._directory)) > _SOCKET_PATH_MAX:
+            os.rmdir(self._directory)
+            self._directory = tempfile.mkdtemp(prefix="weft-python-", dir="/tmp")
+        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._door.bind(f"{self._directory}/door")
+        self._door.listen(128)
+        self._door.setblocking(False)
+        self._loop.add_reader(self._door.fileno(), self._accept)
+
+    def _close_door(self) -> None:
+        if self._door is not None:
+            self._loop.remove_reader(self._door.fileno())
+            self._door.close()
+            self._door = None
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _accept(self) -> None:
+        assert self._door is not None
+        with suppress(BlockingIOError):
+            connection, _ = self._door.accept()
+            connection.setblocking(False)
+            self._loop.add_reader(connection.fileno(), self._greet, connection)
+
+    def _greet(self, connection: socket.socket) -> None:
+        """The first message says which runner it is. It is so short that it comes whole."""
+        self._loop.remove_reader(connection.fileno())
+        unframer = Unframer()
+        data, fds, _, _ = socket.recv_fds(connection, _RECEIVE_BYTES, 1)
+        messages = unframer.feed(data)
+        runner = self._pool.runners.get(messages[0][1]) if messages and messages[0][0] == HELLO else None
+        if runner is None or len(fds) != 1:
+            for fd in fds:
+                os.close(fd)
+            connection.close()
+            return
+        runner.idle_since = linux.boottime()
+        runner.connect(connection, unframer, fds[0], self._message, self._closed)
+        if runner.leaving is not None:
+            runner.send((QUIT,))
+        self._pump_soon()
+
+    def _give(self, runner: RunnerLink, attempt: Attempt) -> None:
+        attempt.runner = runner
+        attempt.sent = linux.boottime()
+        runner.given[attempt.id] = attempt
+        launch = attempt.launch
+        stem = file_stem(launch.task, launch.attempt)
+        runner.send(
+            (START, attempt.id, launch.spec["function"], attempt.arguments, launch.env, launch.output_dir, stem,
+             launch.output_max)
+        )  # fmt: skip
+
+    def _retire(self, runner: RunnerLink) -> None:
+        """Let it finish what it has begun and end by itself; it hands back the rest."""
+        runner.leaving = "asked"
+        self._pool.leave(runner)
+        runner.send((QUIT,))
+        self._reap_later(runner)
+
+    def _reap_later(self, runner: RunnerLink) -> None:
+        """A runner that leaves and has nothing more to do has so long to end."""
+        if not runner.given and runner.reaper is None:
+            runner.reaper = self._loop.call_later(_EXIT_S, self._kill, runner)
+
+    def _kill(self, runner: RunnerLink) -> None:
+        runner.killed = True
+        runner.leaving = runner.leaving or "killed"
+        self._pool.leave(runner)
+        self._shell.stop(-runner.number, 1, "drain", 0.0)
+        self._pump_soon()
+
+    def _tidy_up(self) -> None:
+        """End runners that have had nothing to do for long."""
+        self._tidy = None
+        limit = linux.boottime() - self._idle_s
+        for runner in list(self._pool.runners.values()):
+            if runner.idle and runner.idle_since <= limit:
+                self._retire(runner)
+        if self._pool.runners and self._open:
+            self._tidy = self._loop.call_later(min(_TIDY_S, self._idle_s), self._tidy_up)
+
+    # What runners say
+
+    def _message(self, runner: RunnerLink, message: Message) -> None:
+        kind = message[0]
+        if kind == ENDED:
+            self._call_ended(runner, message)
+        elif kind == UNBEGUN:
+            attempts = [runner.given.pop(id) for id in message[1] if id in runner.given]
+            runner.slow = bool(runner.given)
+            self._requeue(attempts)
+        elif kind == IS_ASYNC:
+            runner.is_async = True
+            attempt = runner.given.get(message[1])
+            if attempt is not None:
+                self._learn_async(attempt)
+        elif kind == LEAVING:
+            runner.leaving = message[1]
+            self._pool.leave(runner)
+            if message[1] == LEFT_PROCESSES:
+                self._kill(runner)
+            else:
+                self._reap_later(runner)
+        self._pump_soon()
+
+    def _call_ended(self, runner: RunnerLink, message: Message) -> None:
+        attempt = runner.given.pop(message[1], None)
+        if attempt is None:
+            return
+        runner.slow = False
+        if message[2] is not None and not runner.is_async:
+            runner.took(message[3] - message[2])
+        if not runner.given:
+            runner.idle_since = message[3]
+            if runner.leaving is not None:
+                self._reap_later(runner)
+        attempt.runner = None
+        outcome = self._read(attempt, message)
+        if message[-1]:
+            attempt.over = True
+            runner.left = attempt, outcome  # it is over when nothing of it is left
+        else:
+            self._end(attempt, outcome)
+
+    def _read(self, attempt: Attempt, message: Message) -> Outcome:
+        try:
+            return outcome_of(attempt, message)
+        except Exception as error:
+            # Whatever a function leaves behind, it is reported, and so are those that ended along with it.
+            return unstarted(attempt, f"what it left cannot be read: {error!r}")
+
+    def _closed(self, runner: RunnerLink) -> None:
+        """Its socket has ended, and so will it; if not, it is of no use."""
+        if runner.reaper is None and not runner.killed:
+            runner.reaper = self._loop.call_later(_CLOSED_S, self._kill, runner)
+        if runner.leaving is None:
+            runner.leaving = "gone"
+            self._pool.leave(runner)
+
+    def _requeue(self, attempts: list[Attempt]) -> None:
+        """Attempts that a runner was given and has not begun."""
+        again = []
+        for attempt in attempts:
+            attempt.runner = None
+            if attempt.stop is not None or not self._open:
+                attempt.stop = attempt.stop or "drain"
+                self._end(attempt, unstarted(attempt, "stopped before it started"))
+            else:
+                again.append(attempt)
+        self._pool.put_back(again, self._is_async)
+
+    def _learn_async(self, attempt: Attempt) -> None:
+        if len(self._async) >= _FUNCTIONS_MAX:
+            self._async.clear()
+        self._async[attempt.root, attempt.launch.spec["function"]] = None
+        self._pool.now_async(attempt.root, self._is_async)
+
+    def _is_async(self, attempt: Attempt) -> bool:
+        return (attempt.root, attempt.launch.spec["function"]) in self._async
+
+    # The end of a runner
+
+    def _runner_gone(self, runner: RunnerLink, death: Outcome) -> None:
+        """It is dead, and so is everything below it."""
+        while runner.receive():
+            pass  # it may have said more before it died than has been read
+        self._pool.runners.pop(runner.number, None)
+        self._pool.leave(runner)
+        if runner.left is not None:
+            attempt, outcome = runner.left
+            outcome.killed = death.killed
+            self._end(attempt, outcome)
+        if runner.ready:
+            self._sort_out(runner, death)
+        elif not runner.killed and runner.leaving is None:
+            self._never_ready(runner, death)
+        runner.discard()
+        if not self._pool.runners:
+            self._empty.set()
+        self._pump_soon()
+
+    def _sort_out(self, runner: RunnerLink, death: Outcome) -> None:
+        """What a dead runner had been given: whose doing was it, who had not begun, who merely stood beside?"""
+        given = list(runner.given.values())
+        runner.given.clear()
+        assert runner.mark is not None
+        culprit = runner.mark.id if not runner.killed and death.startable and death.stopped is None else 0
+        unbegun = [] if runner.is_async else [a for a in given if a.id != runner.mark.id]
+        begun = [a for a in given if a not in unbegun]
+        unknown = bool(begun) and not culprit and not runner.killed and death.startable and death.stopped is None
+        for attempt in begun:
+            blamed = attempt.id == culprit or (unknown and self._is_blamed(attempt, len(begun)))
+            attempt.runner = None
+            self._end(attempt, cut_short(attempt, runner, death, blamed=blamed))
+        self._requeue(unbegun)
+
+    def _is_blamed(self, attempt: Attempt, count: int) -> bool:
+        """Nobody had the processor when the runner died. The second time, it can be no accident."""
+        task = attempt.launch.task_id
+        if count == 1 or task in self._suspects:
+            self._suspects.pop(task, None)
+            return True
+        while len(self._suspects) >= _SUSPECTS_MAX:
+            del self._suspects[next(iter(self._suspects))]
+        self._suspects[task] = None
+        return False
+
+    def _never_ready(self, runner: RunnerLink, death: Outcome) -> None:
+        """It could not even start. Another would not, either: say so to all that wait for one."""
+        directory = self._pool.directories.get(runner.root)
+        if directory is None or directory.runners:
+            return
+        waiting = [*directory.plain, *directory.beside]
+        directory.plain.clear()
+        directory.beside.clear()
+        lines = str((death.result or {}).get("stderr") or "").strip().splitlines()
+        why = death.error or "it ended at once"
+        error = f"no Python runner could be started: {why}{': ' + lines[-1] if lines else ''}"
+        for attempt in waiting:
+            attempt.stop = attempt.stop or death.stopped
+            self._end(attempt, unstarted(attempt, error, startable=death.startable))
+
+    # Reports
+
+    def _end(self, attempt: Attempt, outcome: Outcome) -> None:
+        if attempt.kill is not None:
+            attempt.kill.cancel()
+        del self._attempts[attempt.launch.task_id, attempt.launch.attempt]
+        self._tell(attempt, outcome)
+
+    def _tell(self, attempt: Attempt, outcome: Outcome) -> None:
+        try:
+            attempt.ended(outcome)
+        except Exception as error:
+            context = {"message": f"the callback of {attempt.launch.task} failed", "exception": error}
+            self._loop.call_exception_handler(context)
+
+    def _pump_soon(self) -> None:
+        if not self._pump_due and self._open:
+            self._pump_due = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pump_due = False
+        if self._open:
+            self._pool.pump()
