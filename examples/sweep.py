@@ -11,7 +11,7 @@ from weft import flow, shell, task
 @task
 async def train(setting: dict[str, float], seed: int) -> dict[str, float]:
     """Async functions run side by side in one process."""
-    return {"rate": setting["rate"], "loss": round((setting["rate"] - 0.2) ** 2, 4) + seed * 0.0}
+    return {"rate": setting["rate"], "loss": round((setting["rate"] - 0.2) ** 2 + seed / 1000, 4)}
 
 
 @task

@@ -68,12 +68,7 @@ def test_the_page_of_states_is_what_the_code_says() -> None:
 
 
 #: Kinds that no story tells of, and why not.
-NOT_TOLD = {
-    "waiting": "definitions with wait tasks cannot be loaded yet",
-    "answered": "the same",
-    "signalled": "the same",
-    "context_conflict": "attempts in stories leave no context",
-}
+NOT_TOLD: dict[str, str] = {}
 
 
 def replayed_kinds() -> set[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from .conftest import Weft, wait_for
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 Start = Callable[..., "subprocess.Popen[str]"]
 
 MAP = """\
@@ -42,12 +43,12 @@ def summary(weft: Weft, *words: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
-def test_one_to_many_to_one(weft: Weft, tmp_path: Path, n: int) -> None:
+def test_one_to_many_to_one(weft: Weft, look: Weft, tmp_path: Path, n: int) -> None:
     got = summary(weft, write(tmp_path, MAP), "-i", f"n={n}")
     expected = [{"item": f"it's {at + 1}", "index": at} for at in range(n)]
     assert got["output"] == {"all": expected, "length": str(n)}
     assert (got["state"], got["total"]) == ("succeeded", n + 2)
-    assert weft("verify", "last").code == 0
+    assert look("verify", "last").code == 0
 
 
 def test_tolerated_failures_leave_null(weft: Weft, tmp_path: Path) -> None:
@@ -57,12 +58,12 @@ def test_tolerated_failures_leave_null(weft: Weft, tmp_path: Path) -> None:
     assert [None if e is None else e["index"] for e in got["output"]["all"]] == [0, None, 2, 3, None, 5, 6]
 
 
-def test_beyond_what_is_tolerated_the_rest_is_cancelled(weft: Weft, tmp_path: Path) -> None:
+def test_beyond_what_is_tolerated_the_rest_is_cancelled(weft: Weft, look: Weft, tmp_path: Path) -> None:
     text = MAP.replace("    map:", "    tolerate: 1\n    max_parallel: 1\n    map:")
     got = summary(weft, write(tmp_path, text), "-i", "bad=[[0],[2]]")
     assert (got["state"], got["failed"], got["succeeded"], got["cancelled"]) == ("failed", 2, 2, 5)
     assert (got["output"], got["output_error"]) == (None, None)
-    states = {task["name"]: task["state"] for task in weft("show", "last", "--json").json["tasks"]}
+    states = {task["name"]: task["state"] for task in look("show", "last", "--json").json["tasks"]}
     assert states == {
         "list": "succeeded", "double": "failed", "gather": "cancelled", "double.0": "failed", "double.1": "succeeded",
         "double.2": "failed", **{f"double.{index}": "cancelled" for index in range(3, 7)},
@@ -145,6 +146,18 @@ def test_a_signal_sent_before_anything_runs_is_kept(weft: Weft, look: Weft, tmp_
     done = weft("resume", run_id)
     assert done.code == 0
     assert 'output: "shipped by bob"' in done.err
+
+
+def test_the_name_of_the_task_does_as_well(look: Weft, tmp_path: Path) -> None:
+    text = "tasks: {hold: {wait: {signal: go}}, go: {wait: {signal: other}}}"
+    look("submit", write(tmp_path, text))
+    for name, signal in (("hold", "go"), ("go", "go"), ("other", "other")):
+        assert look("signal", "last", name).code == 0
+        sent = [
+            line["data"]["signal"] for line in look("events", "last", "--json").lines if line["kind"] == "signalled"
+        ]
+        assert sent[-1] == signal
+    assert look("show", "last", "--json").json["run"]["state"] == "succeeded"
 
 
 def test_rejected(weft: Weft, look: Weft, tmp_path: Path) -> None:
@@ -238,3 +251,15 @@ def test_maps_and_waits_in_graphs(look: Weft, tmp_path: Path) -> None:
     nodes = {node["name"]: node for node in json.loads(look("graph", name, "--json").out)["graph"]}
     assert (nodes["double"]["mapped"], nodes["list"]["mapped"]) == (True, False)
     assert (nodes["ok"]["kind"], nodes["ok"]["wait"]) == ("wait", {"signal": "ok"})
+
+
+def test_the_examples(weft: Weft, look: Weft) -> None:
+    assert summary(weft, str(EXAMPLES / "words.yaml"))["output"] == {"counts": [6, 5, 0, 6], "texts": 4}
+    for words, code, said in (
+        (["--data", '{"by": "ada"}'], 0, '"1.2.0 published, approved by ada"'),
+        (["--reject", "not yet"], 1, "withdraw  succeeded"),
+    ):
+        look("submit", str(EXAMPLES / "approval.yaml"))
+        assert look("signal", "last", "approve", *words).code == 0
+        done = weft("resume", "last")
+        assert (done.code, said in done.err) == (code, True), done.err

@@ -170,6 +170,18 @@ def test_a_cancelled_map_cancels_its_elements() -> None:
     assert len(states) == 6
 
 
+def test_after_a_resume_old_and_new_outputs_are_gathered_together() -> None:
+    engine, run = begin(["x", "y", "z"])
+    for name, outcome in (("m.0", "succeeded"), ("m.2", "succeeded"), ("m.1", "failed")):
+        step(engine, run, name, outcome, **({"output": name} if outcome == "succeeded" else {}))
+    engine.commit(c.Resume(run))
+    engine.exchange("a")
+    assert list(engine.held["a"]) == ["m.1"]
+    step(engine, run, "m.1", output="again")
+    assert gathered(engine, run) == ["m.0", "again", "m.2"]
+    assert engine.run(run).state == "succeeded"
+
+
 def test_ten_thousand_elements_through_real_nodes(tmp_path: Path) -> None:
     """1 → 10,000 → 1 with items, on a store of its own. An array worked out anew for each element took 8 seconds."""
     size = 10_000

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from tests.core.driver import Engine
+from tests.core.scenarios.story import situation
 from weft.core import commands as c
+from weft.core.explain import explain
 from weft.core.names import Ended, tasks_view
 
 WORK = {"inline": "work"}
@@ -121,6 +123,16 @@ def test_an_unknown_signal_lists_those_that_are_known(engine: Engine) -> None:
     assert caught.value.code == "not_found"
     with pytest.raises(c.Refused, match="there is no run"):
         signal(engine, "nope")
+
+
+def test_why_names_the_signal_and_the_time(engine: Engine) -> None:
+    run = submit(engine, {"signal": "go", "timeout": "10s"}, pause={"wait": {"for": "1m"}}, first=False)
+    engine.time_ms += 2_500
+    assert explain(situation(engine, run, "hold")) == (
+        "it waits for the signal 'go'",
+        [f"weft signal {run} go answers it", "in 7.5 s its timeout passes, and it fails"],
+    )
+    assert explain(situation(engine, run, "pause"))[0] == "it waits; it goes on in 57.5 s"
 
 
 @pytest.mark.parametrize(("given", "state", "value"), [

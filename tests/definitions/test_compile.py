@@ -5,7 +5,7 @@ from typing import Any
 from weft.authoring import load_text
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document, encode_document
-from weft.core.workflow import Retry, TaskDef, Workflow
+from weft.core.workflow import Retry, TaskDef, Tolerate, Workflow
 
 
 def compiled(text: str) -> Workflow:
@@ -52,6 +52,40 @@ tasks:
 def test_without_defaults() -> None:
     task = by_name("tasks: {a: x}")["a"]
     assert task == TaskDef(name="a", kind="shell", spec={"run": "x", "shell": "sh"})
+
+
+def test_maps() -> None:
+    got = by_name(
+        """
+tasks:
+  a: {map: " ${{ ['x'] }}\\n", run: x, batch: 3, tolerate: 2, max_parallel: 4}
+  b: {map: [1, {k: v}], run: x, tolerate: 2.5%}
+  c: {replicas: 3, run: x, tolerate: 100%}
+"""
+    )
+    a, b, c = got["a"], got["b"], got["c"]
+    assert (a.map, a.batch, a.tolerate, a.max_parallel) == ("${{ ['x'] }}", 3, Tolerate(2), 4)
+    assert (b.map, b.batch, b.tolerate, b.replicas) == ([1, {"k": "v"}], None, Tolerate(0, 0.025), None)
+    assert (c.map, c.tolerate.of(7), c.mapped, b.mapped) == (None, 7, True, True)
+
+
+def test_waits_take_little_from_the_defaults() -> None:
+    got = by_name(
+        """
+defaults: {timeout: 5m, retry: 3, env: {A: b}, cwd: x, shell: bash, priority: 3, allow_failure: true}
+env: {B: "${{ run.id }}"}
+tasks:
+  s: {wait: {signal: go, timeout: 90, default: null}, description: d}
+  t: {wait: {signal: other}, allow_failure: false}
+  f: {wait: {for: 1.5}}
+  u: {wait: {until: 2026-01-31}}
+"""
+    )
+    assert got["s"] == TaskDef(
+        name="s", kind="wait", spec={"signal": "go", "timeout_ms": 90_000, "default": None}, allow_failure=True
+    )
+    assert got["t"] == TaskDef(name="t", kind="wait", spec={"signal": "other"})
+    assert (got["f"].spec, got["u"].spec) == ({"for": "1s500ms"}, {"until": "2026-01-31"})
 
 
 def test_the_workflow_itself() -> None:

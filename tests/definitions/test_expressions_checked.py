@@ -43,6 +43,9 @@ def task(**given: Any) -> dict[str, Any]:
         {"run": "print('$${{')", "shell": ["python3", "-c"]},
         {"env": {"A": "${{ inputs.x }}/${{ tasks.a.state }}"}, "cwd": "out/${{ inputs.x }}"},
         {"replicas": 3, "env": {"N": "${{ index }} ${{ item }}"}, "cwd": "${{ index }}"},
+        {"map": "${{ tasks.a.output.files }}", "run": "echo ${{ item.name }} '${{ index }}'", "batch": 5},
+        {"map": ["${{ inputs.x }}", {"k": ["a ${{ tasks.a.output }}"]}], "tolerate": "2.5%", "max_parallel": 2},
+        {"map": "\n${{ inputs.x.split(',') }} ", "tolerate": 3}, {"map": []},
     ],
     ids=str,
 )  # fmt: skip
@@ -60,6 +63,15 @@ def test_what_is_fine(given: dict[str, Any]) -> None:
         ({"if": "index > 0"}, "if", "'index' is not known here @index "),
         ({"if": "index > 0", "replicas": 2}, "if", "'index' is not known here @index "),
         ({"env": {"A": "${{ item }}"}}, "env.A", "'item' is not known here @item }"),
+        ({"if": "item > 0", "map": [1]}, "if", "'item' is not known here @item >"),
+        ({"map": "${{ item }}"}, "map", "'item' is not known here @item }"),
+        ({"map": "${{ tasks.b.output }}"}, "map", "the task 'b' asks for its own result @b.outp"),
+        ({"map": [1, "${{ tasks.c.output }}"]}, "map.1", "there is no task 'c' @c.outp"),
+        ({"map": "${{ context.list }}"}, "map",
+         "the context may change while the elements run, so it can't be mapped over @contex"),
+        ({"map": ["${{ workflow.context.x }}"]}, "map.0",
+         "the context may change while the elements run, so it can't be mapped over @workfl"),
+        ({"map": "${{ tasks.a.output", }, "map", "this ${{ has no end @${{ ta"),
         ({"cwd": "a/${{ inputs.y }}"}, "cwd", "there is no input 'y' @y }}"),
         ({"run": "echo `${{ inputs.x }}`"}, "run", "${{ }} cannot stand inside backticks @${{ in"),
         ({"run": "a $${{ ${{ x", "shell": ["zsh", "-c"]}, "run",
@@ -153,6 +165,49 @@ tasks:
     )
     assert (got["report"].needs, got["report"].template_reads) == ((1,), (0,))
     assert got["both"].needs == (0, 1)
+
+
+def test_maps_and_waits_read_what_they_name() -> None:
+    got = by_name(
+        """
+inputs: {n: {type: integer, default: 1}}
+tasks:
+  a: x
+  b: x
+  m: {map: "${{ tasks.a.output }}", run: "echo ${{ item }} ${{ tasks.b.output }}"}
+  lit: {map: [1, "${{ parent.a.output }}"], run: x}
+  each: {map: "${{ [inputs.n] }}", run: "echo $WEFT_INDEX"}
+  w: {wait: {for: "${{ tasks.a.output }}s"}}
+  u: {wait: {until: "${{ inputs.n }}"}, needs: [b]}
+  plain: {wait: {signal: go}}
+"""
+    )
+    m, lit, each, w = got["m"], got["lit"], got["each"], got["w"]
+    assert (m.needs, m.map_reads, m.template_reads, m.templated) == ((0, 1), (0,), (1,), True)
+    assert (lit.needs, lit.map_reads, lit.template_reads, lit.templated) == ((0,), (0,), (), False)
+    assert (each.needs, each.map_reads, each.templated) == ((), (), False)  # the rules alone work its array out
+    assert (w.kind, w.needs, w.template_reads, w.templated) == ("wait", (0,), (0,), False)
+    assert (got["u"].needs, got["u"].template_reads) == ((1,), ())
+    assert not any(task.reads_context for task in got.values())
+
+
+@pytest.mark.parametrize(
+    ("definition", "reads"),
+    [
+        ("{tasks: {a: 'echo ${{ context.k }}'}}", True), ("{tasks: {a: 'echo ${{ workflow.context.k }}'}}", True),
+        ("{tasks: {a: {argv: [x, '${{ context }}']}}}", True), ("{tasks: {a: {run: x, if: context.k}}}", False),
+        ("{tasks: {a: {run: x, cwd: '${{ context.k }}'}}}", True),
+        ("{tasks: {a: {python: 'm:f', with: {k: ['${{ context.k }}']}}}}", True),
+        ("{env: {A: '${{ context.k }}'}, tasks: {a: x}}", True),
+        ("{defaults: {env: {A: '${{ context.k }}'}}, tasks: {a: x}}", True),
+        ("{defaults: {cwd: '${{ context.k }}'}, tasks: {a: x}}", True),
+        ("{defaults: {cwd: '${{ context.k }}'}, tasks: {a: {run: x, cwd: y}}}", False),
+        ("{tasks: {a: {wait: {for: '${{ context.k }}'}}}}", False),
+        ("{tasks: {a: 'true # ${{ context.k }}'}}", False),
+    ],
+)  # fmt: skip
+def test_who_reads_the_context(definition: str, reads: bool) -> None:
+    assert by_name(definition)["a"].reads_context is reads
 
 
 def test_accepts() -> None:

@@ -170,8 +170,12 @@ arrays = st.one_of(
 waits = st.one_of(
     st.builds(lambda name: {"signal": "s" + name}, st.uuids().map(str)),
     st.builds(lambda name, d: {"signal": "s" + name, "timeout": 5, "default": d}, st.uuids().map(str), json_values),
-    st.builds(lambda given: {"for": given}, st.one_of(durations, st.sampled_from(["${{ inputs.day }}", "${{ 1 }}s"]))),
-    st.sampled_from([{"until": "2026-01-31"}, {"until": "2026-01-31T08:00:00+02:00"}, {"until": "${{ inputs.day }}"}]),
+    st.builds(
+        lambda given: {"for": given}, st.one_of(durations, st.sampled_from(["${{ inputs.day }}", "${{ 1 }}s"]))
+    ),
+    st.sampled_from(
+        [{"until": "2026-01-31"}, {"until": "2026-01-31T08:00:00+02:00"}, {"until": "${{ inputs.day }}"}]
+    ),
 )
 short_tasks = st.one_of(
     texts,

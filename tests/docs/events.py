@@ -49,7 +49,10 @@ EVENTS = {
         "task", "its condition could not be evaluated", {"state": "always `failed`", "error": "why"}
     ),
     "cancelled": Event("tasks", "they were cancelled before they started", {"tasks": _TASKS, "reason": "why"}),
-    "expanded": Event("task", "a mapped task opened", {"elements": "how many"}),
+    "expanded": Event(
+        "task", "a mapped task opened",
+        {"elements": "how many", "again": "after a resume: those that run again, the others are kept"},
+    ),
     "closed": Event(
         "task", "all elements of a mapped task have ended", {"state": "the mapped task's state", "reason": "why"}
     ),

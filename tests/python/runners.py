@@ -1,4 +1,4 @@
-"""A Python executor for tests. What it leaves running is found by a mark in the environment, as in tests.processes."""
+"""A Python executor for tests. What it leaves running is found by a mark in the environment."""
 
 import asyncio
 import os
@@ -10,11 +10,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from tests.processes.shells import processes_with
 from weft.executors.protocol import Launch, Outcome
 from weft.executors.python import PythonExecutor
 from weft.executors.shell import ShellExecutor
-
-from ..processes.shells import processes_with
 
 Story = Callable[["Runners"], Awaitable[None]]
 

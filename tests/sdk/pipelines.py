@@ -75,7 +75,7 @@ def many_inputs(
     level: Literal[1, 2, 3] = 2,
     maybe: str | None = None,
     told: Annotated[str, "what it is for"] = "x",
-    untyped=7,  # noqa: ANN001
+    untyped=7,
 ) -> None:
     nothing()
 

@@ -2,7 +2,6 @@
 
 import doctest
 import importlib
-import inspect
 import re
 import subprocess
 import sys
@@ -11,15 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import WEFT, environment
-from weft.control.here import make_node
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "python-sdk.md"
 MODULES = ["weft.authoring.sdk_tasks", "weft.authoring.sdk_export", "weft.control.flows"]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-needs_python = pytest.mark.skipif(
-    "PythonExecutor" not in inspect.getsource(make_node), reason="no executor for Python functions yet"
-)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -56,7 +51,6 @@ def test_the_guide_shows_what_export_prints(tmp_path: Path) -> None:
     assert done.stdout == blocks("yaml")[0], done.stderr
 
 
-@needs_python
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_run(example: Path, tmp_path: Path) -> None:
     """As a program, whose last line it promises in its docstring."""

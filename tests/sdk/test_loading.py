@@ -110,7 +110,7 @@ def test_validate_and_graph_take_flows(etl: Path) -> None:
         ("needy.py:f", "needy.py:1:1: ModuleNotFoundError: No module named 'not_there'"),
         ("needy:f", "needy.py:1:1: ModuleNotFoundError: No module named 'not_there'"),
         ("exits.py:f", "ended the program while it was loaded"),
-        ("unguarded.py:f", 'unguarded.py:8:1: f.run() is called while its file is loaded, outside of if __name__'),
+        ("unguarded.py:f", "unguarded.py:8:1: f.run() is called while its file is loaded, outside of if __name__"),
         ("unguarded:f", 'put it under if __name__ == "__main__":'),
     ],
 )

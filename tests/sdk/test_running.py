@@ -1,12 +1,10 @@
 """Flows run inside an application: the result or the failure, the store, the worker, and interruptions."""
 
-import inspect
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,22 +12,17 @@ import pytest
 import weft
 from tests.cli.conftest import environment, wait_for
 from tests.sdk import pipelines as p
-from weft.control.here import make_node
 from weft.core.commands import Refused
 from weft.core.inputs import InputError
 
-needs_python = pytest.mark.skipif(
-    "PythonExecutor" not in inspect.getsource(make_node), reason="no executor for Python functions yet"
-)
-
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if name.startswith("WEFT_"):
             monkeypatch.delenv(name)
-    yield tmp_path / ".weft" / "weft.db"
+    return tmp_path / ".weft" / "weft.db"
 
 
 def test_run_gives_back_what_the_flow_returns(store: Path) -> None:
@@ -186,13 +179,11 @@ def test_an_interrupted_run_is_kept(tmp_path: Path) -> None:
         assert w.control.tasks(run.id)[0][0].state == "queued"
 
 
-@needs_python
 def test_python_functions_run(store: Path) -> None:
     assert p.mixed.run("d", ["u"]) == {"fetched": "got u", "total": 2}
     assert p.nightly.run(day="d") == 2
 
 
-@needs_python
 def test_an_exception_is_told_with_its_traceback(store: Path) -> None:
     with pytest.raises(weft.RunFailed) as caught:
         p.exploding.run("monday")
@@ -200,7 +191,6 @@ def test_an_exception_is_told_with_its_traceback(store: Path) -> None:
     assert "in explode" in str(caught.value)
 
 
-@needs_python
 def test_a_main_program_runs_its_own_functions(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(
         "from weft import flow, task\n\n@task\ndef double(x: int) -> int:\n    return 2 * x\n\n"
@@ -213,7 +203,6 @@ def test_a_main_program_runs_its_own_functions(tmp_path: Path) -> None:
     assert done.stdout == "[2, 4, 6]\n", done.stderr
 
 
-@needs_python
 def test_a_file_without_its_guard_fails_the_task_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(
         "from weft import flow, task\n\n@task\ndef double(x: int) -> int:\n    return 2 * x\n\n"

@@ -1,7 +1,7 @@
-"""What a flow may not do with values that are not there yet: each is an error at the author's own line, with a fix."""
+"""What a flow may not do with values that are not there yet: each an error at the author's own line, with a fix."""
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ REFUSED = [
 
 
 @pytest.fixture
-def broken(tmp_path: Path) -> Iterator[Callable[[str], str]]:
+def broken(tmp_path: Path) -> Callable[[str], str]:
     """Loads a flow with this line in it; what is said about it, and that it is said at that line."""
     made: list[Path] = []
 
@@ -118,7 +118,7 @@ def broken(tmp_path: Path) -> Iterator[Callable[[str], str]]:
         assert text.startswith(f"{file}:{number}:"), text
         return text
 
-    yield load
+    return load
 
 
 @pytest.mark.parametrize(("line", "said", "fix"), REFUSED, ids=[row[0] for row in REFUSED])

@@ -186,7 +186,7 @@ def test_what_no_other_process_could_find_is_refused() -> None:
 
 
 def test_unknown_options_are_refused_with_what_was_meant() -> None:
-    with pytest.raises(FlowError, match="did you mean timeout=?"):
+    with pytest.raises(FlowError, match=r"did you mean timeout=\?"):
         p.extract.options(timout=3)  # type: ignore[call-arg]
     with pytest.raises(FlowError, match="@task has no option 'colour'"):
         task(colour="red")  # type: ignore[call-overload]

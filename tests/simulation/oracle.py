@@ -31,7 +31,7 @@ def expected_states(workflow: Workflow, failures: dict[str, int]) -> dict[str, s
             bad = any(n == "failed" for n in needs) and task.when != "on_failure"
             seen_as[task.name] = "failed" if bad else "skipped"
             continue
-        if failures.get(task.name, 0) <= task.retry.max:
+        if task.kind == "wait" or failures.get(task.name, 0) <= task.retry.max:
             states[task.name] = "succeeded"
         else:
             states[task.name] = "dead_letter" if task.retry.max else "failed"

@@ -33,7 +33,14 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
             task["when"] = rng.choice(["on_failure", "always"])
         if rng.random() < 0.1:
             task["allow_failure"] = True
-        if rng.random() < 0.1:
+        if rng.random() < 0.06:
+            waiting = {"wait": {"for": "200ms"}, **{k: v for k, v in task.items() if k in ("needs", "when")}}
+            tasks[f"t{i}"] = waiting
+            continue
+        if rng.random() < 0.06:
+            task["map"] = list(range(rng.randint(0, 5)))
+            task["tolerate"] = rng.choice([0, 1, "50%"])
+        elif rng.random() < 0.1:
             task["replicas"] = rng.randint(1, 6)
             if rng.random() < 0.5:
                 task["max_parallel"] = rng.randint(1, 3)

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 __all__ = ["DefinitionErrors", "Loaded", "LocatedError", "load_file", "load_text", "load_value"]
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker knows the names above, and no others
 
-    home = "errors" if name in ("DefinitionErrors", "LocatedError") else "load"
-    return getattr(import_module(f"weft.authoring.{home}"), name)
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        home = "errors" if name in ("DefinitionErrors", "LocatedError") else "load"
+        return getattr(import_module(f"weft.authoring.{home}"), name)

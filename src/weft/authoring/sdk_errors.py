@@ -3,7 +3,7 @@
 import linecache
 
 from weft.authoring.errors import DefinitionErrors, LocatedError, excerpt
-from weft.authoring.sdk_places import CodePlace
+from weft.authoring.sdk_places import CodePlace, shown_path
 
 
 class FlowError(DefinitionErrors):
@@ -21,12 +21,13 @@ class FlowErrors(FlowError):
 
 
 def in_code(place: CodePlace, message: str, fix: str | None, path: str | None = None) -> LocatedError:
+    file = shown_path(place.file)
     if place.line == 0:
-        return LocatedError(place.file, None, None, message, fix, path)
+        return LocatedError(file, None, None, message, fix, path)
     line = linecache.getline(place.file, place.line).rstrip("\n")
     column = place.column or len(line) - len(line.lstrip()) + 1
     if not line.strip():
-        return LocatedError(place.file, place.line, column, message, fix, path)
+        return LocatedError(file, place.line, column, message, fix, path)
     length = place.length if place.column else len(line.strip())
     source, caret = excerpt(line, column - 1, length)
-    return LocatedError(place.file, place.line, column, message, fix, path, source, caret)
+    return LocatedError(file, place.line, column, message, fix, path, source, caret)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.authoring.sdk_flows import TracedFlow
 from weft.authoring.sdk_functions import LOADED_FILES
-from weft.authoring.sdk_places import CodePlace, flow_error, shown_path
+from weft.authoring.sdk_places import CodePlace, flow_error
 from weft.authoring.sdk_trace import current
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def find_flow(reference: str) -> TracedFlow[Any, Any]:
         if by_module is None:
             raise flow_error(f"{reference!r} is no flow", "write module:flow or file.py:flow", place)
         module, name = _load_module(by_module["module"]), by_module["name"]
-        place = CodePlace(shown_path(getattr(module, "__file__", None) or reference), 1)
+        place = CodePlace(getattr(module, "__file__", None) or reference, 0)
     flows = {name: value for name, value in vars(module).items() if isinstance(value, TracedFlow)}
     if not name and len(flows) == 1:
         return next(iter(flows.values()))
@@ -153,7 +153,7 @@ def _running(what: str) -> Iterator[None]:
 
 def _told(error: BaseException, what: str) -> Exception:
     if isinstance(error, SyntaxError) and error.filename:
-        place = CodePlace(shown_path(error.filename), error.lineno or 1, error.offset)
+        place = CodePlace(error.filename, error.lineno or 1, error.offset)
         return flow_error(f"not Python: {error.msg}", None, place)
     places = _places(error)
     place = places[-1] if places else CodePlace(what, 0)
@@ -168,7 +168,7 @@ def _places(error: BaseException) -> list[CodePlace]:
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
     frames = traceback.extract_tb(error.__traceback__)
     return [
-        CodePlace(shown_path(frame.filename), frame.lineno or 1)
+        CodePlace(frame.filename, frame.lineno or 1)
         for frame in frames
         if not frame.filename.startswith((here, "<frozen ")) and "importlib" not in frame.filename
     ]

@@ -20,16 +20,19 @@ class CodePlace(NamedTuple):
     length: int = 1
 
 
-def caller() -> CodePlace:
-    """The innermost line of code that is not Weft's own."""
+def caller(*, exactly: bool = True) -> CodePlace:
+    """The innermost line of code that is not Weft's own. Its column costs a walk over the whole function's code, so
+    it is looked up for what is told at once, and not for every task of a large flow."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
-    return CodePlace("<unknown>", 1) if frame is None else at_frame(frame)
+    if frame is None:
+        return CodePlace("<unknown>", 0)
+    return at_frame(frame) if exactly else CodePlace(frame.f_code.co_filename, frame.f_lineno)
 
 
 def at_frame(frame: FrameType) -> CodePlace:
-    file, line = shown_path(frame.f_code.co_filename), frame.f_lineno
+    file, line = frame.f_code.co_filename, frame.f_lineno
     positions = list(frame.f_code.co_positions())
     first, last, start, end = positions[frame.f_lasti // 2] if frame.f_lasti >= 0 else (None, None, None, None)
     if first != line or start is None or end is None:
@@ -43,7 +46,7 @@ def definition_of(function: Any) -> CodePlace:
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return caller()
-    return CodePlace(shown_path(code.co_filename), code.co_firstlineno)
+    return CodePlace(code.co_filename, code.co_firstlineno)
 
 
 def shown_path(file: str) -> str:

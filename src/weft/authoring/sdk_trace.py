@@ -25,6 +25,7 @@ class Trace:
         self.directory = directory
         self.tasks: dict[str, dict[str, Any]] = {}
         self.places: dict[str, CodePlace] = {}
+        self._repeats: dict[str, int] = {}  # the last number given to a name
 
     def __enter__(self) -> "Trace":
         self._token = _CURRENT.set(self)
@@ -38,17 +39,16 @@ class Trace:
 
     def record(self, wanted: str, body: dict[str, Any], *, chosen: bool) -> Symbol:
         """A task by this name; if the author did not choose the name and it is taken, by the next free one."""
-        place = caller()
-        name, number = wanted, 1
+        place = caller(exactly=False)
+        name = wanted
         while name in self.tasks:
             if chosen:
                 before = self.places[name]
                 raise flow_error(
                     f"there are two tasks named {name!r}: the first is at {before.file}:{before.line}",
                     "give one of them another name",
-                    place,
                 )
-            number += 1
+            self._repeats[wanted] = number = self._repeats.get(wanted, 1) + 1
             suffix = f"_{number}"
             name = wanted[: 64 - len(suffix)] + suffix
         self.tasks[name] = body

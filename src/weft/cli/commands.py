@@ -127,7 +127,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "signal", "Change", "answer a task that waits for a signal", "weft.cli.signalling:signal",
-        (RUN, _option("name", metavar="NAME", help="the signal's name, as `wait: {signal: NAME}` says"),
+        (RUN, _option("name", metavar="NAME", help="the signal's name (`wait: {signal: NAME}`), or its task's"),
          _option("--data", metavar="JSON", help="what comes with it: the wait's output"),
          _option("--reject", metavar="REASON", help="say no: the wait fails")),
         "A signal that comes before its wait is reached is kept. Each signal is applied once: said again with the"

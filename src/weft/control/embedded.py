@@ -68,6 +68,7 @@ def open(
     slots: int | None = None,
     labels: Mapping[str, str] | None = None,
     workdir: str | Path | None = None,
+    python_runners: int | None = None,
     worker: bool = False,
 ) -> "Weft":
     """Open a store, the one that the command line would use if none is named. It is made if it is not there.
@@ -75,7 +76,9 @@ def open(
     `worker`: a node in this process takes whatever is queued, until the store is closed. Without it, `run` starts a
     node that works on that run only.
     """
-    flags = {"store": store, "slots": slots, "workdir": workdir, "labels": None if labels is None else dict(labels)}
+    flags: dict[str, Any] = {"store": store, "slots": slots, "workdir": workdir, "python_runners": python_runners}
+    if labels is not None:
+        flags["labels"] = dict(labels)
     directory = Path.cwd()
     return Weft(settings.load(os.environ, directory, flags), directory, worker=worker)
 
@@ -147,7 +150,7 @@ class Weft:
     def finish(self, run_id: str) -> Any:
         """Work on a stored run here until it has ended: its output, or RunFailed."""
         if not self.control.run(run_id).finished:
-            self._nodes().finish(run_id, shared=self._worker)
+            self._nodes().finish(run_id)
         return self.output(run_id)
 
     def resume(self, run_id: str) -> Any:

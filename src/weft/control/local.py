@@ -310,8 +310,15 @@ class LocalControl:
     def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> c.Reply:
         """Answer a wait, now or before it is reached. `data` is any JSON value, and becomes the wait's output."""
         _, run_id = self.find(ref)
+        name = self._signal_name(run_id, name)
         text = None if data is None else msgspec.json.encode(data, order="deterministic").decode()
         return self._commit(c.Signal(run_id, name, text, reject))
+
+    def _signal_name(self, run_id: str, name: str) -> str:
+        """A wait task's own name does as well, where it is no other signal's."""
+        workflow = self.workflow(run_id)
+        names = {task.name: task.spec["signal"] for task in workflow.tasks if "signal" in task.spec}
+        return name if name in names.values() else names.get(name, name)
 
     def prune(self, finished_before: int, states: list[str] | None = None) -> Iterator[tuple[int, str]]:
         """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone."""

@@ -36,13 +36,21 @@ class NodeThread:
         self._worker = (node, self._call(node.run()))
         self._call(node.ready()).result()
 
-    def finish(self, run_id: str, *, shared: bool) -> None:
-        """Until the run has ended. `shared`: the worker does it, else a node that works on this run only.
+    def finish(self, run_id: str) -> None:
+        """Until the run has ended: the worker does it, or else a node that works on this run only.
 
-        ^C stops the node as it stops `weft run`: running tasks get the drain time, a second ^C kills them.
+        ^C stops that node as it stops `weft run`: running tasks get the drain time, a second ^C kills them.
         """
-        if shared:
-            self._call(self._until_ended(run_id, None)).result()
+        if self._worker is not None:
+            node, working = self._worker
+            waiting = self._call(self._until_ended(run_id, working.done))
+            try:
+                waiting.result()
+            except BaseException:
+                waiting.cancel()
+                raise
+            if working.done():
+                working.result()
             return
         node = self._node(run_id)
         done = self._call(self._work(node, run_id))
@@ -63,9 +71,17 @@ class NodeThread:
             node, working = self._worker
             self._stop(node)
             working.result()
+        self._call(self._end()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+    async def _end(self) -> None:
+        """What other threads still wait for ends here."""
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     def _node(self, scope: str | None) -> Node:
         config = self._config
@@ -76,7 +92,7 @@ class NodeThread:
         if config.name is not None:
             options["name"] = config.name
         made = node_settings(self._control, slots=config.slots, workdir=config.workdir, **options)
-        return make_node(self._control, made, log=self._log)
+        return make_node(self._control, made, python_runners=config.python_runners, log=self._log)
 
     def _call(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -87,7 +103,7 @@ class NodeThread:
     async def _work(self, node: Node, run_id: str) -> None:
         working = asyncio.create_task(node.run())
         try:
-            await self._until_ended(run_id, working)
+            await self._until_ended(run_id, working.done)
             node.stop()
             await working
         finally:
@@ -96,11 +112,9 @@ class NodeThread:
                 node.stop()
                 await asyncio.gather(working, return_exceptions=True)
 
-    async def _until_ended(self, run_id: str, working: "asyncio.Task[None] | None") -> None:
+    async def _until_ended(self, run_id: str, given_up: Callable[[], bool]) -> None:
         """Looked for, not told: an end costs one indexed read, and most looks find it within milliseconds."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while working is None or not working.done():
-            if self._control.run(run_id).finished:
-                return
+        while not given_up() and not self._control.run(run_id).finished:
             await asyncio.sleep(LOOK_S if loop.time() - began < IDLE_AFTER_S else LOOK_IDLE_S)

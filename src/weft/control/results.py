@@ -29,10 +29,10 @@ def output_of(control: "LocalControl", ref: str) -> Any:
         raise Refused("conflict", f"run {run.id} is {run.state}: its output comes with its end")
     positions = msgspec.json.encode(workflow.output_reads).decode()
     rows = control._read("ends_at", run.no, positions) if workflow.output_reads else []
-    ends = {(row[0], row[1]): Ended(*row) for row in rows}  # oldest generation first: the newest wins
+    ends = [Ended(*row) for row in rows]
     names = names_for(
         inputs=run.inputs,
-        tasks=tasks_view(ends.values(), workflow),
+        tasks=tasks_view(ends, workflow),
         run={"id": run.id, "name": run.name, "generation": run.generation},
         context=context_of(control, run.id),
     )

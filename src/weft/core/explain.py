@@ -87,7 +87,15 @@ def _running(s: Situation) -> tuple[str, list[str]]:
 
 
 def _waiting(s: Situation) -> tuple[str, list[str]]:
-    return "it waits for a signal or a time", []
+    spec = s.workflow.tasks[s.task.pos].spec
+    left = None if s.task.wake_at is None else f"{max(0, s.task.wake_at - s.now) / 1000:.1f} s"
+    if "signal" not in spec:
+        return "it waits for a signal or a time" if left is None else f"it waits; it goes on in {left}", []
+    details = [f"weft signal {s.run.id} {spec['signal']} answers it"]
+    if left is not None:
+        then = "its default is taken" if "default" in spec else "it fails"
+        details.append(f"in {left} its timeout passes, and {then}")
+    return f"it waits for the signal {spec['signal']!r}", details
 
 
 def _ended(s: Situation) -> tuple[str, list[str]]:

@@ -2,7 +2,7 @@
 
 A runner (see python_runner) is started through the shell executor, as an attempt that lasts. So it is a child of a
 spawner, and what holds for the processes of a shell task holds for it and all below it: a stop ends everything, a
-node's SIGKILL leaves nothing, and past the deadline that the node is trusted until, it is dead. Each call is a message.
+node's SIGKILL leaves nothing, and it dies at the deadline that the node is trusted until. Each call is a message.
 
 A function that does not heed a stop is ended with its runner. When a runner dies by itself, the attempt that had the
 processor fails, and nobody else: what had not begun goes to another runner, async neighbours go back to the queue.
@@ -24,7 +24,7 @@ from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.python_link import Attempt, RunnerLink
 from weft.executors.python_outcome import cut_short, outcome_of, unstarted
 from weft.executors.python_pool import Pool
-from weft.executors.python_wire import ENDED, HELLO, IS_ASYNC, LEAVING, LEFT_PROCESSES, QUIT, START, STOP, UNBEGUN
+from weft.executors.python_wire import ENDED, HELLO, KIND, LEAVING, LEFT_PROCESSES, QUIT, START, STOP, UNBEGUN
 from weft.executors.shell import ShellExecutor
 from weft.executors.spawner_wire import Message, Unframer
 
@@ -75,10 +75,10 @@ class PythonExecutor:
         self._idle_s = idle_s
         self._python = python or sys.executable
         self._pool = Pool(
-            runners or os.cpu_count() or 1, self._start_runner, self._give, self._retire, linux.boottime
+            runners or os.cpu_count() or 1, self._is_async, self._start_runner, self._give, self._retire
         )
         self._attempts: dict[tuple[int, int], Attempt] = {}
-        self._async: dict[tuple[str, str], None] = {}  # functions known to be async, by directory
+        self._kinds: dict[tuple[str, str], bool] = {}  # is it async? By directory and function, of those seen
         self._suspects: dict[int, None] = {}  # tasks whose runner died, and nobody knows through whom
         self._last_id = self._last_runner = 0
         self._door: socket.socket | None = None
@@ -110,7 +110,7 @@ class PythonExecutor:
             self._loop.call_soon(self._tell, attempt, unstarted(attempt, f"its arguments cannot be sent: {error}"))
             return
         self._attempts[launch.task_id, launch.attempt] = attempt
-        self._pool.add(attempt, self._is_async(attempt))
+        self._pool.add(attempt)
         self._pump_soon()
 
     def trust(self, until: float) -> None:
@@ -311,11 +311,10 @@ class PythonExecutor:
             attempts = [runner.given.pop(id) for id in message[1] if id in runner.given]
             runner.slow = bool(runner.given)
             self._requeue(attempts)
-        elif kind == IS_ASYNC:
+        elif kind == KIND:
             runner.is_async = True
-            attempt = runner.given.get(message[1])
-            if attempt is not None:
-                self._learn_async(attempt)
+            if message[1] in runner.given:
+                self._learn(runner.given[message[1]], message[2])
         elif kind == LEAVING:
             runner.leaving = message[1]
             self._pool.leave(runner)
@@ -332,6 +331,7 @@ class PythonExecutor:
         runner.slow = False
         if message[2] is not None and not runner.is_async:
             runner.took(message[3] - message[2])
+            self._learn(attempt, False)
         if not runner.given:
             runner.idle_since = message[3]
             if runner.leaving is not None:
@@ -369,16 +369,18 @@ class PythonExecutor:
                 self._end(attempt, unstarted(attempt, "stopped before it started"))
             else:
                 again.append(attempt)
-        self._pool.put_back(again, self._is_async)
+        self._pool.put_back(again)
 
-    def _learn_async(self, attempt: Attempt) -> None:
-        if len(self._async) >= _FUNCTIONS_MAX:
-            self._async.clear()
-        self._async[attempt.root, attempt.launch.spec["function"]] = None
-        self._pool.now_async(attempt.root, self._is_async)
+    def _learn(self, attempt: Attempt, is_async: bool) -> None:
+        if self._is_async(attempt) is is_async:
+            return
+        if len(self._kinds) >= _FUNCTIONS_MAX:
+            self._kinds.clear()
+        self._kinds[attempt.root, attempt.launch.spec["function"]] = is_async
+        self._pool.sort_again(attempt.root)
 
-    def _is_async(self, attempt: Attempt) -> bool:
-        return (attempt.root, attempt.launch.spec["function"]) in self._async
+    def _is_async(self, attempt: Attempt) -> bool | None:
+        return self._kinds.get((attempt.root, attempt.launch.spec["function"]))
 
     # The end of a runner
 
@@ -407,7 +409,10 @@ class PythonExecutor:
         runner.given.clear()
         assert runner.mark is not None
         culprit = runner.mark.id if not runner.killed and death.startable and death.stopped is None else 0
-        unbegun = [] if runner.is_async else [a for a in given if a.id != runner.mark.id]
+        if runner.leaving is not None and not runner.killed and death.exit_code == 0:
+            unbegun = given  # it ends when all that it had begun has: these met it on its way out
+        else:
+            unbegun = [] if runner.is_async else [a for a in given if a.id != runner.mark.id]
         begun = [a for a in given if a not in unbegun]
         unknown = bool(begun) and not culprit and not runner.killed and death.startable and death.stopped is None
         for attempt in begun:

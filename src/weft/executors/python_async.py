@@ -16,7 +16,7 @@ from weft.executors.python_process import processes_left
 from weft.executors.python_result import CallResult, ended_message
 from weft.executors.python_streams import NOTHING, AsyncFiles
 from weft.executors.python_value import encode_value
-from weft.executors.python_wire import CHANGED, Mark
+from weft.executors.python_wire import CHANGED, KIND, Mark
 from weft.executors.spawner_wire import Message
 
 if TYPE_CHECKING:
@@ -83,13 +83,14 @@ class AsyncSide:
     def run(self, first: Message, stopped: bool) -> None:
         """Until there is nothing left that could run beside others. The lock is not held."""
         self._loop.add_reader(self._fd, self._receive)
-        self._idle = self._loop.create_future()
         self._begin(first)
         if stopped:
             self.cancel(first[1])
         self._receive()
         try:
-            self._loop.run_until_complete(self._idle)
+            while self._running:  # the last may end, and others begin, before the loop has stopped
+                self._idle = self._loop.create_future()
+                self._loop.run_until_complete(self._idle)
         finally:
             self._loop.remove_reader(self._fd)
             self._flush()
@@ -132,6 +133,7 @@ class AsyncSide:
         context.run(current.set, attempt)
         try:
             if not context.run(self._runner.function, text).is_async:
+                self._runner.send([(KIND, id, False)])
                 return False
         except BaseException:
             pass  # the task itself finds out again, and reports it
@@ -177,8 +179,7 @@ class AsyncSide:
                 attempt.files.text(1).write(result.failure[3])
             out, err = attempt.files.end()
         except OSError as error:
-            line = f"its output could not be stored: {error.strerror}"
-            result.failure = result.failure or (line, "OSError", str(error), "")
+            result.not_stored(error)
         del self._running[id], self._attempts[id], self._below[id]
         self._stopped.pop(id, None)
         with self._runner.lock:

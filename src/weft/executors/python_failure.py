@@ -65,10 +65,18 @@ def _traceback(error: BaseException) -> str:
 
 
 def _own_left_out(traceback: TracebackType | None) -> TracebackType | None:
-    """Without the runner's own frames, which come first; what importlib did on their behalf goes as well."""
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if not file.startswith((_OWN_DIRECTORY, "<frozen importlib")) and not file.endswith("importlib/__init__.py"):
-            break
+    """Without the runner's own frames: those that come first, what importlib did on their behalf, and the handler
+    of the stop signal at the end."""
+    while traceback is not None and _is_own(traceback):
         traceback = traceback.tb_next
+    last = traceback
+    while last is not None and last.tb_next is not None:
+        if last.tb_next.tb_next is None and _is_own(last.tb_next):
+            last.tb_next = None
+        last = last.tb_next
     return traceback
+
+
+def _is_own(traceback: TracebackType) -> bool:
+    file = traceback.tb_frame.f_code.co_filename
+    return file.startswith((_OWN_DIRECTORY, "<frozen importlib")) or file.endswith("importlib/__init__.py")

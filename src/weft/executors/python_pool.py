@@ -7,6 +7,7 @@ goes first, and a directory without a runner gets one from a directory that has 
 from collections import deque
 from collections.abc import Callable
 
+from weft.executors.linux import boottime
 from weft.executors.python_link import Attempt, RunnerLink
 
 _TURN_S = 1.0  # how long a runner works for its directory before another one may have its place
@@ -29,39 +30,45 @@ class Pool:
     def __init__(
         self,
         runners_max: int,
+        is_async: Callable[[Attempt], bool | None],
         start: Callable[[str], RunnerLink],
         give: Callable[[RunnerLink, Attempt], None],
         retire: Callable[[RunnerLink], None],
-        clock: Callable[[], float],
     ) -> None:
+        """`is_async` is None of a function that has never been called here."""
         self._runners_max = runners_max
+        self._is_async = is_async
         self._start = start
         self._give = give
         self._retire = retire
-        self._clock = clock
         self.directories: dict[str, Directory] = {}
         self.runners: dict[int, RunnerLink] = {}  # all there are, by number, those that leave included
 
-    def add(self, attempt: Attempt, is_async: bool) -> None:
-        directory = self.directories.setdefault(attempt.root, Directory())
-        (directory.beside if is_async else directory.plain).append(attempt)
+    def add(self, attempt: Attempt) -> None:
+        self._queue(attempt).append(attempt)
 
-    def put_back(self, attempts: list[Attempt], is_async: Callable[[Attempt], bool]) -> None:
+    def put_back(self, attempts: list[Attempt]) -> None:
         """Ahead of everything else, in their old order."""
         for attempt in sorted(attempts, key=lambda a: a.id, reverse=True):
-            directory = self.directories.setdefault(attempt.root, Directory())
-            (directory.beside if is_async(attempt) else directory.plain).appendleft(attempt)
+            self._queue(attempt).appendleft(attempt)
+
+    def _queue(self, attempt: Attempt) -> deque[Attempt]:
+        directory = self.directories.get(attempt.root)
+        if directory is None:
+            directory = self.directories[attempt.root] = Directory()
+        return directory.beside if self._is_async(attempt) else directory.plain
 
     def remove(self, attempt: Attempt) -> None:
         directory = self.directories[attempt.root]
         (directory.beside if attempt in directory.beside else directory.plain).remove(attempt)
 
-    def now_async(self, root: str, is_async: Callable[[Attempt], bool]) -> None:
-        """A function turned out to be async: those that wait for it can share a runner."""
+    def sort_again(self, root: str) -> None:
+        """More is known of a function than when attempts of it began to wait."""
         directory = self.directories.get(root)
-        if directory is not None:
-            directory.beside.extend(a for a in directory.plain if is_async(a))
-            directory.plain = deque(a for a in directory.plain if not is_async(a))
+        if directory is not None and directory.waiting:
+            waiting = sorted([*directory.plain, *directory.beside], key=lambda a: a.id)
+            directory.plain = deque(a for a in waiting if not self._is_async(a))
+            directory.beside = deque(a for a in waiting if self._is_async(a))
 
     def leave(self, runner: RunnerLink) -> None:
         """It gets nothing more."""
@@ -100,10 +107,20 @@ class Pool:
             if runner.room > 0 and (best is None or len(runner.given) < len(best.given)):
                 best = runner
         if best is None:
-            return False
+            return self._give_unknown(directory)
         best.is_async = False
         self._give(best, directory.plain.popleft())
         return True
+
+    def _give_unknown(self, directory: Directory) -> bool:
+        """A function that nobody has seen may be async: a runner of async ones finds out, or hands it back."""
+        if self._is_async(directory.plain[0]) is not None:
+            return False
+        for runner in directory.runners:
+            if runner.given and runner.room_beside > 0:
+                self._give(runner, directory.plain.popleft())
+                return True
+        return False
 
     def _give_beside(self, directory: Directory) -> bool:
         if not directory.beside:
@@ -142,7 +159,7 @@ class Pool:
             return
         if any(r.leaving is not None and r.given for r in self.runners.values()):
             return  # its place comes free
-        now = self._clock()
+        now = boottime()
         for runner in self.runners.values():
             if runner.ready and runner.leaving is None and now - runner.born > _TURN_S:
                 self._retire(runner)

@@ -21,7 +21,13 @@ class CallResult:
 
     def take_context(self, attempt: RunningAttempt) -> None:
         if attempt.context:
-            self.context = json_bytes(attempt.context, "context_update() got a text")
+            self.context = json_bytes(attempt.context, "context_update() got a value")
+
+    def not_stored(self, error: OSError) -> None:
+        """Output that is lost is a failure, if there is no other."""
+        if self.failure is None:
+            self.output = None
+            self.failure = (f"its output could not be stored: {error.strerror}", "OSError", str(error), "")
 
     def fail(self, error: BaseException) -> None:
         self.output = None

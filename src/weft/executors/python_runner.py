@@ -35,7 +35,7 @@ from weft.executors.python_wire import (
     FILES,
     GROWN,
     HELLO,
-    IS_ASYNC,
+    KIND,
     LEAVING,
     LEFT_PROCESSES,
     QUIT,
@@ -197,9 +197,8 @@ class Runner:
         for message in self.queue:
             if message[1] == id:
                 self.queue.remove(message)
-                self.send(
-                    [ended_message(id, None, CallResult(failure=_STOPPED_UNBEGUN, stopped=True), NOTHING, NOTHING, 0)]
-                )
+                result = CallResult(_STOPPED_UNBEGUN, stopped=True)
+                self.send([ended_message(id, None, result, NOTHING, NOTHING, 0)])
                 return
 
     # Plain functions
@@ -220,21 +219,21 @@ class Runner:
         token = current.set(attempt)
         plain.append(attempt)
         out = err = NOTHING
+        begun = False
         try:
             self._files.begin(directory, stem, cap)
+            begun = True
             result = self._call(text, marshal.loads(arguments), variables, attempt)
         except OSError as error:
-            result = CallResult(
-                failure=(f"cannot make the output files: {error.strerror}", "OSError", str(error), "")
-            )
+            result = CallResult((f"cannot make the output files: {error.strerror}", "OSError", str(error), ""))
         plain.clear()
         current.reset(token)
         self._put_back(result)
         try:
-            out, err = self._files.end()
+            if begun:
+                out, err = self._files.end()
         except OSError as error:
-            line = f"its output could not be stored: {error.strerror}"
-            result.failure = result.failure or (line, "OSError", str(error), "")
+            result.not_stored(error)
         if result.is_async:
             self._go_async(message)
             return
@@ -282,8 +281,7 @@ class Runner:
             self._out.flush()
             self._err.flush()
         except OSError as error:
-            line = f"its output could not be stored: {error.strerror}"
-            result.failure = result.failure or (line, "OSError", str(error), "")
+            result.not_stored(error)
         self._environment.restore()
         self._directory.restore()
 
@@ -327,7 +325,7 @@ class Runner:
             self._current = 0
             self.side_by_side = True
             stopped = self._stop_target == message[1]
-            self.send([(IS_ASYNC, message[1])])
+            self.send([(KIND, message[1], True)])
         side.run(message, stopped)
         with self.lock:
             self.side_by_side = False

@@ -15,7 +15,7 @@ def encode_value(value: Any, bytes_max: int) -> bytes:
     """The JSON of a function's return value."""
     if value is None:
         return b"null"
-    data = json_bytes(plain_value(value, "returned"), "returned a text")
+    data = json_bytes(plain_value(value, "returned"), "returned a value")
     if len(data) > bytes_max:
         raise WrongValue(
             f"output of {len(data):,} bytes is over the limit of {size_text(bytes_max)};"

@@ -8,7 +8,7 @@ node -> runner
 runner -> node
     (HELLO, runner's number)        once, first; with the descriptor of the mark (see Mark)
     (FILES,)                        with the descriptors of the files that plain functions print to from now on
-    (IS_ASYNC, id)                  this one's function is async
+    (KIND, id, is async)            of this one's function, when it is async or stands where only async ones can
     (UNBEGUN, [ids])                take these back: they would have to wait here
     (ENDED, id, started or None, ended, stopped, output as JSON or None, failure or None, context as JSON or None,
             stdout, stderr, processes left running)
@@ -21,7 +21,7 @@ A runner runs what it got in the order it got it. It answers each START with one
 import mmap
 import os
 
-START, STOP, QUIT, HELLO, FILES, IS_ASYNC, UNBEGUN, ENDED, LEAVING = range(9)
+START, STOP, QUIT, HELLO, FILES, KIND, UNBEGUN, ENDED, LEAVING = range(9)
 
 #: Why a runner takes no more. What it left running must be killed, so it does not end by itself then.
 WORN, GROWN, CHANGED, ASKED, LEFT_PROCESSES = "worn", "grown", "changed", "asked", "left processes"

@@ -12,6 +12,8 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
     repeat a                    the last exchange again, as after a lost reply
     started a x 300ms           an attempt that lasts says when it began
+    signal NAME JSON            or: signal NAME reject REASON
+    context a x key=value       it succeeds and sets keys of the run's context
 """
 
 import shlex
@@ -88,6 +90,21 @@ class Story:
     def _do_dead(self, words: list[str]) -> list[str]:
         assert words[0] == "retry"
         return _said(self.engine.commit(c.Resume(self.run_id, words[1:] or None, only_dead=True)))
+
+    def _do_signal(self, words: list[str]) -> list[str]:
+        """`signal NAME JSON`, or `signal NAME reject REASON`."""
+        data, rejected = (
+            (None, " ".join(words[2:])) if words[1:2] == ["reject"] else (" ".join(words[1:]) or None, None)
+        )
+        return _said(self.engine.commit(c.Signal(self.run_id, words[0], data, rejected)))
+
+    def _do_context(self, words: list[str]) -> list[str]:
+        """`context SESSION TASK key=value`: it succeeds and sets a key of the run's context."""
+        report = self._report(words[0], words[1], "ok")
+        report.context = dict(word.split("=", 1) for word in words[2:])
+        out = self._exchange(words[0], [report], 100)
+        values = self.engine.store.context_of(self.engine.run_no(self.run_id))
+        return [*out, f"context: {values}"]
 
     def _do_tidy(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Tidy()))

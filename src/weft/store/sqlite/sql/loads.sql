@@ -108,13 +108,14 @@ SELECT no, id, body FROM demands WHERE no > ? ORDER BY no
 SELECT {run} FROM runs r WHERE r.finished_at < ?1 AND r.state IN (SELECT value FROM json_each(?2))
 ORDER BY r.finished_at, r.no LIMIT ?3
 
--- name: ends_at: without elements that only an earlier generation had
+-- name: ends_at: the newest generation of each, without elements that only an earlier one had
 SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result FROM json_each(?2) j
 CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
-WHERE t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = t.run_no AND w.pos = t.pos AND w.idx = -1
-                            ORDER BY w.generation DESC LIMIT 1)
-ORDER BY t.pos, t.idx, t.generation
+WHERE t.generation = (SELECT max(g.generation) FROM tasks g WHERE g.run_no = ?1 AND g.pos = t.pos AND g.idx = t.idx)
+  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = ?1 AND w.pos = t.pos AND w.idx = -1
+                             ORDER BY w.generation DESC LIMIT 1))
+ORDER BY t.pos, t.idx
 
 -- name: run_inputs
 SELECT inputs FROM runs WHERE no = ?
