@@ -308,3 +308,23 @@ def test_a_whole_run(tmp_path: Path) -> None:
     text = weft("show", "last", "bad").stdout
     assert "ValueError: so it goes" in text
     assert "etl.py" in text
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_functions_may_use_multiprocessing(tmp_path: Path, how: str) -> None:
+    source = """
+        import multiprocessing
+        from concurrent.futures import ProcessPoolExecutor
+        def square(x): print("child"); return x * x
+        def squares(how):
+            with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(how)) as pool:
+                return list(pool.map(square, range(3)))
+    """
+
+    async def story(runners: Runners) -> None:
+        outcome = await runners.run("squares", how=how)
+        assert outcome.output == [0, 1, 4]
+        assert outcome.result is not None
+        assert outcome.result["stdout"] == "child\n" * 3
+
+    with_runners(tmp_path, source, story)

@@ -69,8 +69,7 @@ def test_the_crash_of_a_runner_is_its_attempts_failure(tmp_path: Path) -> None:
 
 def test_what_waited_behind_a_crash_runs_elsewhere(tmp_path: Path) -> None:
     async def story(runners: Runners) -> None:
-        for _ in range(5):
-            assert (await runners.run("me")).ok  # quick: now they are given ahead
+        await runners.be_quick()
         futures = [runners.start(name)[1] for name in ["me", "exits", *["me"] * 10, "exits", *["me"] * 10]]
         outcomes = [await ends(f) for f in futures]
         assert [n for n, o in enumerate(outcomes) if not o.ok] == [1, 12]
@@ -209,3 +208,28 @@ def test_sigstop_of_the_node_past_its_trust_kills_what_it_runs(tmp_path: Path) -
             node.process.send_signal(signal.SIGCONT)
         ended = [node.lines.readline().split() for _ in range(2)]
         assert [line[2] for line in ended] == ["lease", "lease"], ended
+
+
+def test_the_directory_of_a_node_that_was_killed_is_removed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "t"))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    (tmp_path / "t").mkdir()
+    with Node(tmp_path, 0, "sleeps") as node:
+        (deserted,) = (tmp_path / "t").iterdir()
+        node.process.kill()
+        node.process.wait()
+    os.utime(deserted, (1, 1))
+
+    async def story(runners: Runners) -> None:
+        assert (await runners.run("me")).ok
+        (alive,) = (tmp_path / "t").iterdir()
+        assert alive != deserted
+        os.utime(alive, (1, 1))
+        async with Runners(tmp_path, TASKS) as others:
+            assert (await others.run("me")).ok
+            assert len(list((tmp_path / "t").iterdir())) == 2, "the door of a live node is left alone"
+        assert (await runners.run("me")).ok
+
+    with_runners(tmp_path, TASKS, story)

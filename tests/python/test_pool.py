@@ -12,6 +12,7 @@ TASKS = """
     import asyncio, os, time
     hoard = []
     def me(): return os.getpid()
+    def naps(): time.sleep(0.01)
     def waits(name):
         open(name + ".up", "w").write("up")
         while not os.path.exists(name): time.sleep(0.005)
@@ -119,21 +120,13 @@ def test_modules_of_one_name_in_two_directories_do_not_mix(tmp_path: Path) -> No
 def test_a_directory_that_never_rests_lets_another_have_its_turn(tmp_path: Path) -> None:
     async def story(runners: Runners) -> None:
         runners.write("b/own.py", "def name(): return 'b'\n")
-        busy = True
-
-        async def keep_busy() -> int:
-            count = 0
-            while busy:
-                await runners.run("me")
-                count += 1
-            return count
-
-        loops = [asyncio.create_task(keep_busy()) for _ in range(4)]
-        await runners.run("me")
-        outcome = await ends(runners.start_with("own:name", {}, cwd=str(tmp_path / "b"))[1], 10)
+        busy = [runners.start("naps")[1] for _ in range(300)]
+        await ends(busy[0])
+        outcome = await ends(runners.start_with("own:name", {}, cwd=str(tmp_path / "b"))[1], 5)
         assert outcome.output == "b"
-        busy = False
-        assert all([await loop > 0 for loop in loops])
+        assert not busy[-1].done()
+        for future in busy:
+            assert (await ends(future)).ok
 
     with_runners(tmp_path, TASKS, story)
 
@@ -175,8 +168,7 @@ def test_plain_and_async_functions_take_turns_in_one_runner(tmp_path: Path) -> N
 
 def test_quick_functions_do_not_wait_behind_a_slow_one(tmp_path: Path) -> None:
     async def story(runners: Runners) -> None:
-        for _ in range(20):
-            await runners.run("me")  # quick: now they are given ahead
+        await runners.be_quick()
         _, slow = runners.start("waits", name="end")
         quick = [runners.start("me")[1] for _ in range(40)]
         for future in quick:

@@ -173,8 +173,7 @@ def test_children_die_with_the_function(tmp_path: Path) -> None:
 
 def test_others_in_the_queue_are_not_affected(tmp_path: Path) -> None:
     async def story(runners: Runners) -> None:
-        for _ in range(5):
-            assert (await runners.run("me")).ok  # quick: now they are given ahead
+        await runners.be_quick()
         launch, future = runners.start("refuses")
         behind = [runners.start("me")[1] for _ in range(10)]
         await runners.until_file("up")
@@ -203,8 +202,7 @@ def test_one_that_waits_is_stopped_without_a_start(tmp_path: Path) -> None:
 
 def test_one_that_was_given_ahead_is_stopped_without_a_start(tmp_path: Path) -> None:
     async def story(runners: Runners) -> None:
-        for _ in range(5):
-            await runners.run("me")
+        await runners.be_quick()
         first, running = runners.start("sleeps")
         ahead, future = runners.start("sleeps", name="never")
         await asyncio.sleep(0)

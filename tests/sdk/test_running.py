@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,24 @@ from tests.sdk import pipelines as p
 from weft.core.commands import Refused
 from weft.core.inputs import InputError
 
+TOO_LONG_S = 60
+
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     for name in list(os.environ):
         if name.startswith("WEFT_"):
             monkeypatch.delenv(name)
-    return tmp_path / ".weft" / "weft.db"
+
+    def too_long(*_: object) -> None:
+        pytest.fail(f"the run did not end within {TOO_LONG_S} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(TOO_LONG_S)
+    yield tmp_path / ".weft" / "weft.db"
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def test_run_gives_back_what_the_flow_returns(store: Path) -> None:
@@ -177,6 +188,31 @@ def test_an_interrupted_run_is_kept(tmp_path: Path) -> None:
         run = w.control.run(out.split()[-1])
         assert not run.finished
         assert w.control.tasks(run.id)[0][0].state == "queued"
+
+
+def test_an_application_that_gives_up_leaves_nothing_running(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text("- echo $$ > pid; sleep 60\n")
+
+    class GivenUp(Exception):
+        pass
+
+    def give_up(*_: object) -> None:
+        raise GivenUp
+
+    signal.signal(signal.SIGALRM, give_up)
+
+    def when_it_runs() -> None:
+        wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        signal.raise_signal(signal.SIGALRM)
+
+    threading.Thread(target=when_it_runs).start()
+    with pytest.raises(GivenUp), weft.open() as w:
+        w.finish(w.start(tmp_path / "w.yaml"))
+    pid = int((tmp_path / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists()
+    with weft.open() as w:
+        assert not w.control.run("last").finished
+        assert w.control.nodes() == []
 
 
 def test_python_functions_run(store: Path) -> None:

@@ -11,20 +11,19 @@ processor fails, and nobody else: what had not begun goes to another runner, asy
 import asyncio
 import marshal
 import os
-import shutil
 import socket
 import sys
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 
 from weft.executors import linux
 from weft.executors.output import file_stem
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+from weft.executors.python_door import Door
+from weft.executors.python_inquest import Inquest
 from weft.executors.python_link import Attempt, RunnerLink
 from weft.executors.python_outcome import cut_short, outcome_of, unstarted
 from weft.executors.python_pool import Pool
-from weft.executors.python_wire import ENDED, HELLO, KIND, LEAVING, LEFT_PROCESSES, QUIT, START, STOP, UNBEGUN
+from weft.executors.python_wire import ENDED, KIND, LEAVING, LEFT_PROCESSES, QUIT, START, STOP, UNBEGUN
 from weft.executors.shell import ShellExecutor
 from weft.executors.spawner_wire import Message, Unframer
 
@@ -36,14 +35,11 @@ _PROGRAM = (
     f" sys.path.remove({_ROOT!r}); {_ROOT!r} in sys.path or sys.path.append({_ROOT!r}); main()"
 )
 _RUNNER_OUTPUT_MAX = 1 << 16
-_RECEIVE_BYTES = 1 << 16
-_SOCKET_PATH_MAX = 90  # of 107, with room for names
 _EXIT_S = 2.0  # for a runner to end by itself
 _CLOSED_S = 0.5  # between the end of its socket and its own
 _LOOK_AGAIN_S = 0.1
 _TIDY_S = 5.0
 _FUNCTIONS_MAX = 10_000
-_SUSPECTS_MAX = 1_000
 
 
 class PythonExecutor:
@@ -79,10 +75,9 @@ class PythonExecutor:
         )
         self._attempts: dict[tuple[int, int], Attempt] = {}
         self._kinds: dict[tuple[str, str], bool] = {}  # is it async? By directory and function, of those seen
-        self._suspects: dict[int, None] = {}  # tasks whose runner died, and nobody knows through whom
+        self._inquest = Inquest()
         self._last_id = self._last_runner = 0
-        self._door: socket.socket | None = None
-        self._directory = ""
+        self._door: Door | None = None
         self._pump_due = False
         self._tidy: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()  # no runner is left
@@ -131,7 +126,9 @@ class PythonExecutor:
             await self._empty.wait()
         if self._tidy is not None:
             self._tidy.cancel()
-        self._close_door()
+        if self._door is not None:
+            self._door.close()
+            self._door = None
 
     # Stopping
 
@@ -197,69 +194,32 @@ class PythonExecutor:
         self._last_runner = number = self._last_runner + 1
         runner = RunnerLink(number, root, linux.boottime())
         self._empty.clear()
-        if self._door is None:
-            self._open_door()
+        try:
+            self._door = self._door or Door(self._entered)
+        except OSError as error:
+            death = Outcome(-number, 1, False, None, None, linux.boottime(), f"no place for its socket: {error}")
+            death.startable = False
+            self._loop.call_soon(self._runner_gone, runner, death)
+            return runner
         if self._tidy is None:
             self._tidy = self._loop.call_later(min(_TIDY_S, self._idle_s), self._tidy_up)
-        words = [self._python, "-P", "-c", _PROGRAM, self._directory, str(number), *self._limits]
-        launch = Launch(
-            -number,
-            1,
-            "",
-            f"runner-{number}",
-            "shell",
-            {"argv": words},
-            {},
-            root,
-            self._directory,
-            _RUNNER_OUTPUT_MAX,
-        )
+        directory = self._door.directory
+        words = [self._python, "-P", "-c", _PROGRAM, directory, str(number), *self._limits]
+        name = f"runner-{number}"
+        launch = Launch(-number, 1, "", name, "shell", {"argv": words}, {}, root, directory, _RUNNER_OUTPUT_MAX)
         self._shell.start(launch, lambda outcome: self._runner_gone(runner, outcome))
         return runner
 
-    def _open_door(self) -> None:
-        """Runners come here by themselves: the spawner hands on no sockets. Nobody else can enter the directory."""
-        self._directory = tempfile.mkdtemp(prefix="weft-python-")
-        if len(os.fsencode(self._directory)) > _SOCKET_PATH_MAX:
-            os.rmdir(self._directory)
-            self._directory = tempfile.mkdtemp(prefix="weft-python-", dir="/tmp")
-        self._door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._door.bind(f"{self._directory}/door")
-        self._door.listen(128)
-        self._door.setblocking(False)
-        self._loop.add_reader(self._door.fileno(), self._accept)
-
-    def _close_door(self) -> None:
-        if self._door is not None:
-            self._loop.remove_reader(self._door.fileno())
-            self._door.close()
-            self._door = None
-            shutil.rmtree(self._directory, ignore_errors=True)
-
-    def _accept(self) -> None:
-        assert self._door is not None
-        with suppress(BlockingIOError):
-            connection, _ = self._door.accept()
-            connection.setblocking(False)
-            self._loop.add_reader(connection.fileno(), self._greet, connection)
-
-    def _greet(self, connection: socket.socket) -> None:
-        """The first message says which runner it is. It is so short that it comes whole."""
-        self._loop.remove_reader(connection.fileno())
-        unframer = Unframer()
-        data, fds, _, _ = socket.recv_fds(connection, _RECEIVE_BYTES, 1)
-        messages = unframer.feed(data)
-        runner = self._pool.runners.get(messages[0][1]) if messages and messages[0][0] == HELLO else None
-        if runner is None or len(fds) != 1:
-            for fd in fds:
-                os.close(fd)
-            connection.close()
-            return
+    def _entered(self, number: int, connection: socket.socket, unframer: Unframer, mark_fd: int) -> bool:
+        runner = self._pool.runners.get(number)
+        if runner is None:
+            return False
         runner.idle_since = linux.boottime()
-        runner.connect(connection, unframer, fds[0], self._message, self._closed)
+        runner.connect(connection, unframer, mark_fd, self._message, self._closed)
         if runner.leaving is not None:
             runner.send((QUIT,))
         self._pump_soon()
+        return True
 
     def _give(self, runner: RunnerLink, attempt: Attempt) -> None:
         attempt.runner = runner
@@ -405,32 +365,12 @@ class PythonExecutor:
 
     def _sort_out(self, runner: RunnerLink, death: Outcome) -> None:
         """What a dead runner had been given: whose doing was it, who had not begun, who merely stood beside?"""
-        given = list(runner.given.values())
+        begun, unbegun, culprits = self._inquest.held(runner, death)
         runner.given.clear()
-        assert runner.mark is not None
-        culprit = runner.mark.id if not runner.killed and death.startable and death.stopped is None else 0
-        if runner.leaving is not None and not runner.killed and death.exit_code == 0:
-            unbegun = given  # it ends when all that it had begun has: these met it on its way out
-        else:
-            unbegun = [] if runner.is_async else [a for a in given if a.id != runner.mark.id]
-        begun = [a for a in given if a not in unbegun]
-        unknown = bool(begun) and not culprit and not runner.killed and death.startable and death.stopped is None
         for attempt in begun:
-            blamed = attempt.id == culprit or (unknown and self._is_blamed(attempt, len(begun)))
             attempt.runner = None
-            self._end(attempt, cut_short(attempt, runner, death, blamed=blamed))
+            self._end(attempt, cut_short(attempt, runner, death, blamed=attempt in culprits))
         self._requeue(unbegun)
-
-    def _is_blamed(self, attempt: Attempt, count: int) -> bool:
-        """Nobody had the processor when the runner died. The second time, it can be no accident."""
-        task = attempt.launch.task_id
-        if count == 1 or task in self._suspects:
-            self._suspects.pop(task, None)
-            return True
-        while len(self._suspects) >= _SUSPECTS_MAX:
-            del self._suspects[next(iter(self._suspects))]
-        self._suspects[task] = None
-        return False
 
     def _never_ready(self, runner: RunnerLink, death: Outcome) -> None:
         """It could not even start. Another would not, either: say so to all that wait for one."""

@@ -20,6 +20,7 @@ class Directory:
         self.plain: deque[Attempt] = deque()  # also those of functions that nobody has seen yet
         self.beside: deque[Attempt] = deque()  # of async functions
         self.runners: list[RunnerLink] = []  # not those that leave
+        self.served = 0.0  # when it last got a new runner
 
     @property
     def waiting(self) -> int:
@@ -78,7 +79,10 @@ class Pool:
 
     def pump(self) -> None:
         """Give out what can be given, and see to it that there are runners for the rest."""
-        for root, directory in list(self.directories.items()):
+        directories = list(self.directories.items())
+        if len(directories) > 1:
+            directories.sort(key=lambda item: item[1].served)  # a free place goes to who has waited longest for one
+        for root, directory in directories:
             if directory.waiting:
                 self._give_out(directory)
             self._grow(root, directory)
@@ -175,5 +179,6 @@ class Pool:
 
     def _start_in(self, root: str, directory: Directory) -> None:
         runner = self._start(root)
+        directory.served = runner.born
         self.runners[runner.number] = runner
         directory.runners.append(runner)
