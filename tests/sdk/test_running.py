@@ -203,7 +203,9 @@ def test_an_application_that_gives_up_leaves_nothing_running(store: Path, tmp_pa
 
     def when_it_runs() -> None:
         wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
-        signal.raise_signal(signal.SIGALRM)
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGALRM)  # to the thread that waits: a lock ends its wait for its own alone
 
     threading.Thread(target=when_it_runs).start()
     with pytest.raises(GivenUp), weft.open() as w:
