@@ -215,7 +215,7 @@ def test_sigstop_of_the_node_past_its_trust_kills_what_it_runs(tmp_path: Path) -
 def test_the_directory_of_a_node_that_was_killed_is_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    # Not below tmp_path: a socket's path has 108 bytes at most, and the executor turns to /tmp where that is too long.
+    # Not below tmp_path: a socket's path has 108 bytes at most, and where it is longer the executor turns to /tmp.
     short = Path(tempfile.mkdtemp(prefix="w-", dir="/tmp"))
     request.addfinalizer(lambda: shutil.rmtree(short, ignore_errors=True))
     monkeypatch.setenv("TMPDIR", str(short))

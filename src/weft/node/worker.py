@@ -186,9 +186,9 @@ class Worker:
             self._stop(held, "cancel")  # also when the run's time is over: `timeout` is the task's own
 
     def _stop(self, held: Held, reason: StopReason, grace_s: float | None = None) -> None:
-        if held.stopping is not None and grace_s is None:
-            return  # only a shorter grace changes a stop that is under way
-        held.stopping = held.stopping or reason
+        if held.stopping is not None and grace_s is None and not (reason == "cancel" and held.stopping == "timeout"):
+            return  # only a shorter grace, or a cancel after a timeout, changes a stop that is under way
+        held.stopping = reason if reason == "cancel" else (held.stopping or reason)
         claim = held.claim
         if not held.started:
             self._drop(held, "cancelled" if reason == "cancel" else "returned")
