@@ -8,7 +8,7 @@ import pytest
 from tests.core.driver import Engine
 from tests.core.scenarios.story import situation
 from weft.core import commands as c
-from weft.core.explain import explain, place_name
+from weft.core.explain import explain
 from weft.core.placement import NodeFacts
 
 SHELL = NodeFacts(("inline", "shell"), {"zone": "eu"}, "alpha")
@@ -174,4 +174,4 @@ def test_a_waiting_task_says_so(engine: Engine) -> None:
 def test_places_have_names(engine: Engine) -> None:
     run = submit(engine, {"m": {**WORK, "replicas": 2}})
     workflow = engine.workflows[run]
-    assert (place_name(workflow, 0, -1), place_name(workflow, 0, 1)) == ("m", "m.1")
+    assert (workflow.tasks[0].called(-1), workflow.tasks[0].called(1)) == ("m", "m.1")

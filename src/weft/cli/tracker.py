@@ -133,8 +133,7 @@ class Tracker:
         return Change(event.at, shown, "cancelled", why=event.data.get("reason"), count=len(places))
 
     def _name(self, pos: int, idx: int) -> str:
-        name = self.workflow.tasks[pos].name
-        return name if idx < 0 else f"{name}.{idx}"
+        return self.workflow.tasks[pos].called(idx)
 
 
 def last_seq(control: LocalControl, run_id: str) -> int:

@@ -28,7 +28,6 @@ from weft.control.here import make_node, node_settings
 from weft.control.local import LocalControl
 from weft.control.process import tune
 from weft.core.workflow import Workflow
-from weft.node.launch import task_name
 from weft.node.node import Node
 
 LOOK_S = 0.02
@@ -262,7 +261,7 @@ class Work:
         running = {name: task for name, task in known.items() if task.session != node.session}
         for held in node.loop.worker.held.values() if node.loop is not None else ():
             if held.started:
-                name = task_name(held.definition, held.claim.idx)
+                name = held.definition.called(held.claim.idx)
                 running[name] = known.get(name) or Running(name, held.claim.attempt, now, None, node.session)
         return running
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from weft.control.records import Explanation, Verification
-from weft.core.explain import Situation, explain, place_name
+from weft.core.explain import Situation, explain
 from weft.core.invariants import check_run, current_rows
 from weft.core.placement import NodeFacts
 from weft.core.replay import Replay
@@ -51,7 +51,7 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
             run, row, workflow, needs, nodes, msgspec.json.decode(body), ahead, control.now(), holder
         )
         summary, details = explain(situation)
-        name = place_name(workflow, row.pos, row.idx)
+        name = workflow.tasks[row.pos].called(row.idx)
         out.append(Explanation(task=name, state=row.state, summary=summary, details=details))
     return out
 
@@ -78,7 +78,7 @@ def verify(control: "LocalControl", ref: str) -> Verification:
         differences.append(f"{len(current)} tasks are stored, the events tell of {len(replay.tasks)}")
     for row in current:
         told = replay.tasks.get((row.pos, row.idx))
-        name = place_name(workflow, row.pos, row.idx)
+        name = workflow.tasks[row.pos].called(row.idx)
         if told is None:
             differences.append(f"{name}: no event tells of it")
             continue

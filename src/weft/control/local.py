@@ -171,7 +171,7 @@ class LocalControl:
         definition = workflow.tasks[t.pos]
         return TaskInfo(
             run_id=run_id,
-            name=definition.name if t.idx < 0 else f"{definition.name}.{t.idx}",
+            name=definition.called(t.idx),
             pos=t.pos, idx=t.idx, level=workflow.levels[t.pos], kind=definition.kind,
             needs=[workflow.tasks[p].name for p in definition.needs],
             state=t.state, generation=t.generation, attempt=t.attempt, failures=t.failures, lost=t.lost,
@@ -219,7 +219,7 @@ class LocalControl:
         for seq, at, _, pos, idx, kind, session, data, node in rows:
             name = None
             if pos is not None and workflow is not None:
-                name = workflow.tasks[pos].name if idx is None or idx < 0 else f"{workflow.tasks[pos].name}.{idx}"
+                name = workflow.tasks[pos].called(-1 if idx is None else idx)
             out.append(
                 EventInfo(
                     seq=seq, at=at, run_id=run_id, kind=kind, task=name, node=node, session=session,

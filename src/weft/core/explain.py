@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from weft.core.placement import NodeFacts, eligible
-from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.readiness import ending_of
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
@@ -113,7 +113,3 @@ def _ended(s: Situation) -> tuple[str, list[str]]:
     if s.task.state == "failed":
         word = "it failed"
     return f"{word}: {s.task.reason}" if s.task.reason else word, details
-
-
-def place_name(workflow: Workflow, pos: int, idx: int) -> str:
-    return workflow.tasks[pos].name if idx == WHOLE else f"{workflow.tasks[pos].name}.{idx}"

@@ -67,6 +67,10 @@ class TaskDef(msgspec.Struct, frozen=True):
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
 
+    def called(self, idx: int) -> str:
+        """As people know it: "transform", or "transform.3" for an element."""
+        return self.name if idx < 0 else f"{self.name}.{idx}"
+
     @property
     def mapped(self) -> bool:
         return self.replicas is not None or self.map is not None

@@ -13,16 +13,12 @@ from weft.executors.protocol import Launch, Outcome
 from weft.node.ports import NodeSettings, RunFacts
 
 
-def task_name(definition: TaskDef, idx: int) -> str:
-    return definition.name if idx < 0 else f"{definition.name}.{idx}"
-
-
 def make_launch(
     claim: Claim, facts: RunFacts, workflow: Workflow, settings: NodeSettings, names: dict[str, Any] | None
 ) -> Launch:
     """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value."""
     definition = workflow.tasks[claim.pos]
-    name = task_name(definition, claim.idx)
+    name = definition.called(claim.idx)
     root = facts.source or settings.workdir
     env = {**workflow.env, **definition.env}
     spec, cwd = definition.spec, definition.cwd

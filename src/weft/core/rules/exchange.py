@@ -56,11 +56,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     if newest_demand > command.known_demands:
         (demands,) = yield (Demands(command.known_demands),)
     stops = yield from _stops(draft, command.session, stopping)
-    moments = [t.wake_at for t in draft.dirty_tasks if t.wake_at is not None]
-    if wake_at is not None:
-        moments.append(wake_at)
-    wake_in = max(0, min(moments) - draft.now) if moments else None
-    return ExchangeReply(claims, stops, stale, wake_in, more, draining=draining, demands=demands)
+    return ExchangeReply(claims, stops, stale, _wake_in(draft, wake_at), more, draining=draining, demands=demands)
 
 
 def _stops(draft: Draft, session: str, stored: bool) -> Rule:
@@ -127,11 +123,11 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
 
 
 def _wake_in(draft: Draft, stored: int | None) -> int | None:
-    """Until the next scheduled task is due; the store does not know yet what this draft has scheduled."""
-    moments = [t.wake_at - draft.now for t in draft.dirty_tasks if t.state == "scheduled" and t.wake_at is not None]
+    """Until the next task or deadline is due; the store does not know yet what this draft has scheduled."""
+    moments = [t.wake_at for t in draft.dirty_tasks if t.wake_at is not None]
     if stored is not None:
         moments.append(stored)
-    return max(0, min(moments)) if moments else None
+    return max(0, min(moments) - draft.now) if moments else None
 
 
 def _claim(draft: Draft, command: Exchange) -> Rule:
