@@ -48,7 +48,7 @@ def imports(module: Module) -> Iterator[tuple[int, str]]:
 
 def texts() -> Iterator[tuple[Path, str]]:
     """All that people write: sources, tests, docs, settings."""
-    files = [path for path in ROOT.iterdir() if path.is_file()]
+    files = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]  # a worktree has a file of it
     for top in TREE:
         files += [path for path in (ROOT / top).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     for path in sorted(files):
