@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from weft.core.durations import NotReadable, parse_duration_ms, parse_size_bytes
 from weft.core.suggest import nearest
+from weft.store.postgres.url import PostgresUrl, is_postgres
 
 FILE_NAME = "weft.toml"
 
@@ -34,9 +35,10 @@ class Setting(NamedTuple):
 SETTINGS: tuple[Setting, ...] = (
     Setting(
         "store",
-        "path",
+        "store",
         "(.weft/weft.db, searched upward)",
-        "The SQLite file that holds everything. A directory stands for the file weft.db in it",
+        "What holds everything: a SQLite file (a directory stands for the file weft.db in it), or"
+        " `postgresql://USER@HOST/DATABASE` for several machines",
     ),
     Setting("slots", "count", "(cores × 4)", "How many attempts a node runs at a time"),
     Setting("python_runners", "count", "(cores)", "How many warm processes a node runs Python functions in"),
@@ -69,7 +71,7 @@ BY_NAME = {setting.name: setting for setting in SETTINGS}
 class Config(NamedTuple):
     """The effective settings, and where each came from."""
 
-    store: Path | None
+    store: Path | PostgresUrl | None
     slots: int
     python_runners: int
     workdir: Path | None
@@ -89,6 +91,8 @@ class Config(NamedTuple):
         """For the log, plain values only."""
         fields = self._asdict()
         del fields["sources"]
+        if isinstance(self.store, PostgresUrl):
+            fields["store"] = self.store.shown
         return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
 
 
@@ -122,11 +126,12 @@ def load(environ: Mapping[str, str], directory: Path, flags: Mapping[str, Any] |
     return config
 
 
-def find_upward(directory: Path, name: str) -> Path | None:
+def find_upward(directory: Path, name: str, *, directories: bool = False) -> Path | None:
+    """The nearest file of that name (or directory), here or above."""
     directory = directory.absolute()
     for place in (directory, *directory.parents):
         try:
-            if (place / name).is_file():
+            if (place / name).is_dir() if directories else (place / name).is_file():
                 return place / name
         except OSError:
             continue  # a directory that may not be looked into holds nothing of ours
@@ -166,13 +171,27 @@ def _read(setting: Setting, place: str, value: Any, base: Path) -> Any:
         return _READERS[setting.kind](setting, value, base)
     except (NotReadable, ValueError) as error:
         fix = f"; {error.fix}" if isinstance(error, NotReadable) and error.fix else ""
-        raise BadSetting(f"{place}: {error}, found {value!r}{fix}") from None
+        raise BadSetting(f"{place}: {error}, found {_printable(value)}{fix}") from None
+
+
+def _printable(value: Any) -> str:
+    """An address may hold a password."""
+    text = repr(value)
+    return text if "@" not in text else f"…@{text.rpartition('@')[2]}"
 
 
 def _path(setting: Setting, value: Any, base: Path) -> Path:
     if not isinstance(value, (str, Path)) or "\0" in str(value):
         raise ValueError("expected a path")
     return Path(os.path.abspath(base / Path(value).expanduser()))
+
+
+def _store(setting: Setting, value: Any, base: Path) -> Path | PostgresUrl:
+    if isinstance(value, str) and is_postgres(value):
+        return PostgresUrl(value)
+    if isinstance(value, str) and "://" in value:
+        raise ValueError("expected a path or postgresql://…")
+    return _path(setting, value, base)
 
 
 def _count(setting: Setting, value: Any, base: Path) -> int:
@@ -229,6 +248,6 @@ def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
 
 
 _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
-    "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size, "choice": _choice,
-    "labels": _labels,
+    "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
+    "choice": _choice, "labels": _labels,
 }  # fmt: skip

@@ -132,17 +132,17 @@ def test_what_no_node_could_run_is_refused(store: Path) -> None:
 
 def test_the_store_is_the_one_that_the_command_line_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from weft import config
-    from weft.control.embedded import store_path
+    from weft.control.opening import store_place
 
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    assert store_path(config.load({}, below), below) == below / ".weft" / "weft.db"
+    assert store_place(config.load({}, below), below) == below / ".weft" / "weft.db"
     with weft.open(tmp_path / "a" / ".weft" / "weft.db"):
         pass
-    assert store_path(config.load({}, below), below) == tmp_path / "a" / ".weft" / "weft.db"
-    assert store_path(config.load({"WEFT_STORE": str(tmp_path)}, below), below) == tmp_path / "weft.db"
+    assert store_place(config.load({}, below), below) == tmp_path / "a" / ".weft" / "weft.db"
+    assert store_place(config.load({"WEFT_STORE": str(tmp_path)}, below), below) == tmp_path / "weft.db"
     (below / "weft.toml").write_text('store = "mine.db"\n')
-    assert store_path(config.load({}, below), below) == below / "mine.db"
+    assert store_place(config.load({}, below), below) == below / "mine.db"
 
 
 def test_a_wait_is_answered_while_the_application_runs_it(store: Path, tmp_path: Path) -> None:

@@ -6,16 +6,14 @@ prints how many it made.
 
 import select
 import sys
-from pathlib import Path
 
-from tests.store.conformance import draft_of
+from tests.store.conformance import draft_of, open_address
 from weft.core.needs import NextRun
 from weft.core.rows import EventRow
-from weft.store.sqlite.driver import SqliteStore
 
 
 def main(address: str, name: str, count: int, rows: int) -> None:
-    store = SqliteStore(Path(address))
+    store = open_address(address)
     print("ready", flush=True)
     sys.stdin.readline()
     made = 0

@@ -34,7 +34,11 @@ class Backend(msgspec.Struct):
 
     def query(self, store: Any, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Plain SQL that means the same everywhere, for what the protocol has no load for."""
-        return [tuple(row) for row in store.reader().execute(sql, parameters)]
+        reader = store.reader()
+        try:
+            return [tuple(row) for row in reader.query(sql, *parameters)]
+        finally:
+            reader.close()
 
 
 def sqlite_file(directory: Path) -> Backend:
@@ -48,7 +52,31 @@ def sqlite_memory(directory: Path) -> Backend:
     return Backend("sqlite in memory", lambda: store, None, {"reopening": why, "sharing": why})
 
 
-BACKENDS: dict[str, Callable[[Path], Backend]] = {"sqlite": sqlite_file, "memory": sqlite_memory}
+def postgres(directory: Path) -> Backend:
+    from tests.postgres_server import emptied
+    from weft.store.postgres.driver import PostgresStore
+
+    url = emptied()
+    lacks = {
+        "turns": "its transactions go on side by side, and lock only what they touch",
+        "gapless run numbers": "a sequence never waits for another transaction, and a rollback leaves a gap",
+        "count of commits": "it has wake-ups of its own instead",
+    }
+    return Backend("postgres", lambda: PostgresStore(url), url, lacks)
+
+
+BACKENDS: dict[str, Callable[[Path], Backend]] = {
+    "sqlite": sqlite_file, "memory": sqlite_memory, "postgres": postgres,
+}  # fmt: skip
+
+
+def open_address(address: str) -> Any:
+    """As a child process opens it."""
+    if address.startswith("postgresql://"):
+        from weft.store.postgres.driver import PostgresStore
+
+        return PostgresStore(address)
+    return SqliteStore(Path(address))
 
 
 def blank(row: type[Row], **given: Any) -> Row:

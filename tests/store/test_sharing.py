@@ -140,7 +140,10 @@ def test_a_killed_writer_leaves_nothing_half_done(store: Any, backend: Backend, 
     (count,) = backend.query(store, "SELECT count(*) FROM events")[0]
     assert count % 500 == 0
     with store.transaction() as tx:
-        assert tx.load([NextRun()])[0] == [count // 500 + 1]
+        (number,) = tx.load([NextRun()])[0]
+    assert number > count // 500
+    if "gapless run numbers" not in backend.lacks:
+        assert number == count // 500 + 1
 
 
 def test_the_clock_goes_on_after_reopening(backend: Backend) -> None:
@@ -163,6 +166,7 @@ def test_the_clock_goes_on_after_reopening(backend: Backend) -> None:
 
 def test_a_store_learns_that_another_wrote(make_store: Any, backend: Backend) -> None:
     backend.needs("sharing")
+    backend.needs("count of commits")
     one, two = make_store(), make_store()
     one.changed_by_others()
     assert not one.changed_by_others()

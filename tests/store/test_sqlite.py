@@ -65,10 +65,10 @@ def test_a_new_store_has_the_latest_schema(tmp_path: Path) -> None:
     store = sqlite_file(tmp_path).open()
     fresh = apsw.Connection(":memory:")
     m.migrate(fresh)
-    assert schema(store.reader()) == schema(fresh)
-    assert m.version(store.reader()) == m.latest()
-    assert store.reader().pragma("application_id") == m.APPLICATION_ID
-    assert store.reader().pragma("journal_mode") == "wal"
+    assert schema(store.reader().connection) == schema(fresh)
+    assert m.version(store.reader().connection) == m.latest()
+    assert store.reader().connection.pragma("application_id") == m.APPLICATION_ID
+    assert store.reader().connection.pragma("journal_mode") == "wal"
     store.close()
 
 
@@ -171,7 +171,7 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     path = tmp_path / "empty.db"
     path.touch()
     store = SqliteStore(path)
-    assert m.version(store.reader()) == m.latest()
+    assert m.version(store.reader().connection) == m.latest()
     store.close()
 
 
@@ -239,7 +239,7 @@ def test_a_full_disk_is_said_and_survived(mounted: Any) -> None:
     ballast.unlink()
     _write_events(store, 500)
     assert store.reader().execute("SELECT count(*) FROM events").get == 500
-    assert store.reader().pragma("integrity_check") == "ok"
+    assert store.reader().connection.pragma("integrity_check") == "ok"
     store.close()
 
 

@@ -293,6 +293,7 @@ def test_what_is_committed_is_seen_by_another(make_store: Any) -> None:
 
 def test_not_waiting_means_none_while_another_is_at_it(make_store: Any, backend: Backend) -> None:
     backend.needs("sharing")
+    backend.needs("turns")
     one, two = make_store(), make_store()
     with one.transaction(), two.transaction(wait=False) as none:
         assert none is None

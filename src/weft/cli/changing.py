@@ -56,7 +56,7 @@ def _wait(session: Session, control: LocalControl, run_id: str, task: str | None
             over = not _running(control, run_id, task)
         if over:
             return True
-        if not any(alive(node) and node.running for node in control.nodes()):
+        if not any(alive(control, node) and node.running for node in control.nodes()):
             return False
         if not said and not quiet:
             session.warn("waiting until nothing of it is left running (^C stops waiting, not the cancelling)")
@@ -89,12 +89,10 @@ def prune(args: Namespace, session: Session) -> int:
         raise GiveUp(BAD_INPUT, f"--older: {error}, found {args.older!r}", error.fix) from None
     states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
     control = session.control()
-    path = control.store.path
-    assert path is not None
     removed = []
     for _, run_id in control.prune(control.now() - older_ms, states):
         removed.append(run_id)
-        _remove_output(Path(path.parent) / "output" / run_id)
+        _remove_output(control.output_root / run_id)
     if args.json:
         session.print_json({"removed": removed})
     else:

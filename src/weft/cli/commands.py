@@ -31,7 +31,9 @@ def _flag(*names: str, help: str) -> Option:
     return Option(names, help, {"action": "store_true"})
 
 
-STORE = _option("--store", metavar="PATH", help="the store (default: .weft/weft.db, searched upward)")
+STORE = _option(
+    "--store", metavar="PATH", help="the store: a file, or postgresql://… (default: .weft/weft.db, searched upward)"
+)
 JSON = _flag("--json", help="for machines: JSON on standard output")
 VERBOSE = _flag("-v", "--verbose", help="log what happens, and the settings, on standard error")
 

@@ -127,7 +127,7 @@ def nodes(args: Namespace, session: Session) -> int:
     control = session.control()
     found = control.nodes(ended=args.ended)
     if args.json:
-        session.print_json({"nodes": [{**_builtins(node), "alive": alive(node)} for node in found]})
+        session.print_json({"nodes": [{**_builtins(node), "alive": alive(control, node)} for node in found]})
         return OK
     if not found:
         session.warn("no nodes; start one with `weft worker`")
@@ -135,7 +135,7 @@ def nodes(args: Namespace, session: Session) -> int:
     now = control.now()
     rows = []
     for node in found:
-        state = node.state if node.state not in ("live", "draining") or alive(node) else "gone"
+        state = node.state if node.state not in ("live", "draining") or alive(control, node) else "gone"
         labels = ",".join(f"{k}={v}" if v else k for k, v in sorted(node.labels.items()))
         works_for = "everything" if node.scope is None else node.scope
         lease = "" if node.lease_ms is None else duration(node.lease_ms)

@@ -5,7 +5,6 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
-from pathlib import Path
 
 from weft.cli.exits import NOT_FOUND, OK, GiveUp
 from weft.cli.session import Session, json_text
@@ -55,9 +54,7 @@ def _chosen(args: Namespace, control: LocalControl, run_id: str) -> list[TaskInf
 
 
 def _streams(args: Namespace, session: Session, control: LocalControl, run_id: str, many: bool) -> Streams:
-    path = control.store.path
-    assert path is not None
-    directory = Path(path.parent) / "output" / run_id
+    directory = control.output_root / run_id
     if args.json:
         return Streams(directory, _write_json, args.stream)
     if not many:

@@ -14,11 +14,11 @@ from weft.core.workflow import Workflow
 KINDS = ("shell", "python")
 
 
-def alive(node: NodeInfo) -> bool:
-    """Its lease holds, and its process is there: a SQLite store is shared by processes of one machine."""
+def alive(control: LocalControl, node: NodeInfo) -> bool:
+    """Its lease holds; and its process is there, where all share a file on this machine."""
     if node.state != "live" or node.lease_ms is None or node.lease_ms <= 0:
         return False
-    if node.pid is None:
+    if node.pid is None or control.store.path is None:
         return True
     try:
         os.kill(node.pid, 0)
@@ -31,7 +31,7 @@ def alive(node: NodeInfo) -> bool:
 
 def workers(control: LocalControl) -> list[NodeInfo]:
     """Live nodes that take anything."""
-    return [node for node in control.nodes() if node.scope is None and alive(node)]
+    return [node for node in control.nodes() if node.scope is None and alive(control, node)]
 
 
 def refuse_unplaceable(control: LocalControl, workflow: Workflow, labels: dict[str, str] | None) -> None:

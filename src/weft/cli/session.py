@@ -13,6 +13,7 @@ from weft.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
+    from weft.store.postgres.url import PostgresUrl
 
 _FLAGS = ("store", "slots", "python_runners", "drain", "name")
 
@@ -36,25 +37,23 @@ class Session:
     def control(self, *, create: bool = False) -> "LocalControl":
         """`create`: make a store if there is none yet. Looking never makes one."""
         if self._control is None:
-            path = self.store_path()
-            if not create and not path.exists():
-                raise GiveUp(NOT_FOUND, f"there is no store at {path} yet", "weft run FILE makes one")
-            if path.parent.exists() and not path.parent.is_dir():
-                raise GiveUp(BAD_INPUT, f"{path.parent} is a file, not a directory for the store", "use --store")
-            if create and not path.parent.exists() and not path.parent.parent.is_dir():
-                raise GiveUp(
-                    BAD_INPUT, f"there is no directory {path.parent} for the store", "make it, or use --store"
-                )
-            from weft.control.local import LocalControl
-            from weft.store.sqlite.driver import SqliteStore
+            from weft.control.opening import open_control, store_place
 
-            self._control = LocalControl(SqliteStore(path))
+            self._check(store_place(self.config, self.directory), create)
+            self._control = open_control(self.config, self.directory)
+            self._control.store.say = self.warn
         return self._control
 
-    def store_path(self) -> Path:
-        from weft.control.embedded import store_path
-
-        return store_path(self.config, self.directory)
+    def _check(self, path: "Path | PostgresUrl", create: bool) -> None:
+        """Errors that are clearer when they come before a store is opened."""
+        if not isinstance(path, Path):
+            return
+        if not create and not path.exists():
+            raise GiveUp(NOT_FOUND, f"there is no store at {path} yet", "weft run FILE makes one")
+        if path.parent.exists() and not path.parent.is_dir():
+            raise GiveUp(BAD_INPUT, f"{path.parent} is a file, not a directory for the store", "use --store")
+        if create and not path.parent.exists() and not path.parent.parent.is_dir():
+            raise GiveUp(BAD_INPUT, f"there is no directory {path.parent} for the store", "make it, or use --store")
 
     def close(self) -> None:
         if self._control is not None:

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -106,9 +105,7 @@ class Work:
         alone = workflow.chain or len(workflow.tasks) == 1
         if not options.logs and (options.json or not alone):
             return None
-        path = self._control.store.path
-        assert path is not None
-        directory = Path(path.parent) / "output" / self._run_id
+        directory = self._control.output_root / self._run_id
         if alone and not any(task.mapped for task in workflow.tasks):
             streams = Streams(directory, lambda task, stream, data: self._view.output(stream, data))
             streams.ended = lambda task: self._view.output_ended()

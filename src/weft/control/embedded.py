@@ -21,6 +21,7 @@ from weft.authoring.sdk_flows import TracedFlow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
+    from weft.control.local import LocalControl
     from weft.control.node_thread import NodeThread
     from weft.core.workflow import Workflow
 
@@ -29,8 +30,6 @@ R = TypeVar("R")
 
 KINDS = ("shell", "python")
 FAILURES_MAX = 20
-STORE_DIRECTORY = ".weft"
-STORE_FILE = "weft.db"
 
 
 class RunFailed(Exception):
@@ -83,26 +82,16 @@ def open(
     return Weft(settings.load(os.environ, directory, flags), directory, worker=worker)
 
 
-def store_path(config: settings.Config, directory: Path) -> Path:
-    """The store's file: the one that is set, else the nearest .weft upward, else a new one right here."""
-    path = config.store
-    if path is None:
-        found = settings.find_upward(directory, f"{STORE_DIRECTORY}/{STORE_FILE}")
-        return found or directory / STORE_DIRECTORY / STORE_FILE
-    return path / STORE_FILE if path.is_dir() else path
-
-
 class Weft:
     """An open store. Close it, or use it in a `with`."""
 
     def __init__(self, config: settings.Config, directory: Path, *, worker: bool = False) -> None:
-        from weft.control.local import LocalControl
-        from weft.store.sqlite.driver import SqliteStore
+        from weft.control.opening import open_control
 
         self._config = config
         self._directory = directory
         self._thread: NodeThread | None = None
-        self.control: LocalControl = LocalControl(SqliteStore(store_path(config, directory)))
+        self.control: LocalControl = open_control(config, directory)
         self._worker = worker
         if worker:
             self._nodes().start_worker()

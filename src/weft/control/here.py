@@ -20,9 +20,8 @@ from weft.store.sqlite.clock import boot_id, boottime
 
 def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = None, **more: Any) -> NodeSettings:
     """Settings of a node on this store; `more` are fields of NodeSettings."""
-    root = control.store.path.parent if control.store.path is not None else Path.cwd() / ".weft"
     more.setdefault("name", socket.gethostname().split(".")[0] or "node")
-    return NodeSettings(slots=slots, output_root=str(root / "output"), workdir=str(workdir or Path.cwd()), **more)
+    return NodeSettings(slots=slots, output_root=str(control.output_root), workdir=str(workdir or Path.cwd()), **more)
 
 
 def make_node(

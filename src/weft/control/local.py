@@ -1,14 +1,14 @@
-"""The verbs people use, on a store of this machine. Reads go to connections of their own and change nothing."""
+"""The verbs people use, on a store within reach. Reads go to connections of their own and change nothing."""
 
 import re
 import secrets
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import apsw
 import msgspec
 
 from weft.control import inspect, results
@@ -30,14 +30,14 @@ from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.local import LocalLink
+from weft.store.protocol import Reader, Store, StoreBusy
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
-from weft.store.sqlite.driver import SqliteStore, explained
-from weft.store.sqlite.migrate import version
-from weft.store.sqlite.transaction import SQL
 
 _ID = re.compile(r"^[0-9a-z-]{1,64}$")
 _ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: ids are read aloud and typed
 PAGE = 1000
+WAIT_S = 30.0  # for a store that does not answer
+RETRY_S = 0.2
 
 
 def new_id(length: int = 12) -> str:
@@ -45,22 +45,28 @@ def new_id(length: int = 12) -> str:
 
 
 class LocalControl:
-    def __init__(self, store: SqliteStore, link: LocalLink | None = None) -> None:
+    """`root` is where the nodes of this process keep their output: beside a store that is a file."""
+
+    def __init__(self, store: Store, link: LocalLink | None = None, root: Path | None = None) -> None:
         self.store = store
         self.link = link or LocalLink(store)
+        beside = store.path.parent if store.path is not None else Path.cwd() / ".weft"
+        self.output_root = (root or beside) / "output"
         self._readers = threading.local()
 
     # -- reading -----------------------------------------------------------------------------------------
 
     def _read(self, name: str, *parameters: Any) -> list[Any]:
-        connection: apsw.Connection | None = getattr(self._readers, "connection", None)
-        if connection is None:
-            connection = self._readers.connection = self.store.reader()
-        with explained(self.store.name):
-            return list(connection.execute(SQL[name], parameters))
+        return self._reader().read(name, *parameters)
+
+    def _reader(self) -> Reader:
+        reader: Reader | None = getattr(self._readers, "reader", None)
+        if reader is None:
+            reader = self._readers.reader = self.store.reader()
+        return reader
 
     def now(self) -> int:
-        return self.store.clock.now()
+        return self._reader().now()
 
     def find(self, ref: str) -> tuple[int, str]:
         """(number, id) of a run named by its id, a unique prefix, or `last`."""
@@ -116,14 +122,10 @@ class LocalControl:
         return known
 
     def document(self, hash: str) -> dict[str, Any]:
-        with explained(self.store.name):
-            connection = self.store.reader()
-            found = connection.execute("SELECT document FROM workflows WHERE hash = ?", (hash,)).get
-            if self.store.path is not None:
-                connection.close()
-        if not isinstance(found, bytes):
+        rows = self._read("workflow_document", hash)
+        if not rows:
             raise NotFound(f"there is no workflow {hash}")
-        return decode_document(found)
+        return decode_document(rows[0][0])
 
     def tasks(
         self,
@@ -213,7 +215,7 @@ class LocalControl:
 
     def events(self, ref: str, *, after: int = 0, limit: int = PAGE) -> list[EventInfo]:
         no, run_id = self.find(ref)
-        rows = self._read("events_page", no, after, limit)
+        rows = self._read("events_followed", no, after, limit)
         workflow = self.workflow(ref) if rows else None
         out = []
         for seq, at, _, pos, idx, kind, session, data, node in rows:
@@ -247,31 +249,19 @@ class LocalControl:
         return [self._task_info(row) for row in rows], rows[-1][0] if len(rows) == limit else None
 
     def info(self) -> StoreInfo:
-        path = self.store.path
-        size = 0
-        if path is not None:
-            size = sum(f.stat().st_size for f in (path, Path(f"{path}-wal")) if f.exists())
-        connection = self.store.reader()
+        store = self.store
         return StoreInfo(
-            location=self.store.name, kind="sqlite", schema=version(connection), size_bytes=size,
+            location=store.name, kind=store.kind, schema=store.schema, size_bytes=store.size_bytes(),
             runs=dict(self._read("count_runs")), tasks=dict(self._read("count_tasks")),
             events=self._read("count_events")[0][0], sessions_live=len(self.nodes()),
-            stale_reports=self._read("count_stale")[0][0], library=f"SQLite {apsw.sqlite_lib_version()}",
+            stale_reports=self._read("count_stale")[0][0], library=store.library,
         )  # fmt: skip
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one moment of the store."""
-        self._read("run_last")  # makes this thread's connection
-        connection: apsw.Connection = self._readers.connection
-        if self.store.path is None:
+        with self._reader().snapshot():
             yield
-            return
-        connection.execute("BEGIN")
-        try:
-            yield
-        finally:
-            connection.execute("COMMIT")
 
     def why(self, ref: str, task: str | None = None) -> list[Explanation]:
         return inspect.why(self, ref, task)
@@ -329,15 +319,29 @@ class LocalControl:
                 return
 
     def _commit(self, command: c.Command) -> c.Reply:
-        reply = self.link.committer.commit(command, command_id=new_id(20))
-        assert isinstance(reply, c.Reply)
-        return reply
+        """A reply that was lost is asked for again under the same id: the command is applied once."""
+        command_id = new_id(20)
+        return self._insist(lambda: self.link.committer.commit(command, command_id=command_id))
+
+    def _insist(self, work: Callable[[], c.Reply]) -> c.Reply:
+        until = time.monotonic() + WAIT_S
+        told = False
+        while True:
+            try:
+                return work()
+            except StoreBusy as error:
+                if self.store.path is not None or time.monotonic() > until:
+                    raise  # SQLite has waited by itself
+                if not told:
+                    self.store.say(f"waiting for the store: {error}")
+                    told = True
+                time.sleep(RETRY_S)
 
     def _finish(self, reply: c.Reply) -> c.Reply:
         """A large run is cancelled a thousand tasks at a time: stay with it until that is done."""
         more = reply.more
         while more:
-            more = self.link.committer.commit(c.Tidy(reply.run_no)).more
+            more = self._insist(lambda: self.link.committer.commit(c.Tidy(reply.run_no))).more
         return reply
 
     def close(self) -> None:

@@ -17,7 +17,9 @@ from weft.core.draft import Draft
 from weft.core.rows import RunRow
 from weft.core.workflow import Workflow
 from weft.node.points import reach
-from weft.store.protocol import Store, Transaction
+from weft.store.protocol import Store, Superseded, Transaction
+
+TRIES_MAX = 5  # a row that changed between its load and its write is loaded anew
 
 
 class Committer:
@@ -30,6 +32,14 @@ class Committer:
 
     def commit(self, command: c.Command, *, command_id: str | None = None) -> Any:
         """Apply a command and give its reply. With an id, a repetition gets the first reply."""
+        for _ in range(TRIES_MAX - 1):
+            try:
+                return self._commit(command, command_id)
+            except Superseded:
+                continue
+        return self._commit(command, command_id)
+
+    def _commit(self, command: c.Command, command_id: str | None) -> Any:
         with self.store.transaction() as transaction:
             assert transaction is not None
             if command_id is None:
@@ -68,12 +78,13 @@ class Committer:
     def _apply(self, transaction: Transaction, command: c.Command) -> tuple[Any, bool]:
         if isinstance(command, c.Submit) and command.workflow not in self.workflows:
             self.workflows[command.workflow] = compile_workflow(decode_document(command.document), command.workflow)
-        draft = Draft(transaction.now, self.workflows)
+        draft = Draft(0, self.workflows)
         rule = decide(draft, command)
         try:
             needs = next(rule)
             while True:
                 loaded = transaction.load(needs)
+                draft.now = transaction.now  # under the locks of the first load; the same from then on
                 for rows in loaded:
                     if rows and isinstance(rows[0], RunRow):
                         for run in rows:

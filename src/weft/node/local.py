@@ -1,6 +1,7 @@
-"""The link of a node that has the store itself: commits run on the loop's own thread when the write lock is free at
-once, else in the store's thread. (Beside a busy Python thread the same SQLite transaction takes 30 times longer:
-both share one interpreter lock. On the loop's own thread there is nobody to wait for.)
+"""The link of a node that has the store itself. On SQLite commits run on the loop's own thread when the write lock
+is free at once, else in the store's thread. (Beside a busy Python thread the same transaction takes 30 times longer:
+both share one interpreter lock. On the loop's own thread there is nobody to wait for.) On PostgreSQL always in the
+thread: a commit waits for the network.
 """
 
 import asyncio
@@ -17,17 +18,18 @@ from weft.node.committer import Committer
 from weft.node.ports import LinkLost, RunFacts
 from weft.node.session_files import SessionFiles
 from weft.node.wakeup import WakeFile
-from weft.store.protocol import StoreBusy
-from weft.store.sqlite.driver import SqliteStore
+from weft.store.protocol import Store, StoreBusy, Wakeups
 
 T = TypeVar("T")
 
 
 class LocalLink:
-    def __init__(self, store: SqliteStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         directory = store.path.parent if store.path is not None else None
-        self.wakeups = WakeFile(None if directory is None else directory / "wake", store.changed_by_others)
+        self.wakeups: Wakeups = store.wakeups() or WakeFile(
+            None if directory is None else directory / "wake", store.changed_by_others
+        )
         self.committer = Committer(store, self.wakeups.tell_all)
         self._exchanges = Committer(store, self.wakeups.tell_others)
         self._exchanges.workflows = self.committer.workflows
@@ -41,10 +43,12 @@ class LocalLink:
         return await self._in_thread(lambda: self.committer.commit(command))
 
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
-        try:
-            reply = self._exchanges.try_commit(command)
-        except StoreBusy as error:
-            raise LinkLost(str(error)) from error
+        reply = None
+        if self._store.on_loop:
+            try:
+                reply = self._exchanges.try_commit(command)
+            except StoreBusy as error:
+                raise LinkLost(str(error)) from error
         if reply is None:
             reply = await self._in_thread(lambda: self._exchanges.commit(command))
         assert isinstance(reply, c.ExchangeReply)

@@ -3,8 +3,9 @@
 Plain synchronous code. A store knows rows and guards, never rules.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, Protocol
 
 from weft.core.draft import Draft
@@ -30,7 +31,10 @@ class Superseded(StoreError):
 class Transaction(Protocol):
     """One write transaction. Leaving the block commits; an exception rolls back."""
 
-    now: int  # the store's clock in milliseconds, sampled under the locks
+    @property
+    def now(self) -> int:
+        """The store's clock in milliseconds, sampled under the locks of the first load: ask after it."""
+        ...
 
     def load(self, needs: Sequence[Need]) -> tuple[list[Any], ...]: ...
     def document(self, workflow: str) -> bytes: ...
@@ -42,13 +46,68 @@ class Transaction(Protocol):
     def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None: ...
 
 
+class Reader(Protocol):
+    """Reads for people, by the names of sql/reads.sql. One thread's."""
+
+    def read(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]: ...
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Reads inside see one moment of the store."""
+        ...
+
+    def now(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class Wakeups(Protocol):
+    """Hints after COMMIT that there may be something to do: safe to lose, safe to repeat."""
+
+    def tell_others(self) -> None: ...
+    def tell_all(self) -> None: ...
+    def listen(self, woken: Callable[[], None]) -> Callable[[], None]: ...
+    def close(self) -> None: ...
+
+
 class Store(Protocol):
+    kind: str
+    library: str
+    path: Path | None  # of a file on this machine
+    on_loop: bool  # a commit may run on an event loop's own thread
+    say: Callable[[str], None]  # one line for people: what is waited for
+
+    @property
+    def name(self) -> str:
+        """For people; never a password."""
+        ...
+
+    @property
+    def schema(self) -> int: ...
+
+    @property
+    def busy(self) -> bool:
+        """A read right now would have to wait."""
+        ...
+
     def transaction(self, *, wait: bool = True) -> AbstractContextManager[Transaction | None]:
         """With wait=False: None when another writer is at it right now."""
         ...
 
     def renew(self, session: str, ttl_ms: int) -> bool:
         """Lengthen a lease on a connection of its own; False: this session is dead."""
+        ...
+
+    def reader(self) -> Reader: ...
+    def now(self) -> int: ...
+    def live_sessions(self) -> list[tuple[str, bool]]: ...
+    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]: ...
+    def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]: ...
+    def context_of(self, run_no: int) -> dict[str, Any]: ...
+    def size_bytes(self) -> int: ...
+    def changed_by_others(self) -> bool:
+        """Somebody else has committed since the last call; asked where there are no wake-ups of its own."""
+        ...
+
+    def wakeups(self) -> Wakeups | None:
+        """Its own way to wake other processes, if it has one."""
         ...
 
     def close(self) -> None: ...

@@ -5,7 +5,7 @@ thousand tasks at a time from the cursor `run.sweep`, which any node moves on.
 """
 
 from weft.core.draft import Draft, Rule
-from weft.core.needs import QueuedOf, RunningOf, Unended
+from weft.core.needs import Need, QueuedOf, RunningOf, Unended
 from weft.core.rows import RunRow, TaskRow
 
 SWEEP_MAX = 1000
@@ -17,9 +17,8 @@ def halt(draft: Draft, run: RunRow, failed: str, *, now: bool) -> Rule:
     run.halted = True
     run.sweep = 0
     draft.event(run.no, "halted", {"task": failed, "now": now})
-    if now:
-        yield from _stop_running(draft, run, "halted")
-    return (yield from _cancel_unstarted(draft, run, f"the run was halted: {failed} failed"))
+    reason = f"the run was halted: {failed} failed"
+    return (yield from _end_unstarted(draft, run, reason, stop="halted" if now else None))
 
 
 def stop_run(draft: Draft, run: RunRow, why: str, reason: str) -> Rule:
@@ -29,27 +28,29 @@ def stop_run(draft: Draft, run: RunRow, why: str, reason: str) -> Rule:
     run.reason = reason
     run.sweep = 0
     draft.event(run.no, "stopped", {"why": why, "reason": reason})
-    yield from _stop_running(draft, run, why)
-    return (yield from _cancel_unstarted(draft, run, reason))
+    return (yield from _end_unstarted(draft, run, reason, stop=why))
 
 
-def _stop_running(draft: Draft, run: RunRow, why: str) -> Rule:
-    (rows,) = yield (RunningOf(run.no),)
-    draft.adopt(rows)
+def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) -> Rule:
+    """Cancel what is queued and what comes next; with `stop`, running attempts are told to stop. In this order: a
+    claim that was under way while the queued ones were locked is among the running ones after it."""
+    needs: tuple[Need, ...] = (QueuedOf(run.no),) if stop is None else (QueuedOf(run.no), RunningOf(run.no))
+    for rows in (yield needs):
+        draft.adopt(rows)
+    if stop is not None:
+        _stop_running(draft, run, stop)
+    here = [t for t in draft.tasks.values() if t.run_no == run.no]
+    cancelled = _cancel(draft, run, here, reason)
+    cancelled += yield from sweep(draft, run, reason)
+    return cancelled
+
+
+def _stop_running(draft: Draft, run: RunRow, why: str) -> None:
     for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
         if task.elements is None and task.stop is None:
             draft.touch(task)
             task.stop = why
             draft.wake = draft.stopping = True
-
-
-def _cancel_unstarted(draft: Draft, run: RunRow, reason: str) -> Rule:
-    (rows,) = yield (QueuedOf(run.no),)
-    draft.adopt(rows)
-    here = [t for t in draft.tasks.values() if t.run_no == run.no]
-    cancelled = _cancel(draft, run, here, reason)
-    cancelled += yield from sweep(draft, run, reason)
-    return cancelled
 
 
 def sweep(draft: Draft, run: RunRow, reason: str) -> Rule:

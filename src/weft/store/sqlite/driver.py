@@ -3,7 +3,7 @@
 import errno
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import apsw
 
 from weft.store.protocol import StoreBusy, StoreError, StoreUnusable
 from weft.store.sqlite.clock import StoreClock
-from weft.store.sqlite.migrate import check, latest, migrate
+from weft.store.sqlite.migrate import check, latest, migrate, version
+from weft.store.sqlite.reader import SqliteReader
 from weft.store.sqlite.transaction import SQL, SqliteTransaction
 from weft.store.sqlite.turnstile import Turnstile
 
@@ -36,8 +37,13 @@ def _connect(path: str, name: str) -> apsw.Connection:
 class SqliteStore:
     """`path` None: in memory, for tests and simulation (one process, no turnstile)."""
 
+    kind = "sqlite"
+    library = f"SQLite {apsw.sqlite_lib_version()}"
+    on_loop = True  # a commit is short, and beside a busy Python thread 30 times longer than on its own
+
     def __init__(self, path: Path | None) -> None:
         self.path = path
+        self.say: Callable[[str], None] = lambda text: None
         self.name = "memory" if path is None else str(path)
         self._lock = threading.Lock()
         self._turnstile: Turnstile | None = None
@@ -165,14 +171,30 @@ class SqliteStore:
             rows = list(self._writer.execute(SQL["context_of_run"], (run_no,)))
         return {key: json.loads(value) for key, value, _, _ in rows}
 
-    def reader(self) -> apsw.Connection:
+    def reader(self) -> SqliteReader:
         """A connection for reading; each thread needs its own."""
         if self.path is None:
-            return self._writer
+            return SqliteReader(self._writer, lambda: explained(self.name), self.now, shared=True)
         with explained(self.name):
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=100)
             connection.set_busy_timeout(BUSY_MS)
-            return connection
+        return SqliteReader(connection, lambda: explained(self.name), self.now, shared=False)
+
+    def now(self) -> int:
+        return self.clock.now()
+
+    @property
+    def schema(self) -> int:
+        with self._lock:
+            return version(self._writer)
+
+    def size_bytes(self) -> int:
+        if self.path is None:
+            return 0
+        return sum(file.stat().st_size for file in (self.path, Path(f"{self.path}-wal")) if file.exists())
+
+    def wakeups(self) -> None:
+        """It has none of its own: a file beside it does."""
 
     def close(self) -> None:
         with self._lock:

@@ -10,26 +10,20 @@ from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
 from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
+from weft.store.changes import GUARD, RUN_CHANGING, TASK_CHANGING, additions, changes, json_of, run_values, text_of
 from weft.store.protocol import Superseded
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS, queries
 from weft.store.sqlite.rows_values import chunks, flat, placeholders
-
-_FIXED = ("id", "run_no", "pos", "idx", "generation", "demand")
-_CHANGING = tuple(c for c in TASK_COLUMNS if c not in _FIXED)
-_GUARD = ("id", "was_state", "was_attempt", "was_session")
-_RUN_FIXED = ("no", "id", "name", "workflow", "created_at")
-_RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in _RUN_FIXED)
-_encode = msgspec.json.Encoder().encode
 
 
 def _statements() -> dict[str, str]:
     marks = {
         "{task_columns}": ", ".join(TASK_COLUMNS),
-        "{guard_columns}": ", ".join(_GUARD),
-        "{task_changing}": ", ".join(_CHANGING),
-        "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in _CHANGING),
+        "{guard_columns}": ", ".join(GUARD),
+        "{task_changing}": ", ".join(TASK_CHANGING),
+        "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING),
         "{run_columns}": ", ".join(RUN_COLUMNS),
-        "{run_assignments}": ", ".join(f"{c} = ?" for c in _RUN_CHANGING),
+        "{run_assignments}": ", ".join(f"{c} = ?" for c in RUN_CHANGING),
     }
     found = {}
     for name, text in queries("sqlite").items():
@@ -74,22 +68,24 @@ class SqliteTransaction:
         return [RunRow(*row) for row in self._execute(SQL[name], parameters)]
 
     def _by_id(self, need: n.Tasks) -> list[TaskRow]:
-        return self._tasks("tasks_by_id", _json(need.ids)) if need.ids else []
+        return self._tasks("tasks_by_id", json_of(need.ids)) if need.ids else []
 
     def _runs_by_no(self, need: n.Runs) -> list[RunRow]:
-        return self._runs("runs_by_no", _json(need.nos)) if need.nos else []
+        return self._runs("runs_by_no", json_of(need.nos)) if need.nos else []
 
     def _at(self, need: n.TasksAt) -> list[TaskRow]:
         """Mostly whole tasks of one run: those are asked for by position alone, which is three times cheaper."""
+        if not need.places:
+            return []
         first = need.places[0][0]
         if all(run_no == first and idx < 0 for run_no, _, idx in need.places):
-            return self._tasks("tasks_by_position", first, _json([pos for _, pos, _ in need.places]))
-        return self._tasks("tasks_by_place", _json(need.places))
+            return self._tasks("tasks_by_position", first, json_of([pos for _, pos, _ in need.places]))
+        return self._tasks("tasks_by_place", json_of(need.places))
 
     def _queued(self, need: n.Queued) -> list[TaskRow]:
         if need.run_no is None:
-            return self._tasks("tasks_queued", _json(need.demands), need.limit)
-        return self._tasks("tasks_queued_of_run", _json(need.demands), need.limit, need.run_no)
+            return self._tasks("tasks_queued", json_of(need.demands), need.limit)
+        return self._tasks("tasks_queued_of_run", json_of(need.demands), need.limit, need.run_no)
 
     def _glance(self, need: n.Glance) -> list[Any]:
         for row in self._execute(SQL["glance"], (need.session,)):
@@ -106,7 +102,7 @@ class SqliteTransaction:
 
     def _sweeping(self, need: n.Sweeping) -> list[RunRow]:
         if need.run_no is not None:
-            return [r for r in self._runs("runs_by_no", _json([need.run_no])) if r.sweep is not None]
+            return [r for r in self._runs("runs_by_no", json_of([need.run_no])) if r.sweep is not None]
         return self._runs("runs_to_sweep", self.now, need.limit)
 
     def _unended(self, need: n.Unended) -> list[TaskRow]:
@@ -121,7 +117,7 @@ class SqliteTransaction:
         return [at - self.now for (at,) in self._execute(SQL["lease_left"], (need.session,))]
 
     def _ends(self, need: n.Ends) -> list[Ended]:
-        return [Ended(*row) for row in self._execute(SQL["ends_at"], (need.run_no, _json(need.positions)))]
+        return [Ended(*row) for row in self._execute(SQL["ends_at"], (need.run_no, json_of(need.positions)))]
 
     def _inputs(self, need: n.Inputs) -> list[Any]:
         return [msgspec.json.decode(text) for (text,) in self._execute(SQL["run_inputs"], (need.run_no,))] or [{}]
@@ -130,7 +126,7 @@ class SqliteTransaction:
         return list(self._execute(SQL[name], parameters))
 
     def document(self, workflow: str) -> bytes:
-        found = self._execute("SELECT document FROM workflows WHERE hash = ?", (workflow,)).get
+        found = self._execute(SQL["workflow_document"], (workflow,)).get
         if not isinstance(found, bytes):
             raise KeyError(workflow)
         return found
@@ -145,15 +141,15 @@ class SqliteTransaction:
             self._execute(SQL["demand_insert"], (demand, body))
         self._write_runs(draft)
         if draft.dirty_tasks:
-            self._update_tasks(draft.dirty_tasks)
+            self._update_tasks(draft)
         if draft.new_tasks:
-            self._insert_tasks(draft.new_tasks)
+            self._insert_tasks(draft)
         if draft.attempts:
             self._rows("attempts_insert", [_struct_values(a) for a in draft.attempts])
         if draft.events:
             self._rows(
                 "events_insert",
-                [(e.run_no, e.pos, e.idx, e.kind, e.session, now, _text(e.data)) for e in draft.events],
+                [(e.run_no, e.pos, e.idx, e.kind, e.session, now, text_of(e.data)) for e in draft.events],
             )
         if draft.stale:
             self._rows("stale_insert", [(s.task_id, s.attempt, s.session, now, s.why, s.body) for s in draft.stale])
@@ -172,39 +168,21 @@ class SqliteTransaction:
         new = draft.new_run[0] if draft.new_run else None
         if draft.new_run:
             run, extra = draft.new_run
-            self._rows("run_insert", [(*_run_values(run, RUN_COLUMNS), *extra.values())])
+            self._rows("run_insert", [(*run_values(run, RUN_COLUMNS), *extra.values())])
         for run in draft.dirty_runs:
             if run is not new:
-                self._execute(SQL["run_update"], (*_run_values(run, _RUN_CHANGING), run.no))
+                self._execute(SQL["run_update"], (*run_values(run, RUN_CHANGING), run.no))
 
-    def _insert_tasks(self, tasks: list[TaskRow]) -> None:
-        fresh: dict[int, list[tuple[Any, ...]]] = {}  # by run
-        others = []
-        for t in tasks:
-            if t.generation == 1 and t.state in ("pending", "queued") and not (t.failed or t.skipped or t.tolerated):
-                row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
-                fresh.setdefault(t.run_no, []).append(row)
-            else:
-                others.append(_task_values(t))
+    def _insert_tasks(self, draft: Draft) -> None:
+        fresh, others = additions(draft.new_tasks)
         for run_no, rows in fresh.items():
             self._rows("tasks_insert_fresh", rows, run_no)
         if others:
             self._rows("tasks_insert", others)
 
-    def _update_tasks(self, tasks: list[TaskRow]) -> None:
+    def _update_tasks(self, draft: Draft) -> None:
         """Three statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
-        claimed: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
-        succeeded = []
-        others = []
-        for t in tasks:
-            was = t.guard
-            assert was is not None
-            if was.state == "queued" and t.state == "running":
-                claimed.setdefault((t.session, t.claim_no, t.claimed_at), []).append((t.id, was.attempt))
-            elif was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session:
-                succeeded.append((t.id, was.attempt, was.session, t.started_at))
-            else:
-                others.append(_task_change(t))
+        claimed, succeeded, others = changes(draft.dirty_tasks)
         for shared, rows in claimed.items():
             self._rows("tasks_claim_if_queued", rows, *shared, expect=True)
         if succeeded:
@@ -256,42 +234,9 @@ class SqliteTransaction:
         self._execute(SQL["commands_delete_old"], (self.now - 7 * 86_400_000,))
 
 
-def _text(data: dict[str, Any] | str) -> str:
-    return data if isinstance(data, str) else _encode(data).decode()
-
-
-def _json(value: Any) -> str:
-    return _encode(value).decode()
-
-
 def _struct_values(row: msgspec.Struct) -> tuple[Any, ...]:
     return msgspec.structs.astuple(row)
 
-
-def _task_values(t: TaskRow) -> tuple[Any, ...]:
-    return msgspec.structs.astuple(t)[:-1]
-
-
-def _run_values(run: RunRow, names: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple([getattr(run, name) for name in names])
-
-
-def _task_change(t: TaskRow) -> tuple[Any, ...]:
-    g = t.guard
-    assert g is not None
-    return (
-        t.id, g.state, g.attempt, g.session,
-        t.state, t.attempt, t.failures, t.lost, t.open, t.failed, t.skipped, t.tolerated, t.elements, t.admitted,
-        t.ready_at, t.rank, t.wake_at, t.session, t.claim_no, t.stop, t.upstream, t.settled,
-        t.claimed_at, t.started_at, t.finished_at, t.reason,
-    )  # fmt: skip
-
-
-assert _CHANGING == (
-    "state", "attempt", "failures", "lost", "open", "failed", "skipped", "tolerated", "elements", "admitted",
-    "ready_at", "rank", "wake_at", "session", "claim_no", "stop", "upstream", "settled",
-    "claimed_at", "started_at", "finished_at", "reason",
-)  # fmt: skip
 
 _T = SqliteTransaction
 _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
@@ -322,7 +267,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Sweeping: _T._sweeping,
     n.Unended: _T._unended,
     n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
-    n.Results: lambda t, need: t._plain("results_of_tasks", _json(need.task_ids)),
+    n.Results: lambda t, need: t._plain("results_of_tasks", json_of(need.task_ids)),
     n.Demands: lambda t, need: t._plain("demands_above", need.above),
-    n.Finished: lambda t, need: t._runs("runs_finished", need.before, _json(need.states), need.limit),
+    n.Finished: lambda t, need: t._runs("runs_finished", need.before, json_of(need.states), need.limit),
 }

@@ -31,6 +31,9 @@ INSERT INTO meta (key, value) VALUES ('runs', 1) ON CONFLICT (key) DO UPDATE SET
 -- name: workflow_stored
 SELECT hash FROM workflows WHERE hash = ?
 
+-- name: workflow_document
+SELECT document FROM workflows WHERE hash = ?
+
 -- name: tasks_by_id
 SELECT {task} FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value ORDER BY t.id
 

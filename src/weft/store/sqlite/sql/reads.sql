@@ -21,6 +21,9 @@ SELECT no, id FROM runs WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT 5
 -- name: run_last
 SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
 
+-- name: run_state
+SELECT state FROM runs WHERE no = ?
+
 -- name: tasks_page
 SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
 FROM tasks t JOIN runs r ON r.no = t.run_no
@@ -54,6 +57,11 @@ FROM tasks t CROSS JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s
 WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? ORDER BY a.attempt
 
 -- name: events_page
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
+FROM events e LEFT JOIN sessions s ON s.id = e.session
+WHERE e.run_no = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3
+
+-- name: events_followed: here the same; where transactions overlap, a lower number may appear after a higher one
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
 FROM events e LEFT JOIN sessions s ON s.id = e.session
 WHERE e.run_no = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3

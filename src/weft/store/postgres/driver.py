@@ -1,0 +1,157 @@
+"""A store in a PostgreSQL database: its connections, one for writing, one for leases, one per thread that reads.
+
+A connection that is lost is made anew when it is next needed; whoever was waiting hears StoreBusy and says it again.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from weft.store.postgres.errors import SERVER_MIN, server_error
+from weft.store.postgres.migrate import check, latest, migrate, version
+from weft.store.postgres.notify import Notifier
+from weft.store.postgres.reader import PostgresReader
+from weft.store.postgres.statements import Statement, statements
+from weft.store.postgres.transaction import CLOCK, Clock, PostgresTransaction
+from weft.store.postgres.url import PostgresUrl
+from weft.store.postgres.wire import Wire, connect
+from weft.store.protocol import StoreUnusable
+
+_SIZE = Statement("SELECT pg_database_size(current_database())")
+
+
+class PostgresStore:
+    kind = "postgresql"
+    path: Path | None = None  # it is no file, and its nodes may be on any machine
+    on_loop = False  # a commit waits for the network: never on an event loop's own thread
+
+    def __init__(self, url: str) -> None:
+        address = PostgresUrl(url)
+        self.name = address.shown  # never the password
+        try:
+            self._url, self._prepare = address.for_libpq()
+        except ValueError as error:
+            raise StoreUnusable(f"{self.name}: {error}") from None
+        self.clock: Clock | None = None  # a test's; else the server's
+        self.say: Callable[[str], None] = lambda text: None
+        self._lock = threading.Lock()
+        self._wire: Wire | None = None
+        self._renewal_lock = threading.Lock()
+        self._renewal: Wire | None = None
+        self._readers: list[PostgresReader] = []
+        self._open()
+
+    def _open(self) -> None:
+        with connect(self._url, self.name) as connection:
+            server = connection.info.server_version
+            if server < SERVER_MIN * 10_000:
+                raise StoreUnusable(
+                    f"{self.name} is PostgreSQL {server // 10_000}; Weft needs {SERVER_MIN} or newer. Update it"
+                )
+            if connection.info.parameter_status("server_encoding") != "UTF8":
+                raise StoreUnusable(f"{self.name} is not in UTF8. Make a database with ENCODING 'UTF8'")
+            self.library = f"PostgreSQL {server // 10_000}.{server % 10_000}"
+            try:
+                self.schema = check(connection, self.name)
+                if self.schema != latest():
+                    migrate(connection, self.name)
+                    self.schema = version(connection, self.name)
+            except psycopg.Error as error:
+                raise server_error(self.name, error.sqlstate or "", str(error)) from None
+
+    # -- writing -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def transaction(self, *, wait: bool = True) -> Iterator[PostgresTransaction | None]:
+        if not self._lock.acquire(blocking=wait):
+            yield None
+            return
+        try:
+            wire = self._wire = self._usable(self._wire)
+            transaction = PostgresTransaction(wire, self.clock)
+            try:
+                yield transaction
+                transaction.commit()
+            except BaseException:
+                wire.roll_back()
+                raise
+        finally:
+            self._lock.release()
+
+    def renew(self, session: str, ttl_ms: int) -> bool:
+        now = None if self.clock is None else self.clock.now()
+        with self._renewal_lock:
+            wire = self._renewal = self._usable(self._renewal)
+            return bool(wire.ask(statements()["lease_renew_if_live"], session, ttl_ms, now))
+
+    def _usable(self, wire: Wire | None) -> Wire:
+        if wire is None or wire.lost:
+            if wire is not None and not wire.prepare:
+                self._prepare = False
+            return self._connected()
+        return wire
+
+    def _connected(self) -> Wire:
+        return Wire(self._url, self.name, prepare=self._prepare)
+
+    # -- reading -----------------------------------------------------------------------------------------
+
+    def _ask(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
+        """On the connection for writing: what a node reads between its exchanges."""
+        with self._lock:
+            wire = self._wire = self._usable(self._wire)
+            return wire.ask(statement, *parameters)
+
+    def now(self) -> int:
+        return int(self._ask(CLOCK)[0][0]) if self.clock is None else self.clock.now()
+
+    @property
+    def busy(self) -> bool:
+        return True  # a read waits for the network, as a commit does
+
+    def live_sessions(self) -> list[tuple[str, bool]]:
+        """(session, its lease has passed), of all sessions that have not ended."""
+        rows = self._ask(statements()["sessions_live"], self.now())
+        return [(id, bool(late)) for id, late in rows]
+
+    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
+        return self._ask(statements()["run_facts"], json.dumps(run_nos))
+
+    def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:
+        return self._ask(statements()["ends_at"], run_no, json.dumps(positions))
+
+    def context_of(self, run_no: int) -> dict[str, Any]:
+        rows = self._ask(statements()["context_of_run"], run_no)
+        return {key: json.loads(value) for key, value, _, _ in rows}
+
+    def reader(self) -> PostgresReader:
+        """A connection for reading; each thread needs its own."""
+        reader = PostgresReader(self._connected)
+        self._readers.append(reader)
+        return reader
+
+    def size_bytes(self) -> int:
+        return int(self._ask(_SIZE)[0][0])
+
+    def changed_by_others(self) -> bool:
+        return True  # its wake-ups tell; nothing here counts commits
+
+    # -- wake-ups ----------------------------------------------------------------------------------------
+
+    def wakeups(self) -> Notifier:
+        return Notifier(lambda: connect(self._url, self.name), lambda text: self.say(text))
+
+    def close(self) -> None:
+        for reader in self._readers:
+            reader.close()
+        with self._lock:
+            if self._wire is not None:
+                self._wire.close()
+        with self._renewal_lock:
+            if self._renewal is not None:
+                self._renewal.close()

@@ -1,0 +1,14 @@
+DROP TABLE commands;
+DROP TABLE stale_reports;
+DROP TABLE leases;
+DROP TABLE sessions;
+DROP TABLE demands;
+DROP TABLE events;
+DROP TABLE signals;
+DROP TABLE context;
+DROP TABLE attempts;
+DROP TABLE tasks;
+DROP TABLE runs;
+DROP TABLE workflows;
+DROP TABLE meta;
+DROP SEQUENCE run_numbers;

@@ -1,0 +1,189 @@
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+
+-- Drawn by submissions without waiting for each other; one that is rolled back leaves a gap.
+CREATE SEQUENCE run_numbers;
+
+CREATE TABLE workflows (
+  hash       TEXT PRIMARY KEY,
+  name       TEXT NOT NULL,
+  document   BYTEA NOT NULL,
+  created_at BIGINT NOT NULL
+);
+
+-- A quarter of each page stays free, so that the counters of a run can change in place (no index knows them).
+CREATE TABLE runs (
+  no           BIGINT PRIMARY KEY,
+  id           TEXT COLLATE "C" NOT NULL UNIQUE,
+  name         TEXT NOT NULL,
+  workflow     TEXT NOT NULL,
+  state        TEXT NOT NULL CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
+  generation   INTEGER NOT NULL,
+  priority     INTEGER NOT NULL,
+  max_parallel INTEGER,
+  halted       BOOLEAN NOT NULL,
+  stop         TEXT,
+  sweep        BIGINT,
+  ordinals     INTEGER NOT NULL,
+  active       INTEGER NOT NULL CHECK (active >= 0),
+  open         INTEGER NOT NULL CHECK (open >= 0),
+  open_main    INTEGER NOT NULL CHECK (open_main >= 0),
+  total        INTEGER NOT NULL,
+  succeeded    INTEGER NOT NULL,
+  failed       INTEGER NOT NULL,
+  dead_letter  INTEGER NOT NULL,
+  cancelled    INTEGER NOT NULL,
+  skipped      INTEGER NOT NULL,
+  broken       INTEGER NOT NULL,
+  created_at   BIGINT NOT NULL,
+  started_at   BIGINT,
+  finished_at  BIGINT,
+  deadline_at  BIGINT,
+  reason       TEXT,
+  inputs       TEXT NOT NULL,
+  key          TEXT UNIQUE,
+  body_hash    TEXT NOT NULL,
+  source       TEXT,
+  labels       TEXT NOT NULL
+) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
+CREATE INDEX runs_by_state ON runs (state, no);
+CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
+CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
+CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
+
+CREATE TABLE tasks (
+  id          BIGINT PRIMARY KEY,
+  run_no      BIGINT NOT NULL,
+  pos         INTEGER NOT NULL,
+  idx         INTEGER NOT NULL,
+  generation  INTEGER NOT NULL,
+  state       TEXT NOT NULL CHECK (state IN ('pending', 'queued', 'scheduled', 'waiting', 'running',
+                                             'succeeded', 'failed', 'cancelled', 'skipped', 'dead_letter')),
+  attempt     INTEGER NOT NULL,
+  failures    INTEGER NOT NULL,
+  lost        INTEGER NOT NULL,
+  open        INTEGER NOT NULL CHECK (open >= 0),
+  failed      INTEGER NOT NULL,
+  skipped     INTEGER NOT NULL,
+  tolerated   INTEGER NOT NULL,
+  elements    INTEGER,
+  admitted    INTEGER NOT NULL,
+  demand      TEXT NOT NULL,
+  ready_at    BIGINT,
+  rank        BIGINT NOT NULL,
+  wake_at     BIGINT,
+  session     TEXT,
+  claim_no    BIGINT,
+  stop        TEXT,
+  upstream    BOOLEAN NOT NULL,
+  settled     BOOLEAN NOT NULL,
+  claimed_at  BIGINT,
+  started_at  BIGINT,
+  finished_at BIGINT,
+  reason      TEXT
+) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
+CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);
+-- Partial, so that a finished task costs no claim anything: with a million of them the queue stays small.
+CREATE INDEX tasks_in_queue ON tasks (demand, rank, id) WHERE state = 'queued';
+CREATE INDEX tasks_in_run_queue ON tasks (run_no, rank, id) WHERE state = 'queued';
+CREATE INDEX tasks_ready ON tasks (run_no, rank, id) WHERE state = 'pending' AND ready_at IS NOT NULL;
+CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE wake_at IS NOT NULL;
+CREATE INDEX tasks_held ON tasks (session, id) WHERE session IS NOT NULL;
+CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
+CREATE INDEX tasks_unsettled ON tasks (id) WHERE NOT settled;
+
+CREATE TABLE attempts (
+  task_id     BIGINT NOT NULL,
+  attempt     INTEGER NOT NULL,
+  generation  INTEGER NOT NULL,
+  session     TEXT NOT NULL,
+  outcome     TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'returned')),
+  exit_code   INTEGER,
+  error       TEXT,
+  claimed_at  BIGINT,
+  started_at  BIGINT,
+  finished_at BIGINT NOT NULL,
+  result      TEXT,
+  result_hash TEXT
+);
+CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
+
+-- One row per key of a run's context; the writer that is last by (level, name, index) wins.
+CREATE TABLE context (
+  run_no BIGINT NOT NULL,
+  key    TEXT COLLATE "C" NOT NULL,
+  value  TEXT NOT NULL,
+  pos    INTEGER,
+  idx    INTEGER,
+  PRIMARY KEY (run_no, key)
+);
+
+-- Outside answers. One that comes before its wait is reached is kept; each is applied once.
+CREATE TABLE signals (
+  run_no   BIGINT NOT NULL,
+  name     TEXT NOT NULL,
+  data     TEXT,
+  rejected TEXT,
+  at       BIGINT NOT NULL,
+  PRIMARY KEY (run_no, name)
+);
+
+-- `xid` tells followers up to where nothing can appear any more: numbers are drawn before COMMIT, so a lower one may
+-- become visible after a higher one.
+CREATE TABLE events (
+  seq     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  run_no  BIGINT NOT NULL,
+  pos     INTEGER,
+  idx     INTEGER,
+  kind    TEXT NOT NULL,
+  session TEXT,
+  at      BIGINT NOT NULL,
+  data    TEXT NOT NULL,
+  xid     XID8 NOT NULL DEFAULT pg_current_xact_id()
+);
+CREATE INDEX events_by_run ON events (run_no, seq);
+
+CREATE TABLE demands (
+  no   BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  id   TEXT NOT NULL UNIQUE,
+  body TEXT NOT NULL
+);
+
+CREATE TABLE sessions (
+  id         TEXT COLLATE "C" PRIMARY KEY,
+  node       TEXT NOT NULL,
+  state      TEXT NOT NULL CHECK (state IN ('live', 'draining', 'dead', 'left')),
+  exchange   BIGINT NOT NULL,
+  scope      BIGINT,
+  started_at BIGINT NOT NULL,
+  ended_at   BIGINT,
+  body       TEXT NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+CREATE INDEX sessions_live ON sessions (id) WHERE ended_at IS NULL;
+
+-- Apart from sessions: a renewal touches nothing that an exchange holds. No row: the session is dead. No index knows
+-- `expires_at`: a renewal stays within its page.
+CREATE TABLE leases (
+  session    TEXT PRIMARY KEY,
+  expires_at BIGINT NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+CREATE TABLE stale_reports (
+  id      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  task_id BIGINT NOT NULL,
+  attempt INTEGER NOT NULL,
+  session TEXT NOT NULL,
+  at      BIGINT NOT NULL,
+  why     TEXT NOT NULL,
+  body    TEXT NOT NULL
+);
+
+-- One row per command of a person, inserted first: a retry after an unknown commit gets the first reply.
+CREATE TABLE commands (
+  id        TEXT PRIMARY KEY,
+  body_hash TEXT NOT NULL,
+  reply     TEXT NOT NULL,
+  at        BIGINT NOT NULL
+);
+CREATE INDEX commands_by_age ON commands (at);

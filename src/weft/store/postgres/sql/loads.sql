@@ -1,0 +1,157 @@
+-- Loads for rules, inside a write transaction.
+--
+-- Who holds a run's row may read its tasks without locking them: without that row, a task only ever changes from
+-- queued to running. So only loads of queued tasks lock tasks; a later statement's snapshot is younger than the run's lock.
+
+-- name: glance
+SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body,
+  (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
+  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
+  EXISTS (SELECT 1 FROM tasks WHERE NOT settled),
+  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL),
+  EXISTS (SELECT 1 FROM tasks WHERE session = $1::text AND stop IS NOT NULL),
+  (SELECT max(no) FROM demands)
+FROM sessions s WHERE s.id = $1::text FOR UPDATE OF s
+
+-- name: session_by_id
+SELECT id, node, state, exchange, scope, started_at, ended_at, body FROM sessions WHERE id = $1::text FOR UPDATE
+
+-- name: lease_left
+SELECT expires_at FROM leases WHERE session = $1::text FOR UPDATE
+
+-- name: runs_by_no
+SELECT {run} FROM runs r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR UPDATE
+
+-- name: run_by_id
+SELECT {run} FROM runs r WHERE r.id = $1::text FOR UPDATE
+
+-- name: run_by_key
+SELECT id, no, body_hash FROM runs WHERE key = $1::text
+
+-- name: run_next: a sequence, so that submissions do not wait for each other. The lock keeps `prune` from removing the
+-- workflow that this submission is about to find (workflows_delete_unused).
+SELECT nextval('run_numbers'), pg_advisory_xact_lock_shared(1464157780, 3)
+
+-- name: workflow_stored
+SELECT hash FROM workflows WHERE hash = $1::text
+
+-- name: workflow_document
+SELECT document FROM workflows WHERE hash = $1::text
+
+-- name: tasks_by_id
+SELECT {task} FROM tasks t WHERE t.id = ANY($1::bigint[]) ORDER BY t.id
+
+-- name: tasks_by_place
+SELECT {task} FROM unnest($1::bigint[], $2::int[], $3::int[]) AS v (run_no, pos, idx)
+JOIN tasks t ON t.run_no = v.run_no AND t.pos = v.pos AND t.idx = v.idx
+ORDER BY t.id
+
+-- name: tasks_by_position
+SELECT {task} FROM unnest($2::int[]) AS v (pos)
+JOIN tasks t ON t.run_no = $1::bigint AND t.pos = v.pos AND t.idx = -1
+ORDER BY t.id
+
+-- name: task_elements
+SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint AND t.pos = $2::int AND t.idx >= 0 ORDER BY t.id
+
+-- name: tasks_queued: locked inside the materialised part, best first, so that rows of others are left out before the
+-- limit counts them; as `id IN (SELECT … LIMIT … SKIP LOCKED)` a plan may run the subquery again and again
+WITH picked AS MATERIALIZED (
+  SELECT q.* FROM unnest($1::text[]) AS d (demand) CROSS JOIN LATERAL (
+    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.demand = d.demand
+    ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q)
+SELECT {task} FROM picked t ORDER BY t.rank, t.id LIMIT $2::int
+
+-- name: tasks_queued_of_run
+WITH picked AS MATERIALIZED (
+  SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = $3::bigint AND t.demand = ANY($1::text[])
+  ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED)
+SELECT {task} FROM picked t ORDER BY t.rank, t.id
+
+-- name: tasks_queued_all_of_run: waits for claims that are under way, and leaves out what they took
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = $1::bigint ORDER BY t.rank, t.id FOR UPDATE
+
+-- name: tasks_running_of_run
+SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint AND t.state = 'running' ORDER BY t.id
+
+-- name: tasks_ready
+SELECT {task} FROM tasks t
+WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = $1::bigint ORDER BY t.rank, t.id LIMIT $2::int
+
+-- name: tasks_due: runs before tasks, as everywhere; a run that somebody holds has its turn next time
+WITH free AS MATERIALIZED (
+  SELECT r.no FROM runs r
+  WHERE r.no IN (SELECT d.run_no FROM tasks d WHERE d.wake_at IS NOT NULL AND d.wake_at <= $1::bigint
+                 ORDER BY d.wake_at, d.id LIMIT $2::int)
+  ORDER BY r.no FOR UPDATE SKIP LOCKED)
+SELECT {task} FROM tasks t WHERE t.wake_at IS NOT NULL AND t.wake_at <= $1::bigint
+AND t.run_no IN (SELECT no FROM free) ORDER BY t.wake_at, t.id LIMIT $2::int
+
+-- name: tasks_held: runs before tasks
+WITH held AS MATERIALIZED (
+  SELECT r.no FROM runs r WHERE r.no IN (SELECT h.run_no FROM tasks h WHERE h.session = $1::text)
+  ORDER BY r.no FOR UPDATE)
+SELECT {task} FROM tasks t WHERE t.session = $1::text AND (SELECT count(*) FROM held) >= 0 ORDER BY t.id FOR UPDATE OF t
+
+-- name: tasks_claimed_at
+SELECT {task} FROM tasks t WHERE t.session = $1::text AND t.claim_no = $2::bigint AND t.state = 'running' ORDER BY t.id
+
+-- name: tasks_to_stop
+SELECT {task} FROM tasks t WHERE t.session = $1::text AND t.stop IS NOT NULL ORDER BY t.id
+
+-- name: tasks_unsettled: of runs that nobody else is at
+WITH free AS MATERIALIZED (
+  SELECT r.no FROM runs r
+  WHERE r.no IN (SELECT u.run_no FROM tasks u WHERE NOT u.settled ORDER BY u.id LIMIT $1::int)
+  ORDER BY r.no FOR UPDATE SKIP LOCKED)
+SELECT {task} FROM tasks t WHERE NOT t.settled AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT $1::int
+FOR UPDATE OF t
+
+-- name: tasks_unsettled_of_run
+SELECT {task} FROM tasks t WHERE NOT t.settled AND t.run_no = $2::bigint ORDER BY t.id LIMIT $1::int
+
+-- name: runs_to_sweep: whoever holds a run sweeps it
+SELECT {run} FROM runs r WHERE r.no IN (
+  SELECT no FROM runs WHERE sweep IS NOT NULL
+  UNION SELECT no FROM runs
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at <= $1::bigint AND stop IS NULL)
+ORDER BY r.no LIMIT $2::int FOR UPDATE OF r SKIP LOCKED
+
+-- name: tasks_unended
+SELECT {task} FROM tasks t WHERE t.id > $1::bigint AND t.id < $2::bigint
+AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT $3::int FOR UPDATE
+
+-- name: tasks_of_run
+SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint ORDER BY t.pos, t.idx, t.generation
+
+-- name: results_of_tasks
+SELECT a.task_id, a.result FROM attempts a
+WHERE a.task_id = ANY($1::bigint[]) AND a.outcome = 'succeeded' ORDER BY a.task_id
+
+-- name: demands_above
+SELECT no, id, body FROM demands WHERE no > $1::bigint ORDER BY no
+
+-- name: runs_finished: the lock goes with run_next's
+WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(1464157780, 3))
+SELECT {run} FROM held CROSS JOIN runs r WHERE r.finished_at < $1::bigint AND r.state = ANY($2::text[])
+ORDER BY r.finished_at, r.no LIMIT $3::int FOR UPDATE OF r
+
+-- name: ends_at: the newest generation of each, without elements that only an earlier one had
+SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result
+FROM json_array_elements_text($2::text::json) AS j (pos)
+JOIN tasks t ON t.run_no = $1::bigint AND t.pos = j.pos::int
+LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.generation = (SELECT max(g.generation) FROM tasks g
+                      WHERE g.run_no = $1::bigint AND g.pos = t.pos AND g.idx = t.idx)
+  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = $1::bigint AND w.pos = t.pos AND w.idx = -1
+                             ORDER BY w.generation DESC LIMIT 1))
+ORDER BY t.pos, t.idx
+
+-- name: run_inputs
+SELECT inputs FROM runs WHERE no = $1::bigint
+
+-- name: context_of_run
+SELECT key, value, pos, idx FROM context WHERE run_no = $1::bigint ORDER BY key
+
+-- name: signal_of_run
+SELECT data, rejected FROM signals WHERE run_no = $1::bigint AND name = $2::text

@@ -1,0 +1,97 @@
+-- Reads outside of rules. They change nothing. Lists come as JSON text, as in the other dialect.
+
+-- name: sessions_live
+SELECT s.id, coalesce((SELECT l.expires_at <= $1::bigint FROM leases l WHERE l.session = s.id), true)
+FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
+
+-- name: run_facts
+SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source
+FROM json_array_elements_text($1::text::json) AS j (no) JOIN runs r ON r.no = j.no::bigint ORDER BY r.no
+
+-- name: runs_page
+SELECT {run}, r.inputs, r.source, r.key FROM runs r
+WHERE r.no < $1::bigint
+AND ($2::text IS NULL OR r.state IN (SELECT json_array_elements_text($2::text::json)))
+AND ($3::text IS NULL OR r.name = $3::text)
+AND ($4::text IS NULL OR r.no IN (SELECT json_array_elements_text($4::text::json)::bigint))
+ORDER BY r.no DESC LIMIT $5::int
+
+-- name: runs_by_prefix
+SELECT no, id FROM runs WHERE id >= $1::text AND id < $2::text ORDER BY id LIMIT 5
+
+-- name: run_last
+SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
+
+-- name: run_state
+SELECT state FROM runs WHERE no = $1::bigint
+
+-- name: tasks_page
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+FROM tasks t JOIN runs r ON r.no = t.run_no
+LEFT JOIN sessions s ON s.id = t.session
+LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+LEFT JOIN sessions a_s ON a_s.id = a.session
+WHERE t.id > $1::bigint AND t.id < $2::bigint
+AND ($3::text IS NULL OR t.state IN (SELECT json_array_elements_text($3::text::json)))
+AND ($4::int IS NULL OR t.pos = $4::int) AND ($5::int IS NULL OR t.idx = $5::int)
+AND ($6::boolean OR NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
+                       AND n.generation > t.generation))
+AND ($6::boolean OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = t.run_no AND w.pos = t.pos
+                                 AND w.idx = -1 ORDER BY w.generation DESC LIMIT 1))
+ORDER BY t.id LIMIT $7::bigint
+
+-- name: dead_page
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+FROM runs r JOIN tasks t ON t.run_no = r.no
+LEFT JOIN sessions s ON s.id = t.session
+LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+LEFT JOIN sessions a_s ON a_s.id = a.session
+WHERE r.dead_letter > 0 AND t.state = 'dead_letter' AND t.id > $1::bigint
+AND NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
+                AND n.generation > t.generation)
+ORDER BY t.id LIMIT $2::int
+
+-- name: attempts_of_task
+SELECT a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at,
+       a.finished_at, a.result, s.node
+FROM tasks t JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session
+WHERE t.run_no = $1::bigint AND t.pos = $2::int AND t.idx = $3::int ORDER BY a.attempt
+
+-- name: events_page: all that this snapshot has; whoever reads on from the last one uses events_followed
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
+FROM events e LEFT JOIN sessions s ON s.id = e.session
+WHERE e.run_no = $1::bigint AND e.seq > $2::bigint ORDER BY e.seq LIMIT $3::int
+
+-- name: events_followed: only those before which nothing can appear any more
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
+FROM events e LEFT JOIN sessions s ON s.id = e.session
+WHERE e.run_no = $1::bigint AND e.seq > $2::bigint AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY e.seq LIMIT $3::int
+
+-- name: sessions_all
+SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body,
+  (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id)
+FROM sessions s WHERE $1::boolean OR s.ended_at IS NULL ORDER BY s.started_at, s.id
+
+-- name: count_runs
+SELECT state, count(*) FROM runs GROUP BY state
+
+-- name: count_tasks
+SELECT state, count(*) FROM tasks GROUP BY state
+
+-- name: count_events
+SELECT count(*) FROM events
+
+-- name: count_stale
+SELECT count(*) FROM stale_reports
+
+-- name: tasks_queued_before
+SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = $1::text
+AND (t.rank < $2::bigint OR (t.rank = $2::bigint AND t.id < $3::bigint))
+
+-- name: demand_body
+SELECT body FROM demands WHERE id = $1::text
+
+-- name: result_hashes
+SELECT task_id, result_hash FROM attempts WHERE task_id >= $1::bigint AND task_id < $2::bigint AND outcome = 'succeeded'

@@ -1,0 +1,141 @@
+-- Writes of a decision. Rows come as one array per column.
+--
+-- COMMIT travels in the same round trip as the writes, so a guard that fails must be an error inside the server: the
+-- division by zero at the end of guarded updates voids everything that follows it, COMMIT included.
+
+-- name: tasks_insert
+INSERT INTO tasks ({task_columns}) SELECT * FROM unnest({task_arrays})
+
+-- name: tasks_insert_fresh: most columns of a task that was just made are the same for all
+INSERT INTO tasks ({task_columns})
+SELECT v.id, $9::bigint, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
+       NULL, NULL, false, true, NULL, NULL, NULL, NULL
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::bigint[])
+  AS v (id, pos, idx, state, open, demand, ready_at, rank)
+
+-- name: tasks_claim_if_queued
+WITH done AS (
+  UPDATE tasks SET state = 'running', attempt = v.was_attempt + 1, session = $3::text, claim_no = $4::bigint,
+                   claimed_at = $5::bigint
+  FROM unnest($1::bigint[], $2::int[]) AS v (id, was_attempt)
+  WHERE tasks.id = v.id AND tasks.state = 'queued' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
+  RETURNING 1)
+SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
+
+-- name: tasks_succeed_if_running
+WITH done AS (
+  UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, started_at = v.started_at, finished_at = $5::bigint
+  FROM unnest($1::bigint[], $2::int[], $3::text[], $4::bigint[]) AS v (id, was_attempt, was_session, started_at)
+  WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt AND tasks.session = v.was_session
+  RETURNING 1)
+SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
+
+-- name: tasks_update_if_unchanged
+WITH done AS (
+  UPDATE tasks SET {task_assignments}
+  FROM unnest({change_arrays}) AS v ({guard_columns}, {task_changing})
+  WHERE tasks.id = v.id AND tasks.state = v.was_state AND tasks.attempt = v.was_attempt
+    AND tasks.session IS NOT DISTINCT FROM v.was_session
+  RETURNING 1)
+SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
+
+-- name: run_insert
+INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels) SELECT * FROM unnest({run_arrays})
+
+-- name: run_update: as many as changed
+UPDATE runs SET {run_assignments} FROM unnest({run_change_arrays}) AS v (no, {run_changing}) WHERE runs.no = v.no
+
+-- name: workflow_insert
+INSERT INTO workflows (hash, name, document, created_at) VALUES ($1::text, $2::text, $3::bytea, $4::bigint)
+ON CONFLICT DO NOTHING
+
+-- name: demand_insert: nodes ask for those above the newest number they know, so numbers must appear in their order:
+-- whoever has a new one draws its number under a lock that it keeps until COMMIT
+WITH fresh AS MATERIALIZED (
+  SELECT v.id, v.body FROM unnest($1::text[], $2::text[]) AS v (id, body)
+  WHERE NOT EXISTS (SELECT 1 FROM demands d WHERE d.id = v.id)),
+locked AS MATERIALIZED (SELECT f.id, f.body, pg_advisory_xact_lock(1464157780, 2) FROM fresh f)
+INSERT INTO demands (id, body) SELECT l.id, l.body FROM locked l ON CONFLICT DO NOTHING
+
+-- name: attempts_insert
+INSERT INTO attempts (task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at,
+                      finished_at, result, result_hash)
+SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::int[], $7::text[], $8::bigint[],
+                     $9::bigint[], $10::bigint[], $11::text[], $12::text[])
+
+-- name: events_insert: numbers are drawn here, after the locks
+INSERT INTO events (run_no, pos, idx, kind, session, data, at)
+SELECT v.*, $7::bigint
+FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::text[]) AS v (run_no, pos, idx, kind, session, data)
+
+-- name: stale_insert
+INSERT INTO stale_reports (task_id, attempt, session, why, body, at)
+SELECT v.*, $6::bigint
+FROM unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::text[]) AS v (task_id, attempt, session, why, body)
+
+-- name: context_set
+INSERT INTO context (run_no, key, value, pos, idx) VALUES ($1::bigint, $2::text, $3::text, $4::int, $5::int)
+ON CONFLICT (run_no, key) DO UPDATE SET value = excluded.value, pos = excluded.pos, idx = excluded.idx
+
+-- name: signal_insert
+INSERT INTO signals (run_no, name, data, rejected, at) VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint)
+
+-- name: run_delete_context
+DELETE FROM context WHERE run_no = $1::bigint
+
+-- name: run_delete_signals
+DELETE FROM signals WHERE run_no = $1::bigint
+
+-- name: session_insert
+INSERT INTO sessions (id, node, state, exchange, scope, started_at, ended_at, body)
+VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text)
+
+-- name: lease_insert
+INSERT INTO leases (session, expires_at) VALUES ($1::text, $2::bigint)
+
+-- name: lease_renew_if_live: counted by the server's clock ($3: a test's), at the moment of the write
+UPDATE leases SET expires_at = greatest(expires_at,
+  coalesce($3::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) + $2::bigint)
+WHERE session = $1::text RETURNING 1
+
+-- name: lease_delete
+DELETE FROM leases WHERE session = $1::text
+
+-- name: session_end
+UPDATE sessions SET state = $2::text, ended_at = $3::bigint WHERE id = $1::text AND ended_at IS NULL
+
+-- name: session_exchanged
+UPDATE sessions SET exchange = $2::bigint WHERE id = $1::text
+
+-- name: session_drain
+UPDATE sessions SET state = 'draining' WHERE id = $1::text AND state = 'live'
+
+-- name: run_delete_tasks
+DELETE FROM tasks WHERE run_no = $1::bigint
+
+-- name: run_delete_attempts
+DELETE FROM attempts WHERE task_id >= $1::bigint AND task_id < $2::bigint
+
+-- name: run_delete_events
+DELETE FROM events WHERE run_no = $1::bigint
+
+-- name: run_delete_stale
+DELETE FROM stale_reports WHERE task_id >= $1::bigint AND task_id < $2::bigint
+
+-- name: run_delete
+DELETE FROM runs WHERE no = $1::bigint
+
+-- name: workflows_delete_unused: no submission can be about to use one, see run_next
+DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
+
+-- name: sessions_delete_before
+DELETE FROM sessions WHERE ended_at < $1::bigint AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)
+
+-- name: command_reply
+SELECT body_hash, reply FROM commands WHERE id = $1::text
+
+-- name: command_insert
+INSERT INTO commands (id, body_hash, reply, at) VALUES ($1::text, $2::text, $3::text, $4::bigint)
+
+-- name: commands_delete_old
+DELETE FROM commands WHERE at < $1::bigint

@@ -1,0 +1,73 @@
+"""The named statements of this dialect, and how their parameters are encoded: every `$1` says its type in a cast."""
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from weft.core.rows import RunRow, TaskRow
+from weft.store.changes import GUARD, RUN_CHANGING, RUN_EXTRA, TASK_CHANGING
+from weft.store.postgres.values import ENCODERS
+from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS, queries
+
+_PARAMETER = re.compile(r"\$(\d+)::(bigint|int|text|boolean|bytea)(\[\])?")
+
+
+class Statement:
+    """Its key is a hash of its text: two versions of Weft behind one pooler never take each other's for their own."""
+
+    def __init__(self, text: str) -> None:
+        found = {int(number): kind + (array or "") for number, kind, array in _PARAMETER.findall(text)}
+        assert sorted(found) == list(range(1, len(found) + 1)), f"a parameter without a type: {text}"
+        assert set(re.findall(r"\$(\d+)(?!\d|::)", text)) == set(), f"a parameter without a type: {text}"
+        self.text = text.encode()
+        self.key = b"weft_" + hashlib.sha256(self.text).hexdigest()[:16].encode()
+        self.kinds = tuple(found[number] for number in sorted(found))
+        self._encoders: tuple[Callable[[Any], bytes], ...] = tuple(ENCODERS[kind] for kind in self.kinds)
+        self.formats = [1 if kind == "bytea" else 0 for kind in self.kinds]
+
+    def encoded(self, parameters: Sequence[Any]) -> list[bytes | None]:
+        return [
+            None if value is None else encode(value) for encode, value in zip(self._encoders, parameters, strict=True)
+        ]
+
+
+def _types(row: type[msgspec.Struct]) -> dict[str, str]:
+    """The array that carries a column of such rows."""
+    out = {}
+    for name, hint in get_type_hints(row).items():
+        arms = [arm for arm in get_args(hint) or (hint,) if arm is not type(None)]
+        out[name] = {int: "bigint[]", bool: "boolean[]"}.get(arms[0], "text[]")
+    return out
+
+
+def _arrays(kinds: list[str]) -> str:
+    return ", ".join(f"${number}::{kind}" for number, kind in enumerate(kinds, 1))
+
+
+@cache
+def statements() -> dict[str, Statement]:
+    task, run = _types(TaskRow), _types(RunRow)
+    guard = ["bigint[]", "text[]", "bigint[]", "text[]"]
+    marks = {
+        "{task_columns}": ", ".join(TASK_COLUMNS),
+        "{task_arrays}": _arrays([task[c] for c in TASK_COLUMNS]),
+        "{guard_columns}": ", ".join(GUARD),
+        "{task_changing}": ", ".join(TASK_CHANGING),
+        "{change_arrays}": _arrays([*guard, *(task[c] for c in TASK_CHANGING)]),
+        "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING),
+        "{run_columns}": ", ".join(RUN_COLUMNS),
+        "{run_arrays}": _arrays([*(run[c] for c in RUN_COLUMNS), *["text[]"] * len(RUN_EXTRA)]),
+        "{run_changing}": ", ".join(RUN_CHANGING),
+        "{run_change_arrays}": _arrays(["bigint[]", *(run[c] for c in RUN_CHANGING)]),
+        "{run_assignments}": ", ".join(f"{c} = v.{c}" for c in RUN_CHANGING),
+    }
+    found = {}
+    for name, text in queries("postgres").items():
+        for mark, value in marks.items():
+            text = text.replace(mark, value)
+        found[name] = Statement(text)
+    return found

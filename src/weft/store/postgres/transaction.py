@@ -1,0 +1,319 @@
+"""One write transaction on PostgreSQL: everything that a rule asks for at once is one round trip, and so is the end.
+
+Nothing is sent before the first load; the server's clock is read after its locks. Writes and COMMIT travel together,
+guarded inside the server (sql/writes.sql).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from weft.core import needs as n
+from weft.core.draft import Draft
+from weft.core.names import Ended
+from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
+from weft.store.changes import RUN_CHANGING, additions, changes, json_of, run_values, text_of
+from weft.store.postgres.statements import Statement, statements
+from weft.store.postgres.wire import Wire
+from weft.store.protocol import Superseded
+from weft.store.queries import RUN_COLUMNS
+
+ROWS_MAX = 5000  # of one statement: each must end within the server's time for one
+KEEP_REPLIES_MS = 7 * 86_400_000
+
+_BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
+#: Of this transaction only, so that any pooler may stand between. Plans are made once per connection, also from the
+#: statistics of an empty table: without the last four, a plan that reads all tasks could be kept for good.
+_SETTINGS = Statement(
+    "SELECT set_config('lock_timeout', '5s', true), set_config('statement_timeout', '15s', true),"
+    " set_config('idle_in_transaction_session_timeout', '5s', true),"
+    " set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),"
+    " set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)"
+)
+#: Not now(): that is when the transaction began, before it waited for its locks.
+CLOCK = Statement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+
+
+class Clock(Protocol):
+    def now(self) -> int: ...
+
+
+class PostgresTransaction:
+    def __init__(self, wire: Wire, clock: Clock | None) -> None:
+        self._wire = wire
+        self._clock = clock  # a test's
+        self._begun = False
+        self._now: int | None = None
+
+    @property
+    def now(self) -> int:
+        if self._now is None:
+            self.load(())
+        assert self._now is not None
+        return self._now
+
+    # -- loads -------------------------------------------------------------------------------------------
+
+    def load(self, needs: Sequence[n.Need]) -> tuple[list[Any], ...]:
+        """In the order of the needs, which is the order of the locks; then the clock, when it is the first load."""
+        self._begin()
+        wire = self._wire
+        if self._now is None and any(isinstance(need, n.Due | n.Sweeping) for need in needs):
+            _ = self.now  # these compare with it
+        readers = [_LOADERS[type(need)](self, need) for need in needs]
+        first = self._now is None
+        if first:
+            wire.send(CLOCK)
+        results = wire.sync()
+        if first:
+            self._now = wire.rows(results.pop())[0][0] if self._clock is None else self._clock.now()
+        loads = results[len(results) - sum(1 for read in readers if read is not None) :]
+        found = iter(loads)
+        return tuple([[] if read is None else read(wire.rows(next(found))) for read in readers])
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._wire.send(_BEGIN)
+            self._wire.send(_SETTINGS)
+
+    def _send(self, name: str, *parameters: Any) -> None:
+        self._begin()
+        self._wire.send(SQL[name], *parameters)
+
+    def _tasks(self, name: str, *parameters: Any) -> "Read":
+        self._send(name, *parameters)
+        return _task_rows
+
+    def _runs(self, name: str, *parameters: Any) -> "Read":
+        self._send(name, *parameters)
+        return _run_rows
+
+    def _plain(self, name: str, *parameters: Any) -> "Read":
+        self._send(name, *parameters)
+        return list
+
+    def _at(self, need: n.TasksAt) -> "Read | None":
+        if not need.places:
+            return None
+        first = need.places[0][0]
+        if all(run_no == first and idx < 0 for run_no, _, idx in need.places):
+            return self._tasks("tasks_by_position", first, [pos for _, pos, _ in need.places])
+        return self._tasks("tasks_by_place", *[list(column) for column in zip(*need.places, strict=True)])
+
+    def _queued(self, need: n.Queued) -> "Read | None":
+        if not need.demands:
+            return None
+        if need.run_no is None:
+            return self._tasks("tasks_queued", need.demands, need.limit)
+        return self._tasks("tasks_queued_of_run", need.demands, need.limit, need.run_no)
+
+    def _glance(self, need: n.Glance) -> "Read":
+        self._send("glance", need.session)
+        return _glance_rows
+
+    def _unsettled(self, need: n.Unsettled) -> "Read":
+        if need.run_no is None:
+            return self._tasks("tasks_unsettled", need.limit)
+        return self._tasks("tasks_unsettled_of_run", need.limit, need.run_no)
+
+    def _sweeping(self, need: n.Sweeping) -> "Read":
+        if need.run_no is None:
+            return self._runs("runs_to_sweep", self.now, need.limit)
+        self._send("runs_by_no", [need.run_no])
+        return lambda rows: [run for run in _run_rows(rows) if run.sweep is not None]
+
+    def _unended(self, need: n.Unended) -> "Read":
+        first = need.run_no << ORDINAL_BITS
+        after = max(need.after, first - 1)
+        return self._tasks("tasks_unended", after, first + (1 << ORDINAL_BITS), need.limit)
+
+    def _session(self, need: n.Session) -> "Read":
+        self._send("session_by_id", need.id)
+        return lambda rows: [SessionRow(*row) for row in rows]
+
+    def _lease(self, need: n.Lease) -> "Read":
+        self._send("lease_left", need.session)
+        return lambda rows: [at - self.now for (at,) in rows]
+
+    def _ends(self, need: n.Ends) -> "Read":
+        self._send("ends_at", need.run_no, json_of(need.positions))
+        return lambda rows: [Ended(*row) for row in rows]
+
+    def _inputs(self, need: n.Inputs) -> "Read":
+        self._send("run_inputs", need.run_no)
+        return lambda rows: [msgspec.json.decode(text) for (text,) in rows] or [{}]
+
+    def _next_run(self) -> "Read":
+        self._send("run_next")
+        return lambda rows: [rows[0][0]]
+
+    def document(self, workflow: str) -> bytes:
+        self._send("workflow_document", workflow)
+        rows = self._wire.rows(self._wire.sync()[-1])
+        if not rows:
+            raise KeyError(workflow)
+        return bytes(rows[0][0])
+
+    # -- writes ------------------------------------------------------------------------------------------
+
+    def write(self, draft: Draft) -> None:
+        """Queued here, sent with COMMIT or with the next load."""
+        now = self.now
+        if draft.new_workflow:
+            self._send("workflow_insert", *draft.new_workflow, now)
+        if draft.new_demands:
+            self._send("demand_insert", list(draft.new_demands), list(draft.new_demands.values()))
+        self._write_runs(draft)
+        if draft.dirty_tasks:
+            self._update_tasks(draft)
+        if draft.new_tasks:
+            self._insert_tasks(draft)
+        if draft.attempts:
+            self._rows("attempts_insert", [msgspec.structs.astuple(a) for a in draft.attempts])
+        if draft.events:
+            events = [(e.run_no, e.pos, e.idx, e.kind, e.session, text_of(e.data)) for e in draft.events]
+            self._rows("events_insert", events, now)
+        if draft.stale:
+            self._rows("stale_insert", [(s.task_id, s.attempt, s.session, s.why, s.body) for s in draft.stale], now)
+        for run_no, key, value, pos, idx in draft.context:
+            self._send("context_set", run_no, key, value, pos, idx)
+        for run_no, name, data, rejected in draft.signals:
+            self._send("signal_insert", run_no, name, data, rejected, now)
+        self._write_sessions(draft, now)
+        for run_no in draft.pruned_runs:
+            self._prune(run_no)
+        if draft.pruned_before is not None:
+            self._send("workflows_delete_unused")
+            self._send("sessions_delete_before", draft.pruned_before)
+
+    def _write_runs(self, draft: Draft) -> None:
+        new = draft.new_run[0] if draft.new_run else None
+        if draft.new_run:
+            run, extra = draft.new_run
+            self._rows("run_insert", [(*run_values(run, RUN_COLUMNS), *extra.values())])
+        changed = [(run.no, *run_values(run, RUN_CHANGING)) for run in draft.dirty_runs if run is not new]
+        if changed:
+            self._rows("run_update", changed)
+
+    def _insert_tasks(self, draft: Draft) -> None:
+        fresh, others = additions(draft.new_tasks)
+        for run_no, rows in fresh.items():
+            self._rows("tasks_insert_fresh", rows, run_no)
+        if others:
+            self._rows("tasks_insert", others)
+
+    def _update_tasks(self, draft: Draft) -> None:
+        claimed, succeeded, others = changes(draft.dirty_tasks)
+        for shared, rows in claimed.items():
+            self._rows("tasks_claim_if_queued", rows, *shared)
+        if succeeded:
+            self._rows("tasks_succeed_if_running", succeeded, self.now)
+        if others:
+            self._rows("tasks_update_if_unchanged", others)
+
+    def _write_sessions(self, draft: Draft, now: int) -> None:
+        if draft.exchanged:
+            self._send("session_exchanged", *draft.exchanged)
+        if draft.new_session:
+            row, ttl_ms = draft.new_session
+            self._send("session_insert", *msgspec.structs.astuple(row))
+            self._send("lease_insert", row.id, now + ttl_ms)
+        for session, state in draft.ended_sessions:
+            self._send("session_end", session, state, now)
+            self._send("lease_delete", session)
+
+    def _prune(self, run_no: int) -> None:
+        ids = (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS)
+        self._send("run_delete_attempts", *ids)
+        self._send("run_delete_stale", *ids)
+        for name in (
+            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
+        ):  # fmt: skip
+            self._send(name, run_no)
+
+    def _rows(self, name: str, rows: list[tuple[Any, ...]], *shared: Any) -> None:
+        """One array per column, then what all rows share."""
+        for at in range(0, len(rows), ROWS_MAX):
+            columns = zip(*rows[at : at + ROWS_MAX], strict=True)
+            self._send(name, *columns, *shared)
+
+    # -- people's commands -------------------------------------------------------------------------------
+
+    def remember(self, command_id: str, body_hash: str) -> str | None:
+        self._send("command_reply", command_id)
+        for known, reply in self._wire.rows(self._wire.sync()[-1]):
+            if known != body_hash:
+                raise Superseded(f"command {command_id} was used before, for something else")
+            return str(reply)
+        return None
+
+    def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None:
+        self._send("command_insert", command_id, body_hash, reply, self.now)
+        self._send("commands_delete_old", self.now - KEEP_REPLIES_MS)
+
+    # -- the end -----------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        if self._begun:
+            self._wire.send(_COMMIT)
+            self._wire.sync()
+
+
+Read = Callable[[list[tuple[Any, ...]]], list[Any]]
+SQL = statements()
+
+
+def _task_rows(rows: list[tuple[Any, ...]]) -> list[TaskRow]:
+    return [TaskRow(*row) for row in rows]
+
+
+def _run_rows(rows: list[tuple[Any, ...]]) -> list[RunRow]:
+    return [RunRow(*row) for row in rows]
+
+
+def _glance_rows(rows: list[tuple[Any, ...]]) -> list[Any]:
+    out = []
+    for row in rows:
+        wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[8:]
+        moments = [at for at in (wake_at, deadline_at) if at is not None]
+        first = min(moments) if moments else None
+        out.append((SessionRow(*row[:8]), first, unsettled, sweeping, stopping, newest_demand or 0))
+    return out
+
+
+_T = PostgresTransaction
+#: Each queues its statement and gives how to read the rows; None: there is nothing to ask.
+_LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
+    n.Session: _T._session,
+    n.Lease: _T._lease,
+    n.Ends: _T._ends,
+    n.Inputs: _T._inputs,
+    n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
+    n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
+    n.Runs: lambda t, need: t._runs("runs_by_no", need.nos) if need.nos else None,
+    n.RunById: lambda t, need: t._runs("run_by_id", need.id),
+    n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),
+    n.NextRun: lambda t, need: t._next_run(),
+    n.Workflow: lambda t, need: t._plain("workflow_stored", need.hash),
+    n.Tasks: lambda t, need: t._tasks("tasks_by_id", need.ids) if need.ids else None,
+    n.TasksAt: _T._at,
+    n.Elements: lambda t, need: t._tasks("task_elements", need.run_no, need.pos),
+    n.Queued: _T._queued,
+    n.QueuedOf: lambda t, need: t._tasks("tasks_queued_all_of_run", need.run_no),
+    n.RunningOf: lambda t, need: t._tasks("tasks_running_of_run", need.run_no),
+    n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
+    n.Glance: _T._glance,
+    n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
+    n.Held: lambda t, need: t._tasks("tasks_held", need.session),
+    n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
+    n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),
+    n.Unsettled: _T._unsettled,
+    n.Sweeping: _T._sweeping,
+    n.Unended: _T._unended,
+    n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
+    n.Results: lambda t, need: t._plain("results_of_tasks", need.task_ids),
+    n.Demands: lambda t, need: t._plain("demands_above", need.above),
+    n.Finished: lambda t, need: t._runs("runs_finished", need.before, need.states, need.limit),
+}

@@ -1,0 +1,164 @@
+"""One connection: statements are queued with `send`, and `sync` brings all their results in one round trip.
+
+Below psycopg's cursors, on its libpq wrapper: a cursor costs several times as much Python per statement, and an
+exchange has fifteen. Nothing of a server session is relied upon but prepared statements; where a pooler misplaces
+those, they are given up.
+"""
+
+import select
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.adapt import Transformer
+
+from weft.store.postgres.errors import MISPLACED, connect_error, server_error
+from weft.store.postgres.statements import Statement
+from weft.store.protocol import StoreBusy
+
+CONNECT_S = 5
+REPLY_MAX_S = 30.0  # above every timeout that the server keeps by itself
+#: A half-open connection is noticed within 15 s, also while nothing is sent.
+_KEEPALIVES: dict[str, Any] = {
+    "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 3, "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}  # fmt: skip
+_ERRORS = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
+_ROLLBACK = Statement("ROLLBACK")
+
+
+def connect(url: str, name: str) -> "psycopg.Connection[Any]":
+    try:
+        return psycopg.connect(
+            url, autocommit=True, connect_timeout=CONNECT_S, client_encoding="utf8", application_name="weft",
+            **_KEEPALIVES,
+        )  # fmt: skip
+    except (psycopg.Error, UnicodeError, ValueError) as error:
+        raise connect_error(name, str(error)) from None
+
+
+class Wire:
+    def __init__(self, url: str, name: str, *, prepare: bool = True) -> None:
+        self.name = name
+        self.prepare = prepare
+        self.lost = False
+        self._connection = connect(url, name)
+        self._pg = self._connection.pgconn
+        self._pg.nonblocking = 1
+        self._pg.enter_pipeline_mode()
+        self._loader = Transformer(self._connection)
+        self._prepared: set[bytes] = set()
+        self._sent: list[bytes | None] = []  # for each result to come: the statement that it prepares, or None
+        self._poll = select.poll()
+        self._socket = self._pg.socket
+        self._poll.register(self._socket, select.POLLIN)
+
+    @property
+    def server_version(self) -> int:
+        return self._pg.server_version
+
+    def send(self, statement: Statement, *parameters: Any) -> None:
+        try:
+            if not self.prepare:
+                self._pg.send_query_params(statement.text, statement.encoded(parameters), None, statement.formats, 1)
+            else:
+                if statement.key not in self._prepared:
+                    self._pg.send_prepare(statement.key, statement.text)
+                    self._prepared.add(statement.key)
+                    self._sent.append(statement.key)
+                self._pg.send_query_prepared(statement.key, statement.encoded(parameters), statement.formats, 1)
+        except psycopg.OperationalError as error:
+            raise self._broken(str(error)) from None
+        self._sent.append(None)
+
+    def sync(self) -> list[pq.abc.PGresult]:
+        """The results of all statements since the last one, in their order; raises what the first failure means."""
+        sent, self._sent = self._sent, []
+        try:
+            self._pg.pipeline_sync()
+            results = self._receive()
+        except psycopg.OperationalError as error:
+            raise self._broken(str(error)) from None
+        except BaseException:  # interrupted: nobody knows which replies are still to come
+            self.close()
+            raise
+        failed = next((r for r in results if r.status in _ERRORS), None)
+        if failed is not None:
+            self._forget_unprepared(sent, results)
+            raise self._failure(failed)
+        return [result for key, result in zip(sent, results, strict=True) if key is None]
+
+    def rows(self, result: "pq.abc.PGresult") -> list[tuple[Any, ...]]:
+        count = result.ntuples
+        if not count:
+            return []
+        self._loader.set_pgresult(result)
+        return self._loader.load_rows(0, count, tuple)
+
+    def ask(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
+        """One statement in a transaction of its own."""
+        self.send(statement, *parameters)
+        return self.rows(self.sync()[0])
+
+    def roll_back(self) -> None:
+        """After any failure; a connection that cannot even do that is given up."""
+        try:
+            if not self.lost and self._sent:
+                self._sent = []
+                self._pg.pipeline_sync()
+                self._receive()
+            if not self.lost and self._pg.transaction_status != pq.TransactionStatus.IDLE:
+                self.send(_ROLLBACK)
+                self.sync()
+        except Exception:
+            self.close()
+
+    def close(self) -> None:
+        self.lost = True
+        self._connection.close()
+
+    # -- the parts ---------------------------------------------------------------------------------------
+
+    def _receive(self) -> list[pq.abc.PGresult]:
+        pg = self._pg
+        results: list[pq.abc.PGresult] = []
+        deadline = time.monotonic() + REPLY_MAX_S
+        unsent = pg.flush()
+        while True:
+            self._poll.modify(self._socket, select.POLLIN | select.POLLOUT if unsent else select.POLLIN)
+            if not self._poll.poll(REPLY_MAX_S * 1000) or time.monotonic() > deadline:
+                raise psycopg.OperationalError(f"no reply within {REPLY_MAX_S:g} s")
+            pg.consume_input()
+            if unsent:
+                unsent = pg.flush()
+            while not pg.is_busy():
+                result = pg.get_result()
+                if result is None:
+                    continue
+                if result.status == pq.ExecStatus.PIPELINE_SYNC:
+                    return results
+                results.append(result)
+                if pg.status == pq.ConnStatus.BAD:
+                    raise psycopg.OperationalError(result.get_error_message())
+
+    def _failure(self, result: "pq.abc.PGresult") -> Exception:
+        code = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+        if code in MISPLACED:
+            self.prepare = False
+            self.close()
+        elif code == "0A000" or code.startswith("57P"):
+            self.close()
+        return server_error(self.name, code, text or result.get_error_message())
+
+    def _forget_unprepared(self, sent: Sequence[bytes | None], results: Sequence["pq.abc.PGresult"]) -> None:
+        for key, result in zip(sent, results, strict=False):
+            if key is not None and result.status != pq.ExecStatus.COMMAND_OK:
+                self._prepared.discard(key)
+
+    def _broken(self, message: str) -> StoreBusy:
+        self.close()
+        line = message.strip().splitlines()[0] if message.strip() else "the connection is gone"
+        return StoreBusy(f"{self.name}: the connection was lost: {line}")
