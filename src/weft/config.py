@@ -51,6 +51,25 @@ SETTINGS: tuple[Setting, ...] = (
         "Labels of the node for `requires.labels`, e.g. `gpu,zone=eu` (in the file also a table)",
     ),
     Setting("output_max", "size", "64MiB", "Bytes kept of each output stream of an attempt; the middle goes first"),
+    Setting(
+        "result_max",
+        "size",
+        "1MiB",
+        "Bytes of a task's output that the store keeps; a larger one goes to an artifact file",
+    ),
+    Setting("artifact_max", "size", "64MiB", "Bytes that an output may have at all; beyond, its attempt fails"),
+    Setting(
+        "artifacts",
+        "path",
+        "(artifacts, beside the store)",
+        "The directory of artifact files: one that all nodes share if they are to read each other's",
+    ),
+    Setting(
+        "secrets_dir",
+        "path",
+        "(none: secrets come from the node's variables)",
+        "A directory of secrets, each a file named like the secret. A file wins over a variable",
+    ),
     Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
     Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
     Setting("poll", "duration", "1s", "How often a node looks for work that no wake-up told it of"),
@@ -78,6 +97,10 @@ class Config(NamedTuple):
     name: str | None
     labels: dict[str, str]
     output_max: int
+    result_max: int
+    artifact_max: int
+    artifacts: Path | None
+    secrets_dir: Path | None
     lease_ttl: float
     renew_every: float
     poll: float

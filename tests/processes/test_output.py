@@ -283,7 +283,7 @@ def test_answers_of_a_failure_are_dropped_unread(tmp_path: Path) -> None:
         ("printf '\\377' > $WEFT_OUTPUT", "not UTF-8"),
         ("mkfifo $WEFT_OUTPUT", "not a regular file"),
         ("mkdir $WEFT_OUTPUT", "not a regular file"),
-        (f"head -c {ANSWER_BYTES_MAX + 1} /dev/zero > $WEFT_OUTPUT", f"more than the {ANSWER_BYTES_MAX} allowed"),
+        (f"head -c {ANSWER_BYTES_MAX + 1} /dev/zero > $WEFT_OUTPUT", f"the {ANSWER_BYTES_MAX:,} that artifact_max"),
     ],
 )
 def test_bad_answers_fail_the_attempt(tmp_path: Path, text: str, error: str) -> None:

@@ -12,6 +12,7 @@ from weft.cli.placing import alive
 from weft.cli.session import Session
 from weft.cli.terminal import printable
 from weft.cli.words import counted, state_word
+from weft.control.here import artifact_root
 from weft.control.local import LocalControl
 from weft.core.commands import Reply
 from weft.core.durations import NotReadable, parse_duration_ms
@@ -92,7 +93,8 @@ def prune(args: Namespace, session: Session) -> int:
     removed = []
     for _, run_id in control.prune(control.now() - older_ms, states):
         removed.append(run_id)
-        _remove_output(control.output_root / run_id)
+        _remove_files(control.output_root / run_id)
+        _remove_files(artifact_root(control, session.config.artifacts) / run_id)
     if args.json:
         session.print_json({"removed": removed})
     else:
@@ -100,6 +102,6 @@ def prune(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _remove_output(directory: Path) -> None:
+def _remove_files(directory: Path) -> None:
     """Rows first, files after: files without rows are only waste, rows without files would lie."""
     shutil.rmtree(directory, ignore_errors=True)

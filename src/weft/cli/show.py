@@ -230,3 +230,7 @@ def _print_attempt(session: Session, attempt: AttemptInfo, now: int) -> None:
         import json
 
         session.print(f"  {out.paint('output', 'dim')} {printable(json.dumps(attempt.result['output'])[:500])}")
+    if attempt.result is not None and "artifact" in attempt.result:
+        artifact = attempt.result["artifact"]
+        where = f"in the artifact {artifact['path']} ({artifact['bytes']:,} bytes)"
+        session.print(f"  {out.paint('output', 'dim')} {printable(where)}")

@@ -23,7 +23,7 @@ from weft.cli.summary import Summary, summarise
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Running, Tracker
 from weft.cli.views import JsonView, LineView, Tails, View
-from weft.control.here import make_node, node_settings
+from weft.control.here import file_options, make_node, node_settings
 from weft.control.local import LocalControl
 from weft.control.process import tune
 from weft.core.workflow import Workflow
@@ -277,7 +277,7 @@ def node_options(session: Session) -> dict[str, Any]:
     config = session.config
     options: dict[str, Any] = {
         "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
-        "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels,
+        "drain_s": config.drain, "output_max": config.output_max, **file_options(config), "labels": config.labels,
     }  # fmt: skip
     if config.name is not None:
         options["name"] = config.name

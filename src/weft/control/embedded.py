@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.control.node_thread import NodeThread
     from weft.core.workflow import Workflow
+    from weft.store.artifact_files import ArtifactFiles
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,7 +157,7 @@ class Weft:
         if run.state != "succeeded":
             raise RunFailed(run.id, run.name, run.state, run.reason, self._failures(run.id))
         try:
-            return self.control.output(run.id)
+            return self.control.output(run.id, self._artifacts())
         except Refused as refused:
             raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None
 
@@ -206,6 +207,13 @@ class Weft:
         reply = self.control.submit(command, workflow)
         assert reply.run_id is not None
         return reply.run_id
+
+    def _artifacts(self) -> "ArtifactFiles":
+        from weft.control.here import artifact_root
+        from weft.store.artifact_files import ArtifactFiles
+
+        config = self._config
+        return ArtifactFiles(artifact_root(self.control, config.artifacts), "here", config.artifact_max)
 
     def _nodes(self) -> "NodeThread":
         if self._thread is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from weft.config import Config
 from weft.control.local import LocalControl
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
@@ -15,13 +16,30 @@ from weft.executors.python import PythonExecutor
 from weft.executors.shell import ShellExecutor
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
+from weft.node.secrets import Secrets
+from weft.store.artifact_files import ArtifactFiles
 from weft.store.sqlite.clock import boot_id, boottime
 
 
 def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = None, **more: Any) -> NodeSettings:
     """Settings of a node on this store; `more` are fields of NodeSettings."""
     more.setdefault("name", socket.gethostname().split(".")[0] or "node")
+    more["artifact_root"] = str(artifact_root(control, more.get("artifact_root")))
     return NodeSettings(slots=slots, output_root=str(control.output_root), workdir=str(workdir or Path.cwd()), **more)
+
+
+def artifact_root(control: LocalControl, chosen: str | Path | None) -> Path:
+    """Where the settings say, else beside the output."""
+    return control.output_root.parent / "artifacts" if chosen is None else Path(chosen)
+
+
+def file_options(config: Config) -> dict[str, Any]:
+    """What the settings say about files beside the store, as fields of NodeSettings."""
+    return {
+        "result_max": config.result_max, "artifact_max": config.artifact_max,
+        "artifact_root": None if config.artifacts is None else str(config.artifacts),
+        "secrets_dir": None if config.secrets_dir is None else str(config.secrets_dir),
+    }  # fmt: skip
 
 
 def make_node(
@@ -33,13 +51,17 @@ def make_node(
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
 ) -> Node:
     """A node ready to `run()` on the current event loop."""
-    shell = ShellExecutor()
+    shell = ShellExecutor(answer_max=settings.artifact_max)
+    python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The Python executor is closed first: its runners are the shell executor's to end.
-    executors: list[Executor] = [PythonExecutor(python_runners, shell=shell, workdir=settings.workdir), shell]
+    executors: list[Executor] = [python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}
     ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log)
+    ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
+    assert settings.artifact_root is not None
+    ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
     return Node(ports, settings, {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()})
 
 

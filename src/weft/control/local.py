@@ -30,6 +30,7 @@ from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.local import LocalLink
+from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Reader, Store, StoreBusy
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
@@ -272,9 +273,9 @@ class LocalControl:
     def context(self, ref: str) -> dict[str, Any]:
         return results.context_of(self, ref)
 
-    def output(self, ref: str) -> Any:
+    def output(self, ref: str, artifacts: ArtifactFiles | None = None) -> Any:
         """The run's result as its workflow's `output` says; None if it says nothing."""
-        return results.output_of(self, ref)
+        return results.output_of(self, ref, artifacts)
 
     # -- writing -----------------------------------------------------------------------------------------
 

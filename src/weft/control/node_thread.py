@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from weft.config import Config
-from weft.control.here import make_node, node_settings
+from weft.control.here import file_options, make_node, node_settings
 from weft.control.local import LocalControl
 from weft.node.node import Node
 
@@ -88,6 +88,7 @@ class NodeThread:
         options: dict[str, Any] = {
             "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
             "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels, "scope": scope,
+            **file_options(config),
         }  # fmt: skip
         if config.name is not None:
             options["name"] = config.name

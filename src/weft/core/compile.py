@@ -49,6 +49,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
     final = _spread(order, successors, handlers)
     survives = _spread(order, successors, accepting)
     defaults = _Defaults(given, document.get("env"))
+    secrets = [name for task in (given, *tasks.values()) for name in task.get("secrets", ())]
     return Workflow(
         hash=hash,
         name=document["name"],
@@ -76,6 +77,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
         context=document.get("context", {}),
         output=document.get("output"),
         output_reads=_positions(value_names(document.get("output")), position),
+        secrets=tuple(sorted(dict.fromkeys(secrets))),
     )  # fmt: skip
 
 
@@ -146,6 +148,7 @@ class _Defaults:
         self.cwd_reads_context = value_reads_context(defaults.get("cwd"))
         self.env: dict[str, str] = defaults.get("env", _NO_ENV)
         self.retry = _retry(defaults.get("retry", {}))
+        self.secrets: tuple[str, ...] = tuple(defaults.get("secrets", ()))
         self.ms: dict[str, int] = {}
 
     def complete(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
@@ -185,6 +188,7 @@ class _Defaults:
             template_reads=place.template_reads,
             reads_context=self._reads_context(task, place),
             templated=self._templated(task),
+            secrets=() if kind == "inline" else tuple(task.get("secrets", self.secrets)),
         )
 
     def _wait(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
@@ -226,12 +230,17 @@ class _Defaults:
 
 def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if "run" in task:
-        return "shell", {"run": task["run"], "shell": shell_of(task, defaults)}
+        return "shell", _with_input({"run": task["run"], "shell": shell_of(task, defaults)}, task)
     if "argv" in task:
-        return "shell", {"argv": task["argv"]}
+        return "shell", _with_input({"argv": task["argv"]}, task)
     if "python" in task:
         return "python", {"function": task["python"], "with": task.get("with", {})}
     return "inline", {"inline": task["inline"]}
+
+
+def _with_input(spec: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
+    """`with` of a command is what it finds in the file $WEFT_INPUT."""
+    return {**spec, "with": task["with"]} if "with" in task else spec
 
 
 def _wait_spec(given: dict[str, Any]) -> dict[str, Any]:

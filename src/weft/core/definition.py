@@ -70,6 +70,7 @@ def _read_document(reader: Reader, value: Any, name: str) -> Any:
     checker = ExpressionChecker(reader, written, tasks, _declared_inputs(value), document.get("defaults", {}))
     _check_graph(reader, written, checker, tasks)
     _check_signals(reader, written, tasks)
+    _check_secrets(reader, written, tasks, document)
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))
@@ -219,8 +220,11 @@ def _checked(reader: Reader, value: dict[Any, Any], out: Any) -> Any:
         _check_wait(reader, value)
     else:
         _check_elements(reader, value)
-    if "with" in out and "python" not in value:
-        reader.problem_at((*reader.path, "with"), "`with` has a meaning for `python` only", "remove it", "key")
+    if "inline" in value:
+        fix = "an inline function runs in the node itself, which has its environment and its own arguments: remove it"
+        for key in ("with", "secrets"):
+            if key in out:
+                reader.problem_at((*reader.path, key), f"`{key}` has no meaning for `inline`", fix, "key")
     if "if" in out and "condition" in out:
         reader.problem_at((*reader.path, "condition"), "`if` and `condition` say the same", "keep one", "key")
     return out
@@ -309,6 +313,19 @@ def _check_signals(reader: Reader, written: Written, tasks: dict[str, Any]) -> N
                 f"the task {quoted(other)} waits for the signal {quoted(signal)} already",
                 f"give it a name of its own, or let both need {other}",
             )
+
+
+def _check_secrets(reader: Reader, written: Written, tasks: dict[str, Any], document: Document) -> None:
+    """A variable has one value: the definition's own, or the secret."""
+    defaults = document.get("defaults", {})
+    shared = {**document.get("env", {}), **defaults.get("env", {})}
+    for name, task in tasks.items():
+        secrets = task.get("secrets", defaults.get("secrets", ()) if "wait" not in task else ())
+        for secret in secrets:
+            if secret in shared or secret in task.get("env", ()):
+                path = (*written.task(name)[0], "secrets") if "secrets" in task else ("defaults", "secrets")
+                message = f"{quoted(secret)} is a secret of the task {quoted(name)} and a variable in its `env`, too"
+                reader.problem_at(path, message, "give one of them another name")
 
 
 def _unknown_need(reader: Reader, written: Written, name: str, need: str, position: dict[str, int]) -> None:

@@ -43,6 +43,15 @@ ENV_NAME: Final = Pattern(
     refused=OWN_VARIABLES,
 )
 
+SECRET_NAME: Final = Pattern(
+    expected="the name of a secret",
+    regex=r"(?!WEFT_)[A-Za-z_][A-Za-z0-9_]{0,127}",
+    fix="use letters, digits and _, as in DB_PASSWORD; WEFT_… is Weft's own",
+    # Whatever is a secret somewhere is taken out of the environment of all tasks that do not list it.
+    refused=("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "PWD", "TMPDIR"),
+)
+SECRETS: Final = ListOf(SECRET_NAME, "a list of the names of secrets", single=True, once=True)
+
 COMMAND: Final = Text("a shell command", templates=True, booleans=True)
 ARGUMENT: Final = Text("an argument as text", templates=True, empty=True, integers=True)
 ARGV: Final = ListOf(
@@ -182,11 +191,12 @@ _TASK_OPTIONS: Final[dict[str, Field]] = {
         Field("retry", RetryShape(), "Retries: a number, or more exactly."),
         Field("priority", Number(0, 10), "0 to 10; higher goes first."),
         Field("allow_failure", Boolean(), "Its failure counts as success for what follows and for the run."),
+        Field("secrets", SECRETS, "Secrets that it gets as variables; masked in all that it leaves."),
     )
 }
 
 DEFAULTS: Final = Record(
-    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure"), "defaults"
+    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"), "defaults"
 )
 
 #: The keys that say what a task does; a task has exactly one of them.
@@ -201,20 +211,19 @@ TASK: Final = Record(
         Field("argv", ARGV, "A program and its arguments, without a shell."),
         Field("inline", Text("the name of an inline function"), "An inline function, when embedded."),
         Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
-        Field("with", ARGUMENTS, "Arguments of the function."),
+        Field("with", ARGUMENTS, "Arguments of the function; for a command, what the JSON file $WEFT_INPUT holds."),
         Field("map", Array(), "One task per element of this array; `item` and `index` tell which."),
         Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is an array then."),
         Field("tolerate", Tolerated(), "How many elements may fail: a number, or a share like 5%."),
         Field("wait", WAIT, "Wait for a signal, for a while or until a time."),
         Field("workflow", Text(), "Another workflow to run.", later=True),
         Field("cache", Json(), "Keep the result for the same inputs.", later=True),
-        Field("secrets", WORDS, "Secrets the task gets as variables.", later=True),
         Field("needs", Needs(), "Tasks that must be done first."),
         Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),
               "Which ends of the needed tasks let it start; all_success by default."),
         Field("if", CONDITION, "A condition; false skips the task."),
         Field("condition", CONDITION, "The long form's `if`.", hidden=True),
-        *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure"),
+        *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"),
         Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX tells which."),
         Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
         Field("requires", REQUIRES, "What a node must have to run it."),
@@ -242,7 +251,6 @@ def workflow_record(tasks: Shape, inputs: Shape) -> Record:
             Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
             Field("env", ENV, "Environment variables of all tasks."),
             Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),
-            Field("secrets", WORDS, "Secrets by name.", later=True),
             Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
             Field("triggers", ListOf(FREE, "a list of triggers"), "What starts runs by itself."),
             Field("tasks", tasks, "The tasks, by name."),

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from weft.core.expressions import resolve_value
+from weft.core.artifacts import KEY as ARTIFACT
+from weft.core.artifacts import elsewhere
+from weft.core.expressions import Elsewhere, resolve_value
 from weft.core.workflow import TaskDef, Workflow
 
 _LONG_STATES = {"succeeded": "completed"}
@@ -32,6 +34,9 @@ def task_view(ended: Ended, *, long_form: bool) -> dict[str, Any]:
     if isinstance(result, dict):
         output = result.pop("output", None)
         result.pop("context", None)
+        if output is None and ARTIFACT in result:
+            output = elsewhere(result)
+            result.pop("artifactError", None)
     return {
         "state": _LONG_STATES.get(ended.state, ended.state) if long_form else ended.state,
         "exitCode": ended.exit_code,
@@ -59,7 +64,9 @@ def tasks_view(ends: Iterable[Ended], workflow: Workflow, *, long_form: bool = F
             elements.setdefault(name, []).append((ended.idx, task_view(ended, long_form=long_form)["output"]))
     for name, outputs in elements.items():
         if name in whole:
-            whole[name]["output"] = [output for _, output in sorted(outputs, key=lambda pair: pair[0])]
+            gathered = [output for _, output in sorted(outputs, key=lambda pair: pair[0])]
+            absent = next((output for output in gathered if type(output) is Elsewhere), None)
+            whole[name]["output"] = gathered if absent is None else absent
     for name, view in whole.items():
         if workflow.tasks[workflow.position[name]].mapped and view["state"] in ("succeeded", "completed"):
             view["output"] = view["output"] or []

@@ -233,7 +233,9 @@ class Record:
             reader.problem(f"the key {ascii(key)[:40]} is no text", at="key")
             return
         fix = reader.did_you_mean(key, known)
-        if fix is None and len(known) <= 12:
+        if key == "secrets":  # on a workflow, where all tasks would have them
+            fix = "list them in the tasks that need them, or under defaults"
+        elif fix is None and len(known) <= 12:
             fix = "known here: " + ", ".join(known)
         reader.problem(f"unknown key {quoted(key)} in {self.what}", fix, at="key")
 

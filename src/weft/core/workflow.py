@@ -66,6 +66,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     template_reads: tuple[int, ...] = ()  # tasks whose results the templates of run, argv, env, cwd and with read
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
+    secrets: tuple[str, ...] = ()  # variables that the running node adds, and masks in all that comes back
 
     def called(self, idx: int) -> str:
         """As people know it: "transform", or "transform.3" for an element."""
@@ -101,6 +102,7 @@ class Workflow(msgspec.Struct, frozen=True):
     context: dict[str, Any] = {}  # what a run's context begins with
     output: Any = None  # the run's result: a JSON value with templates in it, as the document has it
     output_reads: tuple[int, ...] = ()  # tasks whose results it reads
+    secrets: tuple[str, ...] = ()  # of all its tasks
 
     @property
     def final_count(self) -> int:

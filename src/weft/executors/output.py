@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 TAIL_BYTES = 64 * 1024
-ANSWER_BYTES_MAX = 16 * 1024 * 1024
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
 
 StreamName = Literal["stdout", "stderr"]
 _SUFFIX = {"stdout": "out", "stderr": "err"}
@@ -85,7 +85,7 @@ def describe_stream(result: dict[str, Any], name: StreamName, path: str, written
         result[name + "Kept"] = [head, tail]
 
 
-def take_answer(path: str, name: str) -> Any:
+def take_answer(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX) -> Any:
     """Read and remove what the attempt wrote to $WEFT_OUTPUT or $WEFT_CONTEXT; UNSET if nothing."""
     if not os.access(path, os.F_OK):  # the usual case, and cheaper than a failed open
         return msgspec.UNSET
@@ -99,9 +99,13 @@ def take_answer(path: str, name: str) -> Any:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             raise BadAnswer(f"{name} is not a regular file")
-        if info.st_size > ANSWER_BYTES_MAX:
-            raise BadAnswer(f"{name} holds {info.st_size} bytes, more than the {ANSWER_BYTES_MAX} allowed")
-        return parse_answer(os.read(fd, info.st_size), name)
+        if info.st_size > bytes_max:
+            raise BadAnswer(
+                f"{name} holds {info.st_size:,} bytes, more than the {bytes_max:,} that artifact_max allows:"
+                " keep it in a file of your own and give its path"
+            )
+        with open(fd, "rb", closefd=False) as file:
+            return parse_answer(file.read(info.st_size), name)
     finally:
         os.close(fd)
 
@@ -136,8 +140,8 @@ def parse_answer(data: bytes, name: str) -> Any:
     return values
 
 
-def take_context(path: str, name: str) -> dict[str, Any] | None:
-    value = take_answer(path, name)
+def take_context(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX) -> dict[str, Any] | None:
+    value = take_answer(path, name, bytes_max)
     if value is msgspec.UNSET:
         return None
     if not isinstance(value, dict):

@@ -26,6 +26,9 @@ class Launch(msgspec.Struct, gc=False):
     cwd: str | None  # absolute, or None for the executor's default
     output_dir: str  # a directory of this attempt's run; the executor makes it
     output_max: int  # bytes kept of each stream
+    secrets: dict[str, str] = {}  # variables whose values must be masked in whatever the attempt leaves
+    hidden: tuple[str, ...] = ()  # variables of the node's own environment that are others' secrets
+    input: bytes | None = None  # what $WEFT_INPUT holds; None: there is no such file
 
 
 class Outcome(msgspec.Struct, gc=False):

@@ -4,6 +4,9 @@ A runner (see python_runner) is started through the shell executor, as an attemp
 spawner, and what holds for the processes of a shell task holds for it and all below it: a stop ends everything, a
 node's SIGKILL leaves nothing, and it dies at the deadline that the node is trusted until. Each call is a message.
 
+An attempt with secrets has a runner to itself, which has them in its environment, writes through the spawner's
+masker, and ends with the attempt: nothing that a function keeps or prints late meets another task.
+
 A function that does not heed a stop is ended with its runner. When a runner dies by itself, the attempt that had the
 processor fails, and nobody else: what had not begun goes to another runner, async neighbours go back to the queue.
 """
@@ -21,9 +24,9 @@ from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.python_door import Door
 from weft.executors.python_inquest import Inquest
 from weft.executors.python_link import Attempt, RunnerLink
-from weft.executors.python_outcome import cut_short, outcome_of, unstarted
+from weft.executors.python_outcome import cut_short, never_ready, outcome_of, take_streams, unstarted
 from weft.executors.python_pool import Pool
-from weft.executors.python_wire import ENDED, KIND, LEAVING, LEFT_PROCESSES, QUIT, START, STOP, UNBEGUN
+from weft.executors.python_wire import ENDED, KIND, LEAVING, LEFT_PROCESSES, OWN, QUIT, START, STOP, UNBEGUN
 from weft.executors.shell import ShellExecutor
 from weft.executors.spawner_wire import Message, Unframer
 
@@ -74,6 +77,8 @@ class PythonExecutor:
             runners or os.cpu_count() or 1, self._is_async, self._start_runner, self._give, self._retire
         )
         self._attempts: dict[tuple[int, int], Attempt] = {}
+        self._own: dict[int, RunnerLink] = {}  # runners of attempts with secrets, by number
+        self._hidden: dict[str, None] = {}  # variables that no runner may have from the node's environment
         self._kinds: dict[tuple[str, str], bool] = {}  # is it async? By directory and function, of those seen
         self._inquest = Inquest()
         self._last_id = self._last_runner = 0
@@ -91,7 +96,7 @@ class PythonExecutor:
 
     @property
     def runner_count(self) -> int:
-        return len(self._pool.runners)
+        return len(self._pool.runners) + len(self._own)
 
     def start(self, launch: Launch, ended: Ended) -> None:
         if not self._open:
@@ -105,8 +110,22 @@ class PythonExecutor:
             self._loop.call_soon(self._tell, attempt, unstarted(attempt, f"its arguments cannot be sent: {error}"))
             return
         self._attempts[launch.task_id, launch.attempt] = attempt
+        if launch.hidden:
+            self._hide(launch.hidden)
+        if launch.secrets:
+            self._start_own(attempt)
+            return
         self._pool.add(attempt)
         self._pump_soon()
+
+    def _hide(self, names: tuple[str, ...]) -> None:
+        """Runners that were started before a variable was known to be a secret still have it, and make way."""
+        if all(name in self._hidden for name in names):
+            return
+        self._hidden.update(dict.fromkeys(names))
+        for runner in list(self._pool.runners.values()):
+            if runner.leaving is None:
+                self._retire(runner)
 
     def trust(self, until: float) -> None:
         self._shell.trust(until)
@@ -118,11 +137,11 @@ class PythonExecutor:
                 self._pool.remove(attempt)
                 attempt.stop = "drain"
                 self._end(attempt, unstarted(attempt, "stopped before it started"))
-        for runner in list(self._pool.runners.values()):
+        for runner in [*self._pool.runners.values(), *self._own.values()]:
             self._kill(runner)
         if self._own_shell:
             await self._shell.close()
-        if self._pool.runners:
+        if self._pool.runners or self._own:
             await self._empty.wait()
         if self._tidy is not None:
             self._tidy.cancel()
@@ -143,6 +162,9 @@ class PythonExecutor:
             self._arm(found, seconds, lambda: self._time_up(found, seconds, grace_s))
         elif runner is None:
             self._stop_unbegun(found, reason)
+        elif runner.owner is not None and not runner.given:
+            found.stop = found.stop or reason
+            self._kill(runner)  # it has not even come up
         else:
             self._stop_in(runner, found, reason, grace_s)
 
@@ -190,9 +212,15 @@ class PythonExecutor:
 
     # Runners
 
-    def _start_runner(self, root: str) -> RunnerLink:
+    def _start_own(self, attempt: Attempt) -> None:
+        """How many there are is bounded by the node's slots, not by `runners`: they are not there to be shared."""
+        attempt.runner = self._start_runner(attempt.root, attempt)
+        self._own[attempt.runner.number] = attempt.runner
+
+    def _start_runner(self, root: str, owner: Attempt | None = None) -> RunnerLink:
         self._last_runner = number = self._last_runner + 1
         runner = RunnerLink(number, root, linux.boottime())
+        runner.owner = owner
         self._empty.clear()
         try:
             self._door = self._door or Door(self._entered)
@@ -205,19 +233,29 @@ class PythonExecutor:
             self._tidy = self._loop.call_later(min(_TIDY_S, self._idle_s), self._tidy_up)
         directory = self._door.directory
         words = [self._python, "-P", "-c", _PROGRAM, directory, str(number), *self._limits]
-        name = f"runner-{number}"
-        launch = Launch(-number, 1, "", name, "shell", {"argv": words}, {}, root, directory, _RUNNER_OUTPUT_MAX)
+        spec = {"argv": words}
+        if owner is None:
+            name = f"runner-{number}"
+            launch = Launch(-number, 1, "", name, "shell", spec, {}, root, directory, _RUNNER_OUTPUT_MAX)
+            launch.hidden = tuple(self._hidden)
+        else:
+            words.append(OWN)
+            of = owner.launch
+            launch = Launch(-number, of.attempt, "", of.task, "shell", spec, {}, root, of.output_dir, of.output_max)
+            launch.secrets, launch.hidden = of.secrets, of.hidden
         self._shell.start(launch, lambda outcome: self._runner_gone(runner, outcome))
         return runner
 
     def _entered(self, number: int, connection: socket.socket, unframer: Unframer, mark_fd: int) -> bool:
-        runner = self._pool.runners.get(number)
+        runner = self._pool.runners.get(number) or self._own.get(number)
         if runner is None:
             return False
         runner.idle_since = linux.boottime()
         runner.connect(connection, unframer, mark_fd, self._message, self._closed)
         if runner.leaving is not None:
             runner.send((QUIT,))
+        elif runner.owner is not None:
+            self._give(runner, runner.owner)
         self._pump_soon()
         return True
 
@@ -227,8 +265,9 @@ class PythonExecutor:
         runner.given[attempt.id] = attempt
         launch = attempt.launch
         stem = file_stem(launch.task, launch.attempt)
+        variables = {**launch.env, **launch.secrets} if launch.secrets else launch.env
         runner.send(
-            (START, attempt.id, launch.spec["function"], attempt.arguments, launch.env, launch.output_dir, stem,
+            (START, attempt.id, launch.spec["function"], attempt.arguments, variables, launch.output_dir, stem,
              launch.output_max)
         )  # fmt: skip
 
@@ -248,7 +287,7 @@ class PythonExecutor:
         runner.killed = True
         runner.leaving = runner.leaving or "killed"
         self._pool.leave(runner)
-        self._shell.stop(-runner.number, 1, "drain", 0.0)
+        self._shell.stop(*runner.place, "drain", 0.0)
         self._pump_soon()
 
     def _tidy_up(self) -> None:
@@ -298,9 +337,11 @@ class PythonExecutor:
                 self._reap_later(runner)
         attempt.runner = None
         outcome = self._read(attempt, message)
-        if message[-1]:
+        if message[-1] or runner.owner is not None:
             attempt.over = True
             runner.left = attempt, outcome  # it is over when nothing of it is left
+            if runner.owner is not None and not message[-1]:
+                self._retire(runner)
         else:
             self._end(attempt, outcome)
 
@@ -327,6 +368,8 @@ class PythonExecutor:
             if attempt.stop is not None or not self._open:
                 attempt.stop = attempt.stop or "drain"
                 self._end(attempt, unstarted(attempt, "stopped before it started"))
+            elif attempt.launch.secrets:
+                self._start_own(attempt)
             else:
                 again.append(attempt)
         self._pool.put_back(again)
@@ -349,17 +392,22 @@ class PythonExecutor:
         while runner.receive():
             pass  # it may have said more before it died than has been read
         self._pool.runners.pop(runner.number, None)
+        self._own.pop(runner.number, None)
         self._pool.leave(runner)
         if runner.left is not None:
             attempt, outcome = runner.left
             outcome.killed = death.killed
+            if runner.owner is not None:
+                take_streams(outcome, death)
             self._end(attempt, outcome)
         if runner.ready:
             self._sort_out(runner, death)
+        elif runner.owner is not None:
+            self._owner_never_ran(runner.owner, death)
         elif not runner.killed and runner.leaving is None:
             self._never_ready(runner, death)
         runner.discard()
-        if not self._pool.runners:
+        if not self._pool.runners and not self._own:
             self._empty.set()
         self._pump_soon()
 
@@ -380,12 +428,19 @@ class PythonExecutor:
         waiting = [*directory.plain, *directory.beside]
         directory.plain.clear()
         directory.beside.clear()
-        lines = str((death.result or {}).get("stderr") or "").strip().splitlines()
-        why = death.error or "it ended at once"
-        error = f"no Python runner could be started: {why}{': ' + lines[-1] if lines else ''}"
         for attempt in waiting:
             attempt.stop = attempt.stop or death.stopped
-            self._end(attempt, unstarted(attempt, error, startable=death.startable))
+            self._end(attempt, never_ready(attempt, death))
+
+    def _owner_never_ran(self, attempt: Attempt, death: Outcome) -> None:
+        attempt.runner = None
+        if attempt.stop is None and not self._open:
+            attempt.stop = "drain"
+        attempt.stop = attempt.stop or (death.stopped if death.stopped == "lease" else None)
+        stopped = attempt.stop is not None
+        self._end(
+            attempt, unstarted(attempt, "stopped before it started") if stopped else never_ready(attempt, death)
+        )
 
     # Reports
 

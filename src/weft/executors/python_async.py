@@ -128,7 +128,7 @@ class AsyncSide:
         """False: it is a plain function, which waits until it can have the runner to itself."""
         _, id, text, arguments, variables, directory, stem, cap = message
         attempt = RunningAttempt(id, variables)
-        attempt.files = AsyncFiles(directory, stem, cap)
+        attempt.files = self._runner.own_files or AsyncFiles(directory, stem, cap)
         context = copy_context()
         context.run(current.set, attempt)
         try:

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weft.executors.python_streams import AsyncFiles
+    from weft.executors.python_streams import AsyncFiles, OwnFiles
 
 
 class Stopped(BaseException):
@@ -28,7 +28,9 @@ class RunningAttempt:
         self.id = id
         self.variables = variables
         self.context: dict[str, Any] = {}
-        self.files: AsyncFiles | None = None  # of an async function; a plain one has the descriptors 1 and 2
+        self.files: AsyncFiles | OwnFiles | None = (
+            None  # of an async function; a plain one has the descriptors 1 and 2
+        )
 
 
 #: For async functions, and for threads that were given a copy of the context.

@@ -52,11 +52,12 @@ class RunnerLink:
         self.mean_s: float | None = None
         self.mark: Mark | None = None
         self.files: list[int] = []  # what plain functions print to
-        self.left: tuple[Attempt, Outcome] | None = None  # to be told when the processes it left are gone
+        self.left: tuple[Attempt, Outcome] | None = None  # to be told when it, or what it left running, is gone
+        self.owner: Attempt | None = None  # the one attempt that it is for, which has secrets
         self.reaper: asyncio.TimerHandle | None = None
         self._socket: socket.socket | None = None
         self._outbox: list[Message] = []
-        self._unsent = b""
+        self._unsent = memoryview(b"")  # of which a part can be dropped without a copy of the rest
         self._flush_due = False
 
     # What it has to do
@@ -82,6 +83,11 @@ class RunnerLink:
         if self.given and not self.is_async:
             return 0
         return SIDE_BY_SIDE_MAX - len(self.given)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What the shell executor knows its process by."""
+        return -self.number, 1 if self.owner is None else self.owner.launch.attempt
 
     def has_begun(self, attempt: Attempt) -> bool:
         return self.is_async or (self.mark is not None and self.mark.id == attempt.id)
@@ -122,7 +128,7 @@ class RunnerLink:
         if self._socket is None:
             return
         if self._outbox:
-            self._unsent += frame(self._outbox)
+            self._unsent = memoryview(bytes(self._unsent) + frame(self._outbox))
             self._outbox = []
         try:
             sent = self._socket.send(self._unsent)

@@ -46,6 +46,26 @@ def unstarted(attempt: Attempt, error: str, *, startable: bool = True) -> Outcom
     return outcome
 
 
+def never_ready(attempt: Attempt, death: Outcome) -> Outcome:
+    """There is no runner for it: this one ended before it could be given anything."""
+    lines = str((death.result or {}).get("stderr") or "").strip().splitlines()
+    why = death.error or "it ended at once"
+    error = f"no Python runner could be started: {why}{': ' + lines[-1] if lines else ''}"
+    return unstarted(attempt, error, startable=death.startable)
+
+
+def take_streams(outcome: Outcome, death: Outcome) -> None:
+    """What a runner that served one attempt alone has printed is what the attempt has."""
+    for key, value in (death.result or {}).items():
+        if outcome.result is not None and key.startswith(("stdout", "stderr")):
+            outcome.result[key] = value
+    lost = death.result is None or (death.exit_code == 0 and death.stopped is None and not death.ok)
+    if lost and outcome.ok:
+        outcome.ok = False
+        outcome.output, outcome.context = msgspec.UNSET, None
+        outcome.error = death.error or "its output cannot be read"
+
+
 def cut_short(attempt: Attempt, runner: RunnerLink, death: Outcome, *, blamed: bool) -> Outcome:
     """Its runner is gone, and everything below it."""
     sync = not runner.is_async

@@ -27,7 +27,7 @@ from weft.executors.python_failure import Failure
 from weft.executors.python_load import Function, load
 from weft.executors.python_process import Directory, Environment, Sources, processes_left, resident_bytes
 from weft.executors.python_result import CallResult, ended_message
-from weft.executors.python_streams import NOTHING, CallFiles, Routed
+from weft.executors.python_streams import NOTHING, CallFiles, OwnFiles, Routed
 from weft.executors.python_value import encode_value
 from weft.executors.python_wire import (
     ASKED,
@@ -38,6 +38,7 @@ from weft.executors.python_wire import (
     KIND,
     LEAVING,
     LEFT_PROCESSES,
+    OWN,
     QUIT,
     START,
     STOP,
@@ -58,8 +59,9 @@ _STOPPED_UNBEGUN: Failure = ("stopped before it started", "Stopped", "", "")
 
 
 def main() -> None:
-    """Started in the directory that heads sys.path, with: DIRECTORY NUMBER TASKS_MAX GROWTH_MAX VALUE_MAX."""
+    """Started in the directory that heads sys.path, with: DIRECTORY NUMBER TASKS_MAX GROWTH_MAX VALUE_MAX [own]."""
     directory, number, tasks_max, growth_max, value_max = sys.argv[1], *map(int, sys.argv[2:6])
+    own = sys.argv[6:] == [OWN]
     sys.argv[1:] = []
     linux.become_subreaper()
     faulthandler.enable()
@@ -69,14 +71,14 @@ def main() -> None:
     mark = Mark(os.open(mark_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     os.unlink(mark_path)
     socket.send_fds(connection, [frame([(HELLO, number)])], [mark.fd])
-    runner = Runner(connection, mark, tasks_max, growth_max, value_max)
+    runner = Runner(connection, mark, tasks_max, growth_max, value_max, own)
     sys.path.insert(0, runner.root)
     runner.serve()
 
 
 class Runner:
     def __init__(
-        self, connection: socket.socket, mark: Mark, tasks_max: int, growth_max: int, value_max: int
+        self, connection: socket.socket, mark: Mark, tasks_max: int, growth_max: int, value_max: int, own: bool
     ) -> None:
         self._connection = connection
         self._unframer = Unframer()
@@ -90,7 +92,8 @@ class Runner:
         self.root = self._directory.path
         self._environment = Environment()
         self._sources = Sources(self.root)
-        self._files = CallFiles(lambda fds: self.send([(FILES,)], fds))
+        self.own_files = OwnFiles() if own else None
+        self._files = self.own_files or CallFiles(lambda fds: self.send([(FILES,)], fds))
         self._functions: dict[str, Function] = {}
         self._looked = self._weighed = 0.0
         self._current = 0  # the plain function's attempt

@@ -131,6 +131,34 @@ class AsyncFiles:
         return sizes[0], sizes[1]
 
 
+class OwnFiles:
+    """In a runner that serves one attempt alone: the descriptors 1 and 2 are that attempt's, whoever asks.
+
+    They lead to the spawner, which masks and stores what comes, and says how much that was.
+    """
+
+    def __init__(self) -> None:
+        self.over = False
+        self._texts = (text_of(1), text_of(2))
+
+    def begin(self, directory: str, stem: str, cap: int) -> None:
+        return
+
+    def text(self, which: int) -> TextIO:
+        return self._texts[which]
+
+    def sweep(self) -> None:
+        return
+
+    def lead_home(self) -> None:
+        return
+
+    def end(self) -> tuple[Written, Written]:
+        for text in self._texts:
+            text.flush()
+        return NOTHING, NOTHING
+
+
 class Routed:
     """sys.stdout or sys.stderr: the file of the async attempt that the calling code belongs to, or the descriptor."""
 

@@ -26,6 +26,9 @@ START, STOP, QUIT, HELLO, FILES, KIND, UNBEGUN, ENDED, LEAVING = range(9)
 #: Why a runner takes no more. What it left running must be killed, so it does not end by itself then.
 WORN, GROWN, CHANGED, ASKED, LEFT_PROCESSES = "worn", "grown", "changed", "asked", "left processes"
 
+#: The last argument of a runner that serves one attempt alone: its own output is that attempt's.
+OWN = "own"
+
 _MARK_BYTES = 16
 
 

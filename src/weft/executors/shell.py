@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 
 from weft.executors import linux
+from weft.executors.masking import needles
 from weft.executors.output import (
+    ANSWER_BYTES_MAX,
     BadAnswer,
     describe_stream,
     drop_answer,
@@ -26,6 +28,7 @@ from weft.executors.output import (
     take_answer,
     take_context,
 )
+from weft.executors.private_files import PrivateFiles, write_private
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.spawner_link import SpawnerLink
 from weft.executors.spawner_wire import START, STOP, TRUST, Message
@@ -55,8 +58,10 @@ class ShellExecutor:
         workdir: str | None = None,
         environment: Mapping[str, str] | None = None,
         spawners: int | None = None,
+        answer_max: int = ANSWER_BYTES_MAX,
     ) -> None:
         """`workdir` is where attempts without a directory start; `environment` is the node's own by default.
+        `answer_max` bounds what is read of $WEFT_OUTPUT and $WEFT_CONTEXT.
 
         There are several spawners because each start holds its spawner up until the new process has loaded its
         program: on two busy cores 2 did 1.7 times the rate of 1. They are made when they are needed.
@@ -72,6 +77,8 @@ class ShellExecutor:
         self._places: dict[tuple[int, int], tuple[_Link, int]] = {}
         self._last_id = 0
         self._trusted_until: float | None = None
+        self._answer_max = answer_max
+        self._private = PrivateFiles()
         self._open = False
 
     async def open(self) -> None:
@@ -90,9 +97,12 @@ class ShellExecutor:
         answers = f"{launch.output_dir}/{file_stem(launch.task, launch.attempt)}"
         running = _Running(launch, ended, answers, linux.boottime())
         try:
+            if launch.secrets or launch.input is not None:
+                self._keep_private(running)
             message = self._start_message(id, running)
-        except (BadCommand, UnicodeEncodeError) as error:
-            outcome = _failure(running, f"cannot start: {error}")
+        except (BadCommand, UnicodeEncodeError, OSError) as error:
+            drop_answer(running.answers + ".input")
+            outcome = _failure(running, f"cannot start: {error}", startable=not isinstance(error, OSError))
             asyncio.get_running_loop().call_soon(ended, outcome)
             return
         link = self._pick()
@@ -114,6 +124,7 @@ class ShellExecutor:
     async def close(self) -> None:
         self._open = False
         await asyncio.gather(*[link.close() for link in self._links + self._clearing])
+        self._private.close()
 
     def _pick(self) -> "_Link":
         """The spawner with the least to do, or a new one if there may be and all have something to do."""
@@ -132,6 +143,13 @@ class ShellExecutor:
             link.send((TRUST, self._trusted_until))
         return link
 
+    def _keep_private(self, running: _Running) -> None:
+        """What it is told and what it answers may hold secrets that are not masked yet."""
+        launch = running.launch
+        running.answers = self._private.stem()
+        if launch.input is not None:
+            write_private(running.answers + ".input", launch.input)
+
     def _start_message(self, id: int, running: _Running) -> Message:
         launch = running.launch
         argv, search = command(launch.spec)
@@ -139,19 +157,28 @@ class ShellExecutor:
         answers = os.fsencode(running.answers)
         env[b"WEFT_OUTPUT"] = answers + b".output"
         env[b"WEFT_CONTEXT"] = answers + b".context"
+        if launch.input is not None:
+            env[b"WEFT_INPUT"] = answers + b".input"
+        forms: tuple[bytes, ...] = ()
+        if launch.secrets:
+            forms = needles(launch.secrets.values())
+            env |= {_encode(name): _encode(value) for name, value in launch.secrets.items()}
         cwd = self._workdir if launch.cwd is None else os.fsencode(launch.cwd)
-        directory, _, stem = answers.rpartition(b"/")
-        return START, id, argv, search, env, cwd, directory, stem, launch.output_max
+        directory, stem = os.fsencode(launch.output_dir), os.fsencode(file_stem(launch.task, launch.attempt))
+        hidden = tuple(map(_encode, launch.hidden))
+        return START, id, argv, search, env, cwd, directory, stem, launch.output_max, hidden, forms
 
     def _ended(self, link: "_Link", message: Message) -> None:
         running = link.running.pop(message[1])
         launch = running.launch
         del self._places[launch.task_id, launch.attempt]
         try:
-            outcome = _outcome(running, message)
+            outcome = _outcome(running, message, self._answer_max)
         except Exception as error:
             # Whatever a command leaves behind, it is reported, and so are those that ended along with it.
             outcome = _failure(running, f"what it left cannot be read: {error!r}", started=message[3])
+        if launch.input is not None:
+            drop_answer(running.answers + ".input")
         self._tell(running, outcome)
 
     def _tell(self, running: _Running, outcome: Outcome) -> None:
@@ -173,6 +200,8 @@ class ShellExecutor:
         link.running.clear()
         for running in lost:
             del self._places[running.launch.task_id, running.launch.attempt]
+            for suffix in (".output", ".context", ".input"):
+                drop_answer(running.answers + suffix)
         for running in lost:
             self._tell(running, _failure(running, "the spawner died", started=running.sent, startable=False))
 
@@ -208,7 +237,7 @@ def command(spec: dict[str, Any]) -> tuple[tuple[bytes, ...], bool]:
     return (*map(_encode, shell), _encode(text)), True
 
 
-def _outcome(running: _Running, message: Message) -> Outcome:
+def _outcome(running: _Running, message: Message, answer_max: int) -> Outcome:
     _, _, status, started, ended, stopped, killed, error, code, startable, out, err = message
     launch = running.launch
     if status is not None:
@@ -228,7 +257,7 @@ def _outcome(running: _Running, message: Message) -> Outcome:
         outcome.result = {"exitCode": code, "stdout": "", "stderr": ""}
         _read_streams(outcome, launch, out, err)
     if started is not None:
-        _read_answers(outcome, running.answers)
+        _read_answers(outcome, running.answers, answer_max)
     return outcome
 
 
@@ -246,12 +275,12 @@ def _read_streams(outcome: Outcome, launch: Launch, out: tuple[int, int, int], e
         outcome.error = outcome.error or f"its output cannot be read: {error.strerror}"
 
 
-def _read_answers(outcome: Outcome, answers: str) -> None:
+def _read_answers(outcome: Outcome, answers: str, bytes_max: int) -> None:
     """Take $WEFT_OUTPUT and $WEFT_CONTEXT of a success; of a failure they are removed unread."""
     if outcome.ok:
         try:
-            output = take_answer(answers + ".output", "$WEFT_OUTPUT")
-            context = take_context(answers + ".context", "$WEFT_CONTEXT")
+            output = take_answer(answers + ".output", "$WEFT_OUTPUT", bytes_max)
+            context = take_context(answers + ".context", "$WEFT_CONTEXT", bytes_max)
         except BadAnswer as error:
             outcome.ok = False
             outcome.error = str(error)

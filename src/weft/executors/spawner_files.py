@@ -30,7 +30,7 @@ class MiddleNotDroppable(Exception):
 class Stream:
     """One output file of a running attempt. `fd` stays with the spawner; the child gets one of its own."""
 
-    __slots__ = ("_cut_to", "cap", "fd", "named", "path", "size")
+    __slots__ = ("_cut_to", "cap", "failed", "fd", "named", "path", "size")
 
     def __init__(self, path: bytes, fd: int, named: bool, cap: int) -> None:
         self.path = path
@@ -38,10 +38,13 @@ class Stream:
         self.named = named
         self.cap = cap
         self.size = 0
+        self.failed: OSError | None = None  # what kept masked output from being stored
         self._cut_to = 0  # everything between the head and here is a hole
 
     def sweep(self) -> bool:
         """Look at the file: name it once it holds something, cut it when over the cap. True if it was cut."""
+        if self.failed is not None:
+            raise self.failed
         size = os.fstat(self.fd).st_size
         if size == self.size:
             return False

@@ -19,6 +19,7 @@ from weft.executors import linux
 from weft.executors.spawner_attempt import Attempt
 from weft.executors.spawner_files import Files, MiddleNotDroppable, Stream
 from weft.executors.spawner_orphans import Orphans
+from weft.executors.spawner_pipes import Pipes
 from weft.executors.spawner_socket import NodeSocket
 from weft.executors.spawner_start import CannotStart, Starter, cannot_store
 from weft.executors.spawner_tree import kill_tree, kill_trees, terminate_tree
@@ -49,6 +50,8 @@ class Spawner:
         self._poll = select.poll()
         self._starter = Starter()
         self._files = Files()
+        self._pipes = Pipes(self._poll)
+        self._node_pidfd: int | None = None
         self._by_pid: dict[int, Attempt] = {}  # all attempts that are not reported, by their leader's pid
         self._by_id: dict[int, Attempt] = {}
         self._by_token: dict[bytes, Attempt] = {}
@@ -79,7 +82,9 @@ class Spawner:
                 elif fd == node.fd:
                     for message in node.receive():
                         self._obey(message)
-                else:
+                elif fd in self._pipes:
+                    self._pipes.pump(fd)
+                elif fd == self._node_pidfd:
                     node.ended = True
             self._start_some()
             if reap:
@@ -114,6 +119,7 @@ class Spawner:
         if os.getppid() != pid:
             self._node.ended = True
         elif pidfd is not None:
+            self._node_pidfd = pidfd
             self._poll.register(pidfd, select.POLLIN)
 
     # Starting
@@ -123,7 +129,7 @@ class Spawner:
             self._start(self._queue.popleft())
 
     def _start(self, message: Message) -> None:
-        _, id, argv, search, extra_env, cwd, directory, stem, cap = message
+        _, id, argv, search, extra_env, cwd, directory, stem, cap, hidden, forms = message
         if self._closing or linux.boottime() >= self._trusted_until:
             self._report_unstarted(id, "stopped before it started", stop="drain" if self._closing else "lease")
             return
@@ -136,11 +142,14 @@ class Spawner:
                 except OSError as error:
                     raise cannot_store(error) from None
             env = {**self._base_env, **extra_env, TOKEN: token}
+            for name in hidden:
+                if name not in extra_env:
+                    env.pop(name, None)
             now = linux.boottime()  # before: nothing that it makes can be older than it
-            pid = self._start_process(argv, search, env, cwd, streams)
+            pid = self._start_process(argv, search, env, cwd, streams, forms)
         except CannotStart as refusal:
             for stream in streams:
-                self._files.close(stream)
+                self._close(stream)
             self._report_unstarted(id, refusal.error, code=refusal.code, startable=refusal.startable)
             return
         attempt = Attempt(id, token, pid, now, *streams)
@@ -149,13 +158,20 @@ class Spawner:
             self._next_sweep = now + SWEEP_S
 
     def _start_process(
-        self, argv: tuple[bytes, ...], search: bool, env: dict[bytes, bytes], cwd: bytes, streams: list[Stream]
+        self,
+        argv: tuple[bytes, ...],
+        search: bool,
+        env: dict[bytes, bytes],
+        cwd: bytes,
+        streams: list[Stream],
+        forms: tuple[bytes, ...],
     ) -> int:
         fds: list[int] = []
         try:
             try:
                 for stream in streams:
-                    fds.append(self._files.open_for_child(stream))
+                    opened = self._pipes.open(stream, forms) if forms else self._files.open_for_child(stream)
+                    fds.append(opened)
             except OSError as error:
                 raise cannot_store(error) from None
             return self._starter.start(argv, search, env, cwd, *fds)
@@ -222,7 +238,7 @@ class Spawner:
         sizes = []
         for stream in (attempt.out, attempt.err):
             try:
-                sizes.append(self._files.close(stream))
+                sizes.append(self._close(stream))
             except MiddleNotDroppable:
                 sizes.append((stream.size, stream.size, 0))
                 attempt.error = _not_droppable(stream)
@@ -244,6 +260,14 @@ class Spawner:
                 *sizes,
             )
         )
+
+    def _close(self, stream: Stream) -> tuple[int, int, int]:
+        try:
+            self._pipes.finish(stream)
+        except OSError:
+            self._files.close(stream)
+            raise
+        return self._files.close(stream)
 
     # Stopping
 
@@ -375,7 +399,7 @@ class Spawner:
         for attempt in self._by_id.values():
             for stream in (attempt.out, attempt.err):
                 try:
-                    self._files.close(stream)
+                    self._close(stream)
                 except (OSError, MiddleNotDroppable):
                     continue
 

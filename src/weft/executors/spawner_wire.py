@@ -6,7 +6,8 @@ marshal (the quickest to write and read, by a factor of three over JSON here) is
 
 node -> spawner
     (HELLO, base environment, token prefix, node's pid)          once, first
-    (START, id, argv, search PATH, environment on top, cwd, output directory, file stem, cap)
+    (START, id, argv, search PATH, environment on top, cwd, output directory, file stem, cap,
+            variables of the base environment that it must not see, what to mask in its output)
     (STOP, id, reason, grace in seconds)
     (TRUST, CLOCK_BOOTTIME until which attempts may live)
     (CLOSE,)                                                     kill all, report all, exit

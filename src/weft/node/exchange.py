@@ -35,7 +35,7 @@ class ExchangeLoop:
         self._reason = asyncio.Event()
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
-        self._values = Values(ports.link)
+        self._values = Values(ports.link, ports.artifacts)
         self._eligible = Eligibility(frozenset(ports.executors), settings.labels)
         self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set)
         self.dead = False

@@ -6,17 +6,28 @@ from typing import Any
 
 import msgspec
 
+from weft.core.artifacts import KEY as ARTIFACT
+from weft.core.artifacts import Reference
 from weft.core.commands import Claim, Report
-from weft.core.expressions import compile_shell, resolve_value
+from weft.core.expressions import ExpressionError, compile_shell, resolve_value
+from weft.core.expressions.shell_text import VALUE_BYTES_MAX
 from weft.core.workflow import TaskDef, Workflow
+from weft.executors.masking import Masker
 from weft.executors.protocol import Launch, Outcome
 from weft.node.ports import NodeSettings, RunFacts
+from weft.node.secrets import Secrets
 
 
 def make_launch(
-    claim: Claim, facts: RunFacts, workflow: Workflow, settings: NodeSettings, names: dict[str, Any] | None
+    claim: Claim,
+    facts: RunFacts,
+    workflow: Workflow,
+    settings: NodeSettings,
+    names: dict[str, Any] | None,
+    secrets: Secrets,
 ) -> Launch:
-    """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value."""
+    """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value, and
+    MissingSecret."""
     definition = workflow.tasks[claim.pos]
     name = definition.called(claim.idx)
     root = facts.source or settings.workdir
@@ -29,12 +40,19 @@ def make_launch(
     env["WEFT_ATTEMPT"] = str(claim.attempt)
     env["WEFT_INDEX"] = "" if claim.idx < 0 else str(claim.idx)
     env["WEFT_IDEMPOTENCY_KEY"] = f"{facts.id}/{name}"
-    return Launch(
+    launch = Launch(
         claim.task_id, claim.attempt, facts.id, name, definition.kind, spec, env,
         os.path.join(root, cwd) if cwd else root,
         f"{settings.output_root}/{facts.id}",
         settings.output_max,
     )  # fmt: skip
+    if workflow.secrets or secrets.hidden:
+        launch.hidden = secrets.hidden_from(workflow)
+        if definition.secrets:
+            launch.secrets = secrets.values(definition.secrets)
+    if "with" in spec and definition.kind == "shell":
+        launch.input = msgspec.json.encode(spec["with"])
+    return launch
 
 
 def _resolve(
@@ -42,13 +60,15 @@ def _resolve(
 ) -> tuple[dict[str, Any], str | None, dict[str, str]]:
     """In a shell text a value never enters the text: it becomes a variable. Everywhere else it stands for itself."""
     out = {key: value if key == "run" else resolve_value(value, names) for key, value in spec.items()}
-    env = {key: _as_text(value, names) for key, value in env.items()}
+    env = {key: _checked(_as_text(value, names), value, f"env {key}") for key, value in env.items()}
     if isinstance(spec.get("run"), str) and spec.get("shell", "sh") in ("sh", "bash"):
         script = compile_shell(spec["run"], spec.get("shell", "sh"))
         out["run"] = script.text
         env |= script.resolve(names)
     if "argv" in spec:
-        out["argv"] = [_text(argument) for argument in out["argv"]]
+        out["argv"] = [
+            _checked(_text(value), written, "argv") for value, written in zip(out["argv"], spec["argv"], strict=True)
+        ]
     return out, None if cwd is None else _as_text(cwd, names), env
 
 
@@ -56,14 +76,31 @@ def _as_text(value: str, names: dict[str, Any]) -> str:
     return _text(resolve_value(value, names)) if "${{" in value else value
 
 
+def _checked(text: str, written: str, where: str) -> str:
+    """A variable or an argument of 128 KiB is refused by Linux, and the error would name neither."""
+    if "${{" not in written:
+        return text
+    if "\0" in text:
+        raise ExpressionError(f"{where}: this value holds a NUL character, which no command can be given")
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    if size > VALUE_BYTES_MAX:
+        raise ExpressionError(
+            f"{where}: this value has {size:,} bytes; at most {VALUE_BYTES_MAX:,} fit into the environment",
+            fix="put it under `with`, and read it from the JSON file $WEFT_INPUT",
+        )
+    return text
+
+
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def make_report(claim: Claim, outcome: Outcome, definition: TaskDef, now: float) -> Report:
-    """What the executor saw, as the store shall hear it."""
+def make_report(
+    claim: Claim, outcome: Outcome, definition: TaskDef, now: float, artifact: Reference | None = None
+) -> Report:
+    """What the executor saw, as the store shall hear it. An `artifact` stands for the output."""
     kind, error = _meaning(outcome, definition)
-    result = _result(outcome)
+    result = _result(outcome, artifact)
     return Report(
         claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error,
         None if outcome.started is None else int((now - outcome.started) * 1000),
@@ -73,6 +110,20 @@ def make_report(claim: Claim, outcome: Outcome, definition: TaskDef, now: float)
         context=outcome.context,
         stopped=outcome.stopped,
     )  # fmt: skip
+
+
+def mask_outcome(outcome: Outcome, masker: Masker) -> None:
+    """Nothing that an attempt with secrets left goes any further unmasked."""
+    try:
+        outcome.error = None if outcome.error is None else masker.text(outcome.error)
+        outcome.result = masker.value(outcome.result)
+        outcome.context = masker.value(outcome.context)
+        if outcome.output is not msgspec.UNSET:
+            outcome.output = masker.value(outcome.output)
+    except RecursionError:
+        outcome.ok = False
+        outcome.error = "its output is nested too deep for its secrets to be masked in it"
+        outcome.result, outcome.output, outcome.context = None, msgspec.UNSET, None
 
 
 def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
@@ -87,9 +138,11 @@ def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
     return "failed", outcome.error or f"exit code {outcome.exit_code}"
 
 
-def _result(outcome: Outcome) -> str | None:
+def _result(outcome: Outcome, artifact: Reference | None) -> str | None:
     body: dict[str, Any] = dict(outcome.result or {})
-    if outcome.output is not msgspec.UNSET:
+    if artifact is not None:
+        body[ARTIFACT] = artifact
+    elif outcome.output is not msgspec.UNSET:
         body["output"] = outcome.output
     if outcome.context:
         body["context"] = outcome.context

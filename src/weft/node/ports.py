@@ -11,6 +11,8 @@ from weft.core import commands as c
 from weft.core.names import Ended
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
+from weft.node.secrets import Secrets
+from weft.store.artifact_files import ArtifactFiles
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -67,6 +69,10 @@ class NodeSettings(msgspec.Struct, frozen=True):
     expire_every_s: float = 1.0
     drain_s: float = 10.0
     labels: dict[str, str] = {}
+    result_max: int = 2**20  # bytes of an output that the store keeps; a larger one becomes an artifact
+    artifact_max: int = 64 * 2**20
+    artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
+    secrets_dir: str | None = None
 
 
 class Ports(msgspec.Struct):
@@ -76,3 +82,5 @@ class Ports(msgspec.Struct):
     random: random.Random
     new_id: Callable[[], str]  # session ids
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None
+    secrets: Secrets = msgspec.field(default_factory=lambda: Secrets({}))
+    artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt

@@ -9,17 +9,21 @@ from typing import Any
 from weft.core.commands import Claim
 from weft.core.names import Ended, array_of, names_for, tasks_view, with_item
 from weft.core.workflow import Workflow
+from weft.node.artifacts import load_output
 from weft.node.ports import Link, RunFacts
+from weft.store.artifact_files import ArtifactFiles
 
 BYTES_MAX = 64 * 2**20
 MAPS_MAX = 8  # mapped tasks whose names are kept: an array of 10,000 is not worked out anew for each element
 
 
 class Values:
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, artifacts: ArtifactFiles | None = None) -> None:
         self._link = link
+        self._artifacts = artifacts
         self._ends: OrderedDict[tuple[int, int, int], list[Ended]] = OrderedDict()  # run, generation, position
         self._bytes = 0
+        self._unread: set[tuple[int, int, int]] = set()  # of those, with artifacts that could not be read
         self._maps: OrderedDict[tuple[int, int, int], tuple[dict[str, Any], Any]] = OrderedDict()  # names, array
 
     async def names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
@@ -51,8 +55,10 @@ class Values:
     ) -> dict[str, Any]:
         """All names but the context, which alone may change while a run goes on."""
         missing = [p for p in reads if (claim.run_no, claim.generation, p) not in self._ends]
+        if self._unread:
+            missing = [p for p in reads if p in missing or (claim.run_no, claim.generation, p) in self._unread]
         if missing:
-            await self._fetch(claim, missing)
+            await self._fetch(claim, facts, missing)
         ends: list[Ended] = []
         for pos in reads:
             ends += self._ends[(claim.run_no, claim.generation, pos)]
@@ -63,14 +69,24 @@ class Values:
             context={},
         )
 
-    async def _fetch(self, claim: Claim, positions: list[int]) -> None:
+    async def _fetch(self, claim: Claim, facts: RunFacts, positions: list[int]) -> None:
         found: dict[int, dict[int, Ended]] = {pos: {} for pos in positions}
         for ended in await self._link.ends(claim.run_no, positions):
             found[ended.pos][ended.idx] = ended  # rows come oldest generation first: the newest wins
         while self._ends and self._bytes > BYTES_MAX:
-            _, dropped = self._ends.popitem(last=False)
-            self._bytes -= sum(len(e.result or "") for e in dropped)
+            place, dropped = self._ends.popitem(last=False)
+            self._unread.discard(place)
+            self._bytes -= _size(dropped)
         for pos, by_index in found.items():
+            place = (claim.run_no, claim.generation, pos)
             ends = [by_index[idx] for idx in sorted(by_index)]
-            self._ends[(claim.run_no, claim.generation, pos)] = ends
-            self._bytes += sum(len(e.result or "") for e in ends)
+            readable = [await load_output(self._artifacts, facts.id, ended) for ended in ends]
+            self._unread.discard(place)
+            if not all(readable):
+                self._unread.add(place)  # asked for again when it is next needed: its directory may be back by then
+            self._bytes += _size(ends) - _size(self._ends.get(place, []))
+            self._ends[place] = ends
+
+
+def _size(ends: list[Ended]) -> int:
+    return sum(len(ended.result or "") for ended in ends)

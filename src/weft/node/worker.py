@@ -14,10 +14,13 @@ import msgspec
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
 from weft.core.workflow import TaskDef, Workflow
+from weft.executors.masking import Masker, needles
 from weft.executors.protocol import Outcome, StopReason
-from weft.node.launch import make_launch, make_report
+from weft.node.artifacts import store_output
+from weft.node.launch import make_launch, make_report, mask_outcome
 from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
+from weft.node.secrets import MissingSecret
 
 AHEAD_MAX = 500
 AHEAD_WINDOW_S = 0.1
@@ -40,6 +43,7 @@ class Held(msgspec.Struct, gc=False):
     started: bool = False
     stopping: StopReason | None = None
     timer: asyncio.TimerHandle | None = None
+    masker: Masker | None = None  # of its secrets
 
 
 class Worker:
@@ -60,6 +64,7 @@ class Worker:
         self._mean_s = 0.0
         self.accepting = True
         self.calm = asyncio.Event()  # no longer busy
+        self._storing: set[asyncio.Task[None]] = set()  # held here, so that nobody collects them
         self._failed_starts = 0
         self._not_before = float("-inf")  # claims pause until then
 
@@ -116,10 +121,15 @@ class Worker:
         self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
         claim, definition = held.claim, held.definition
         try:
-            launch = make_launch(claim, held.facts, held.workflow, self._settings, held.names)
+            launch = make_launch(claim, held.facts, held.workflow, self._settings, held.names, self._ports.secrets)
         except ExpressionError as error:
-            self._cannot_start(held, error.message)
+            self._cannot_start(held, error.message + (f"; {error.fix}" if error.fix else ""))
             return
+        except MissingSecret as error:
+            self._cannot_start(held, str(error))
+            return
+        if launch.secrets:
+            held.masker = Masker(needles(launch.secrets.values()))
         if definition.timeout_ms is not None:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
@@ -127,7 +137,7 @@ class Worker:
         self._ports.executors[definition.kind].start(launch, self._on_end)
 
     def _cannot_start(self, held: Held, error: str) -> None:
-        """Its templates have no value. Trying again would not change that."""
+        """Its templates have no value, or a secret is missing. Trying again would not change that."""
         claim = held.claim
         del self.held[(claim.task_id, claim.attempt)]
         self.running -= 1
@@ -136,16 +146,34 @@ class Worker:
         )
 
     def _on_end(self, outcome: Outcome) -> None:
-        held = self.held.pop((outcome.task_id, outcome.attempt), None)
+        held = self.held.get((outcome.task_id, outcome.attempt))
         if held is None:
             return
-        self.running -= 1
-        reach("attempt.ended")
         if held.timer is not None:
             held.timer.cancel()
+        if held.masker is not None:
+            mask_outcome(outcome, held.masker)
+        report = make_report(held.claim, outcome, held.definition, outcome.ended)
+        if outcome.ok and report.result is not None and len(report.result) > self._settings.result_max:
+            storing = asyncio.get_running_loop().create_task(self._store_output(held, outcome))
+            self._storing.add(storing)
+            storing.add_done_callback(self._storing.discard)
+            return
+        self._over(outcome, report)
+
+    async def _store_output(self, held: Held, outcome: Outcome) -> None:
+        """It keeps its slot until what it left is stored."""
+        artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
+        if self.held.get((outcome.task_id, outcome.attempt)) is held:  # its session may be over by now
+            self._over(outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))
+
+    def _over(self, outcome: Outcome, report: Report) -> None:
+        del self.held[(outcome.task_id, outcome.attempt)]
+        self.running -= 1
+        reach("attempt.ended")
         self._count_start(outcome.startable)
         self._count(outcome)
-        self._report(make_report(held.claim, outcome, held.definition, outcome.ended))
+        self._report(report)
         if self._waiting:
             self.start_waiting()
         while self._unannounced and self._unannounced[0][1] not in self.held:

@@ -21,8 +21,10 @@ from weft.core.expressions.templates import (
     resolve_value,
     templates_in,
 )
+from weft.core.expressions.values import Elsewhere
 
 __all__ = [
+    "Elsewhere",
     "Expression",
     "ExpressionError",
     "Reference",

@@ -28,6 +28,7 @@ from weft.core.expressions.nodes import (
 from weft.core.expressions.parser import DEPTH_MAX
 from weft.core.expressions.values import (
     UNDEFINED,
+    Elsewhere,
     Undefined,
     Work,
     added,
@@ -134,6 +135,8 @@ def _member(node: Member, work: Work) -> Any:
         value = target.get(node.key, UNDEFINED)
         if value is UNDEFINED:
             work.missing = (node, target)
+        elif type(value) is Elsewhere:
+            raise value.refusal(node.column)
         return value
     if target is _CUT or (node.optional and (target is None or target is UNDEFINED)):
         return _CUT
@@ -155,6 +158,8 @@ def _read(node: Member | Index, target: Any, key: str, work: Work) -> Any:
     kind = type(target)
     if kind is dict:
         value = target.get(key, UNDEFINED)
+        if type(value) is Elsewhere:
+            raise value.refusal(node.column)
         return _absent(node, target, work) if value is UNDEFINED else value
     if target is None or target is UNDEFINED:
         raise _nothing_to_read(node, target, repr(key), work)
@@ -262,7 +267,11 @@ def missing_reason(work: Work) -> tuple[str, str | None] | None:
 def require_json(value: Any, node: Node, work: Work) -> Any:
     """The value, if it may leave the expression."""
     kind = type(value)
-    if kind is bool or kind is int or value is None or kind is dict:
+    if kind is bool or kind is int or value is None:
+        return value
+    if kind is dict:
+        if type(value.get("output")) is Elsewhere:  # a whole task
+            raise value["output"].refusal(node.column)
         return value
     if kind is str:
         if not utf16.is_whole(value):

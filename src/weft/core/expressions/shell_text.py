@@ -49,7 +49,7 @@ def environment_text(value: Any, expression: Expression) -> str:
         raise ExpressionError(
             f"this value has {size:,} bytes; at most {VALUE_BYTES_MAX:,} fit into the environment",
             column,
-            "read it from the JSON file $WEFT_INPUT",
+            "put it under `with`, and read it from the JSON file $WEFT_INPUT",
         )
     return text
 

@@ -33,6 +33,20 @@ class Undefined:
 
 UNDEFINED: Final = Undefined()
 
+
+class Elsewhere:
+    """In the place of a value that this evaluation cannot have. Whoever asks for it gets an error that says why."""
+
+    __slots__ = ("_fix", "_why")
+
+    def __init__(self, why: str, fix: str) -> None:
+        self._why = why
+        self._fix = fix
+
+    def refusal(self, column: int | None = None) -> ExpressionError:
+        return ExpressionError(self._why, column, self._fix)
+
+
 TYPE_NAMES: Final[dict[type, str]] = {
     type(None): "null",
     bool: "a boolean",
@@ -73,6 +87,8 @@ def type_name(value: Any) -> str:
     """What to call a value in a message; anything but JSON is an error of its own."""
     name = TYPE_NAMES.get(type(value))
     if name is None:
+        if type(value) is Elsewhere:
+            raise value.refusal()
         raise ExpressionError("a name here holds something that is not a JSON value")
     return name
 

@@ -1,0 +1,58 @@
+"""Outputs that are too large for the store: a file beside it, and in the result a reference in place of the output.
+
+The reference stands under a key of its own that only nodes write, `artifact`: an output that looks like one is just
+an output. Whoever may read files (a node, people's commands) puts the value in its place before names are made; rules
+may not, so an expression that a rule evaluates gets an error that says so.
+"""
+
+from typing import Any
+
+import msgspec
+
+from weft.core.expressions import Elsewhere
+
+KEY = "artifact"
+_MARK = f'"{KEY}"'
+
+
+class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+    path: str  # as the node that wrote it knows it
+    bytes: int
+    sha256: str
+    node: str
+
+
+class _Result(msgspec.Struct):
+    artifact: Reference | None = None
+    output: msgspec.Raw | None = None
+
+
+def reference_of(result: str | None) -> Reference | None:
+    """What a stored result refers to; None: its output, if it has any, is in it."""
+    if result is None or _MARK not in result:
+        return None
+    try:
+        found = msgspec.json.decode(result, type=_Result)
+    except msgspec.ValidationError:
+        return None
+    return found.artifact if found.output is None else None
+
+
+def with_output(result: str, output: str) -> str:
+    """The result with its output, JSON as well, in its place."""
+    return f'{result[:-1]},"output":{output}}}'
+
+
+def elsewhere(result: dict[str, Any]) -> Elsewhere:
+    """In the place of an output that was not loaded."""
+    reference = result[KEY]
+    why = result.get("artifactError") or "conditions, map and wait can't read files"
+    return Elsewhere(
+        f"this output is in the artifact {reference['path']} ({reference['bytes']:,} bytes): {why}",
+        "let the task give a smaller output with what is needed here",
+    )
+
+
+def with_error(result: str, why: str) -> str:
+    """The result, with the reason for which its artifact could not be read."""
+    return f'{result[:-1]},"artifactError":{msgspec.json.encode(why).decode()}}}'

@@ -1,0 +1,62 @@
+"""Between an attempt's result and the files that hold what is too large for the store.
+
+Both ways go through a thread: 64 MiB take longer to be made durable than a lease should wait.
+"""
+
+import asyncio
+
+import msgspec
+
+from weft.core.artifacts import Reference, reference_of, with_error, with_output
+from weft.core.names import Ended
+from weft.executors.protocol import Outcome
+from weft.store.artifact_files import ArtifactError, ArtifactFiles
+
+
+async def store_output(
+    artifacts: ArtifactFiles | None, run_id: str, outcome: Outcome, result_max: int
+) -> Reference | None:
+    """What stands for the output if that is too large for the store. What cannot be kept fails the attempt."""
+    try:
+        return await _store(artifacts, run_id, outcome, result_max)
+    except ArtifactError as error:
+        outcome.ok = False
+        outcome.error = str(error)
+        outcome.output, outcome.context = msgspec.UNSET, None
+        return None
+
+
+async def _store(artifacts: ArtifactFiles | None, run_id: str, outcome: Outcome, result_max: int) -> Reference | None:
+    if outcome.context:
+        size = len(msgspec.json.encode(outcome.context))
+        if size > result_max:
+            raise ArtifactError(
+                f"its context of {size:,} bytes is over result_max ({result_max:,}): give it as output instead"
+            )
+    if outcome.output is msgspec.UNSET:
+        return None
+    data = msgspec.json.encode(outcome.output)
+    if len(data) <= result_max:
+        return None
+    if artifacts is None:
+        raise ArtifactError(
+            f"its output of {len(data):,} bytes is over result_max ({result_max:,}), and there is no place for it"
+        )
+    return await asyncio.to_thread(artifacts.write, run_id, data)
+
+
+async def load_output(artifacts: ArtifactFiles | None, run_id: str, ended: Ended) -> bool:
+    """Put the output in its place, if it is in an artifact. False: it cannot be had here, and the result says why."""
+    reference = reference_of(ended.result)
+    if reference is None:
+        return True
+    assert ended.result is not None
+    try:
+        if artifacts is None:
+            raise ArtifactError("this node has no place for artifacts")
+        data = await asyncio.to_thread(artifacts.read, run_id, reference)
+    except ArtifactError as error:
+        ended.result = with_error(ended.result, str(error))
+        return False
+    ended.result = with_output(ended.result, data.decode())
+    return True

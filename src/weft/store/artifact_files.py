@@ -1,0 +1,89 @@
+"""Artifacts as files: ROOT/RUN/SHA256.json, written whole or not at all, and never changed.
+
+They are named by their content: an attempt that is made again writes the same file, and a reader can tell whether it
+has all of it.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from weft.core.artifacts import Reference
+
+
+class ArtifactError(Exception):
+    """An artifact that cannot be written or read; the text says which, where and why."""
+
+
+class ArtifactFiles:
+    def __init__(self, root: str | Path, node: str, bytes_max: int) -> None:
+        self._root = Path(root)
+        self._node = node
+        self._bytes_max = bytes_max
+
+    def write(self, run_id: str, data: bytes) -> Reference:
+        """Durable when this returns."""
+        if len(data) > self._bytes_max:
+            raise ArtifactError(
+                f"its output of {len(data):,} bytes is over artifact_max ({self._bytes_max:,}):"
+                " write a file and give its path"
+            )
+        digest = hashlib.sha256(data).hexdigest()
+        path = self._path(run_id, digest)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(path, data)
+        except OSError as error:
+            raise ArtifactError(
+                f"its output of {len(data):,} bytes could not be stored as an artifact: {path}: {error.strerror}"
+            ) from None
+        return Reference(str(path), len(data), digest, self._node)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        if path.exists() and path.stat().st_size == len(data):
+            return
+        fd, temporary = tempfile.mkstemp(prefix=".", dir=path.parent)
+        try:
+            with open(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(fd, 0o644)
+                os.fsync(fd)
+            os.rename(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        for directory in (path.parent, path.parent.parent):
+            _sync(directory)
+
+    def read(self, run_id: str, reference: Reference) -> bytes:
+        """Found by its content below this node's own root, wherever the one that wrote it has its root."""
+        path = self._path(run_id, reference.sha256)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ArtifactError(
+                f"it was written on node {reference.node}, and node {self._node} cannot read {path}:"
+                f" {error.strerror}; share one directory between them (setting artifacts)"
+            ) from None
+        if hashlib.sha256(data).hexdigest() != reference.sha256:
+            raise ArtifactError(f"{path} does not hold what node {reference.node} wrote")
+        return data
+
+    def remove(self, run_id: str) -> None:
+        shutil.rmtree(self._root / run_id, ignore_errors=True)
+
+    def _path(self, run_id: str, digest: str) -> Path:
+        return self._root / run_id / f"{digest}.json"
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
