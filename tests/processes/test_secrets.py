@@ -29,7 +29,8 @@ def test_it_has_the_secret_and_its_output_does_not(tmp_path: Path) -> None:
     async def story(shell: Shell) -> None:
         command = 'echo "<$TOKEN>"; echo "$TOKEN" >&2; printf %s "${#TOKEN}" > "$WEFT_OUTPUT"'
         outcome = await shell.run(command, secrets={"TOKEN": SECRET})
-        assert outcome.ok and outcome.result is not None, outcome
+        assert outcome.ok, outcome
+        assert outcome.result is not None
         assert (outcome.result["stdout"], outcome.result["stderr"], outcome.output) == (
             "<***>\n",
             "***\n",
@@ -69,7 +70,8 @@ def test_any_bytes_in_any_amount_within_the_cap(tmp_path: Path) -> None:
     async def story(shell: Shell) -> None:
         spec = {"argv": [sys.executable, "-c", program]}
         outcome = await shell.run(spec, secrets={"TOKEN": SECRET}, output_max=1 << 20)
-        assert outcome.ok and outcome.result is not None, outcome
+        assert outcome.ok, outcome
+        assert outcome.result is not None
         size = 640 * (65536 + 3)
         assert outcome.result["stdoutBytes"] == size
         path = output_path(shell.output_dir, "t1", 1, "stdout")
