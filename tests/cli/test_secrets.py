@@ -1,13 +1,16 @@
 """The canary: a whole run that prints a secret in every way it can, and then no trace of it anywhere."""
 
 import base64
+import contextlib
+import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests.cli.conftest import WEFT, Weft, environment
+from tests.cli.conftest import WEFT, Weft, environment, wait_for
 
 CANARY = "c4nary:bird/of +paradise\"in a 'mine'\\"
 NUMBER = "8675309112358"
@@ -169,3 +172,36 @@ def test_its_processes_do_not_have_it_on_their_command_lines(birds: Path, weft: 
     assert weft("run", "w.yaml", env={"CANARY": CANARY}).code == 0
     assert CANARY not in (birds / "seen").read_text()
     assert subprocess.run(["test", "-s", birds / "seen"], check=False).returncode == 0
+
+
+def test_a_killed_node_leaves_no_trace_in_the_store(
+    tmp_path: Path, start: Callable[..., "subprocess.Popen[str]"]
+) -> None:
+    """While it was killed, a task was printing the secret and had it in its answers."""
+    (tmp_path / "vault").mkdir()
+    (tmp_path / "vault" / "CANARY").write_text(CANARY)
+    (tmp_path / "weft.toml").write_text('secrets_dir = "vault"\n')
+    (tmp_path / "w.yaml").write_text(
+        "tasks:\n  a:\n    secrets: CANARY\n    run: |\n"
+        '      echo "$CANARY" > "$WEFT_OUTPUT"; echo "$CANARY" > "$WEFT_CONTEXT"\n'
+        '      while :; do echo "$CANARY"; echo now > here; done\n'
+    )
+    process = start("run", "w.yaml")
+    output = tmp_path / ".weft" / "output"
+    wait_for(lambda: (tmp_path / "here").exists() and any(path.stat().st_size for path in output.rglob("*.out")))
+    process.kill()
+    process.wait()
+    wait_for(lambda: not _runs_below(tmp_path))
+    files = [path for path in (tmp_path / ".weft").rglob("*") if path.is_file()]
+    assert any(b"***\n" in path.read_bytes() for path in files)
+    for path in files:
+        assert not traces(path.read_bytes()), path
+
+
+def _runs_below(directory: Path) -> bool:
+    """Does anything run in this directory?"""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and int(entry.name) != os.getpid() and (entry / "cwd").readlink() == directory:
+                return True
+    return False
