@@ -117,6 +117,21 @@ class RetryShape:
         return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
 
 
+CACHE: Final = OneOf(
+    (
+        Boolean(),
+        Record(
+            (
+                Field("key", Text("a key", templates=True, integers=True), "What the result depends on;"
+                      " by default all that the attempt is made of."),
+                Field("ttl", Duration(least_ms=1), "How long a result is kept; by default until it is removed."),
+            ),
+            "cache",
+        ),
+    ),
+    pick=lambda value: 1 if isinstance(value, dict) else 0,
+)  # fmt: skip
+
 SHELL: Final = OneOf(
     (Choice(("sh", "bash")), ListOf(Text("text"), "a list: the program and its arguments", least=1)),
     pick=lambda value: 1 if isinstance(value, (list, tuple)) else 0,
@@ -207,7 +222,7 @@ TASK: Final = Record(
         Field("tolerate", Tolerated(), "How many elements may fail: a number, or a share like 5%."),
         Field("wait", WAIT, "Wait for a signal, for a while or until a time."),
         Field("workflow", Text(), "Another workflow to run.", later=True),
-        Field("cache", Json(), "Keep the result for the same inputs.", later=True),
+        Field("cache", CACHE, "Keep a success, and take its result when the same is to run again."),
         Field("secrets", WORDS, "Secrets the task gets as variables.", later=True),
         Field("needs", Needs(), "Tasks that must be done first."),
         Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),

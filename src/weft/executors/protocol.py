@@ -4,13 +4,31 @@ An executor tries once. It never retries, never touches the store, and never dec
 that is core's. It reports every attempt that it started exactly once, after nothing of it is left running.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 #: Why an attempt is stopped from outside.
 StopReason = Literal["cancel", "timeout", "drain", "lease"]
+
+
+class Question(msgspec.Struct, gc=False):
+    """What a function asks of its node while it runs, for `weft.once`."""
+
+    key: str
+    ending: Literal["completed", "failed"] | None = None  # None: may it begin?
+    value: str | None = None  # JSON
+    take_over: bool = True  # begin again what an earlier attempt left without an outcome
+
+
+class Answer(msgspec.Struct, gc=False):
+    status: Literal["call", "completed", "unknown", "kept", "stale"]
+    value: str | None = None  # JSON of what is completed; else a reason in words
+
+
+#: Of a task id, an attempt's number and its question.
+Ask = Callable[[int, int, Question], Awaitable[Answer]]
 
 
 class Launch(msgspec.Struct, gc=False):
@@ -26,6 +44,7 @@ class Launch(msgspec.Struct, gc=False):
     cwd: str | None  # absolute, or None for the executor's default
     output_dir: str  # a directory of this attempt's run; the executor makes it
     output_max: int  # bytes kept of each stream
+    ask: Ask | None = None  # who answers the questions of a function
 
 
 class Outcome(msgspec.Struct, gc=False):

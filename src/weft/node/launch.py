@@ -8,13 +8,22 @@ import msgspec
 
 from weft.core.commands import Claim, Report
 from weft.core.expressions import compile_shell, resolve_value
+from weft.core.rows import RecordRow
 from weft.core.workflow import TaskDef, Workflow
-from weft.executors.protocol import Launch, Outcome
+from weft.executors.protocol import Ask, Launch, Outcome
 from weft.node.ports import NodeSettings, RunFacts
+
+#: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
+OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY")
 
 
 def make_launch(
-    claim: Claim, facts: RunFacts, workflow: Workflow, settings: NodeSettings, names: dict[str, Any] | None
+    claim: Claim,
+    facts: RunFacts,
+    workflow: Workflow,
+    settings: NodeSettings,
+    names: dict[str, Any] | None,
+    ask: Ask | None = None,
 ) -> Launch:
     """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value."""
     definition = workflow.tasks[claim.pos]
@@ -34,6 +43,7 @@ def make_launch(
         os.path.join(root, cwd) if cwd else root,
         f"{settings.output_root}/{facts.id}",
         settings.output_max,
+        ask,
     )  # fmt: skip
 
 
@@ -72,6 +82,18 @@ def make_report(claim: Claim, outcome: Outcome, definition: TaskDef, now: float)
         None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32],
         context=outcome.context,
         stopped=outcome.stopped,
+    )  # fmt: skip
+
+
+def report_cached(claim: Claim, record: RecordRow) -> Report:
+    """A success without an attempt's own work: the result that a record keeps, its context included."""
+    result = {} if record.value is None else msgspec.json.decode(record.value)
+    return Report(
+        claim.task_id, claim.pos, claim.idx, claim.attempt, "succeeded", result.get("exitCode"),
+        result=record.value,
+        result_hash=record.hash,
+        context=result.get("context"),
+        cached={"run": record.run, "task": record.task, "attempt": record.attempt},
     )  # fmt: skip
 
 

@@ -13,9 +13,10 @@ import msgspec
 
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
+from weft.core.rows import RecordRow
 from weft.core.workflow import TaskDef, Workflow
-from weft.executors.protocol import Outcome, StopReason
-from weft.node.launch import make_launch, make_report
+from weft.executors.protocol import Ask, Outcome, StopReason
+from weft.node.launch import make_launch, make_report, report_cached
 from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
 
@@ -40,16 +41,23 @@ class Held(msgspec.Struct, gc=False):
     started: bool = False
     stopping: StopReason | None = None
     timer: asyncio.TimerHandle | None = None
+    cache_key: str | None = None  # its result is kept under this, should it succeed
 
 
 class Worker:
     def __init__(
-        self, ports: Ports, settings: NodeSettings, trusted: Callable[[], bool], changed: Callable[[], None]
+        self,
+        ports: Ports,
+        settings: NodeSettings,
+        trusted: Callable[[], bool],
+        changed: Callable[[], None],
+        ask: Ask | None = None,
     ) -> None:
         self._ports = ports
         self._settings = settings
         self._trusted = trusted  # past the lease's trust nothing starts: the attempt may be somebody else's by now
         self._changed = changed  # an attempt ended: there is something to report
+        self._ask = ask  # answers what functions ask while they run
         self.held: dict[tuple[int, int], Held] = {}
         self.running = 0
         self._waiting: deque[tuple[int, int]] = deque()
@@ -92,13 +100,30 @@ class Worker:
 
     # -- attempts ----------------------------------------------------------------------------------------
 
-    def take(self, claim: Claim, facts: RunFacts, workflow: Workflow, names: dict[str, Any] | None = None) -> None:
+    def take(
+        self,
+        claim: Claim,
+        facts: RunFacts,
+        workflow: Workflow,
+        names: dict[str, Any] | None = None,
+        cache_key: str | None = None,
+    ) -> None:
         key = (claim.task_id, claim.attempt)
         if key in self.held:
             return  # the reply came twice
         definition = workflow.tasks[claim.pos]
-        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock(), names)
+        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock(), names, cache_key=cache_key)
         self._waiting.append(key)
+
+    def take_cached(self, claim: Claim, record: RecordRow) -> None:
+        """Nothing has to run: its result is known."""
+        self._report(report_cached(claim, record))
+
+    def refuse(self, claim: Claim, error: str) -> None:
+        """Its templates have no value. Trying again would not change that."""
+        self._report(
+            Report(claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False)
+        )
 
     def start_waiting(self) -> None:
         """Fill the free slots with what was claimed."""
@@ -116,7 +141,7 @@ class Worker:
         self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
         claim, definition = held.claim, held.definition
         try:
-            launch = make_launch(claim, held.facts, held.workflow, self._settings, held.names)
+            launch = make_launch(claim, held.facts, held.workflow, self._settings, held.names, self._ask)
         except ExpressionError as error:
             self._cannot_start(held, error.message)
             return
@@ -127,13 +152,9 @@ class Worker:
         self._ports.executors[definition.kind].start(launch, self._on_end)
 
     def _cannot_start(self, held: Held, error: str) -> None:
-        """Its templates have no value. Trying again would not change that."""
-        claim = held.claim
-        del self.held[(claim.task_id, claim.attempt)]
+        del self.held[(held.claim.task_id, held.claim.attempt)]
         self.running -= 1
-        self._report(
-            Report(claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False)
-        )
+        self.refuse(held.claim, error)
 
     def _on_end(self, outcome: Outcome) -> None:
         held = self.held.pop((outcome.task_id, outcome.attempt), None)
@@ -145,7 +166,10 @@ class Worker:
             held.timer.cancel()
         self._count_start(outcome.startable)
         self._count(outcome)
-        self._report(make_report(held.claim, outcome, held.definition, outcome.ended))
+        report = make_report(held.claim, outcome, held.definition, outcome.ended)
+        if held.cache_key is not None and held.definition.cache is not None and outcome.ok:
+            report.keep = (held.cache_key, held.definition.cache.ttl_ms)
+        self._report(report)
         if self._waiting:
             self.start_waiting()
         while self._unannounced and self._unannounced[0][1] not in self.held:
