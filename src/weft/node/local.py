@@ -44,16 +44,18 @@ class LocalLink:
         return await self._in_thread(lambda: self.committer.commit(command))
 
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
+        reply = await self._commit(self._exchanges, command)
+        assert isinstance(reply, c.ExchangeReply)
+        return reply
+
+    async def _commit(self, committer: Committer, command: c.Command) -> Any:
         reply = None
         if self._store.on_loop:
             try:
-                reply = self._exchanges.try_commit(command)
+                reply = committer.try_commit(command)
             except StoreBusy as error:
                 raise LinkLost(str(error)) from error
-        if reply is None:
-            reply = await self._in_thread(lambda: self._exchanges.commit(command))
-        assert isinstance(reply, c.ExchangeReply)
-        return reply
+        return reply if reply is not None else await self._in_thread(lambda: committer.commit(command))
 
     async def renew(self, session: str, ttl_ms: int) -> bool:
         loop = asyncio.get_running_loop()
@@ -105,12 +107,7 @@ class LocalLink:
         return await self._read(lambda: self._store.cached(keys))
 
     async def once(self, command: c.Once) -> c.OnceReply:
-        try:
-            reply = self.committer.try_commit(command)
-        except StoreBusy as error:
-            raise LinkLost(str(error)) from error
-        if reply is None:
-            reply = await self._in_thread(lambda: self.committer.commit(command))
+        reply = await self._commit(self.committer, command)
         assert isinstance(reply, c.OnceReply)
         return reply
 

@@ -10,7 +10,17 @@ from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
 from weft.core.rows import ORDINAL_BITS, RecordRow, RunRow, SessionRow, TaskRow
-from weft.store.changes import GUARD, RUN_CHANGING, TASK_CHANGING, additions, changes, json_of, run_values, text_of
+from weft.store.changes import (
+    GUARD,
+    RUN_CHANGING,
+    TASK_CHANGING,
+    additions,
+    changes,
+    json_of,
+    kept,
+    run_values,
+    text_of,
+)
 from weft.store.protocol import Superseded
 from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, queries
 from weft.store.sqlite.rows_values import chunks, flat, placeholders
@@ -161,7 +171,7 @@ class SqliteTransaction:
         for run_no, name, data, rejected in draft.signals:
             self._execute(SQL["signal_insert"], (run_no, name, data, rejected, now))
         if draft.kept:
-            self._rows("records_keep", [_struct_values(record) for record in draft.kept.values()])
+            self._rows("records_keep", kept(draft.kept))
         if draft.once is not None:
             self._set_record_if_held(draft.once)
         self._write_sessions(draft)
@@ -262,7 +272,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
-    n.Records: lambda t, need: [RecordRow(*row) for row in t._plain("records_by_key", _json(need.keys))],
+    n.Records: lambda t, need: [RecordRow(*row) for row in t._plain("records_by_key", json_of(need.keys))],
     n.Runs: _T._runs_by_no,
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),
