@@ -11,7 +11,7 @@ import pytest
 
 from weft.authoring import load_text
 from weft.core.definition import WORKFLOW
-from weft.core.fields import CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, RETRY_RECORD, TASK
+from weft.core.fields import CACHE_RECORD, CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, RETRY_RECORD, TASK
 from weft.core.long_form import LONG_TASK, RETRY_POLICY, SPEC
 from weft.core.map_and_wait import WAIT_RECORD
 from weft.core.problems import NO_EXPRESSION
@@ -22,7 +22,7 @@ from weft.core.shapes import Json, ListOf, MapOf, OneOf, Record
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
 TABLES: dict[str, Record] = {
     "workflow": WORKFLOW, "input": INPUT_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
-    "wait": WAIT_RECORD,
+    "wait": WAIT_RECORD, "cache": CACHE_RECORD,
     "requires": REQUIRES, "prefers": PREFERS, "long form": LONG_TASK, "spec": SPEC, "retryPolicy": RETRY_POLICY,
     "constraints": CONSTRAINTS,
 }  # fmt: skip
@@ -30,6 +30,7 @@ TABLES: dict[str, Record] = {
 OWN = {
     "tasks": "tasks by name, or a list", "inputs": "inputs by name", "needs": "task name(s)",
     "dependsOn": "task name(s)", "retry": "a number, or `max`, `backoff` …", "wait": "mapping (wait)",
+    "cache": "true or false, or mapping (cache)",
     "map": "a list, or one ${{ … }}", "tolerate": "a number, or a share like `5%`",
     "for": "duration, or ${{ … }}", "until": "ISO time, or ${{ … }}",
 }  # fmt: skip

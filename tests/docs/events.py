@@ -28,7 +28,9 @@ EVENTS = {
         {
             "attempt": _ATTEMPT, "state": "the task's state; `scheduled` if it is tried again",
             "started_at": "when its process began", "exitCode": "the process's", "error": "why it failed",
-            "hash": "of its result, which is kept with the attempt", "wake_at": "when it is tried again",
+            "hash": "of its result, which is kept with the attempt",
+            "cached": "nothing ran: the `run`, `task` and `attempt` whose result it took (`cache`)",
+            "wake_at": "when it is tried again",
         },
     ),
     "lost": Event(

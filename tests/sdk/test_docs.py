@@ -13,7 +13,12 @@ from tests.cli.conftest import WEFT, environment
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "python-sdk.md"
-MODULES = ["weft.authoring.sdk_tasks", "weft.authoring.sdk_export", "weft.control.flows"]
+MODULES = [
+    "weft.authoring.sdk_tasks",
+    "weft.authoring.sdk_export",
+    "weft.control.flows",
+    "weft.executors.python_once",
+]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 

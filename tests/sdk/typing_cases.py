@@ -3,7 +3,7 @@ nothing else may be; `reveal_type` must say what stands in its comment. Checked 
 
 from typing import reveal_type
 
-from weft import Task, flow, open, shell, task, wait
+from weft import Task, current, flow, once, open, shell, task, wait
 
 
 @task
@@ -78,3 +78,31 @@ with open() as w:
     reveal_type(w.submit(nightly, day="d"))  # R: str
     w.run(nightly, 3)  # E: [arg-type]
 plain: Task[[str], list[str]] = extract
+
+
+def charge() -> dict[str, int]:
+    return {}
+
+
+async def send() -> str:
+    return ""
+
+
+async def effects() -> None:
+    reveal_type(once("charge", charge))  # R: dict[str, int]
+    reveal_type(await once("send", send, unknown="raise"))  # R: str
+    once("charge", charge, unknown="maybe")  # E: [call-overload]
+    once(3, charge)  # E: [call-overload]
+    once("charge", charge())  # E: [call-overload]
+    reveal_type(current().idempotency_key)  # R: str
+    reveal_type(current().index)  # R: int | None
+
+
+@task(cache={"key": "k", "ttl": "1d"})
+def kept() -> int:
+    return 1
+
+
+@task(cache="1d")  # E: [call-overload]
+def wrongly_kept() -> int:
+    return 1

@@ -1,7 +1,8 @@
 """An auditor that knows nothing of the engine's rules: it reads the event log and the processes, and objects.
 
 It checks what a user would be hurt by: an attempt applied twice, a result from a session that did not hold the
-attempt, a start after an end, two processes of one task at the same time.
+attempt, a start after an end, two processes of one task at the same time, an effect of `once` that is granted again,
+a cached result of an attempt that ran after all.
 """
 
 from typing import Any
@@ -19,6 +20,10 @@ class Auditor:
         self.said: dict[tuple[int, int, int, int, str], str] = {}  # what a node's executor reported
         self.objections: list[str] = []
         self.stopped_runs: set[int] = set()
+        self.began: set[tuple[int, int, int, int]] = set()  # attempts that had a process
+        self.done: dict[tuple[tuple[int, int, int], str], str] = {}  # effects that are completed, with their value
+        self.effects = 0
+        self.cached = 0
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -62,6 +67,10 @@ class Auditor:
             return
         if held[1] != session:
             self._object(place, f"{kind} of attempt {held[0]} came from {session}, it was held by {held[1]}")
+        if kind == "finished" and "cached" in data:
+            self.cached += 1
+            if data["state"] != "succeeded" or (*place, held[0]) in self.began:
+                self._object(place, f"attempt {held[0]} ran, and is called cached: {data}")
         if kind == "finished":
             told = self.said.get((*place, held[0], held[1]))
             accepted = "ok" if data["state"] == "succeeded" else "not ok"
@@ -83,9 +92,33 @@ class Auditor:
         if others and not self._overlap_allowed:
             self._object(place, f"attempt {attempt} on {node} started beside {others}")
         others.append((attempt, node))
+        self.began.add((*place, attempt))
 
     def process_ended(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
         self.alive[place].remove((attempt, node))
+
+    # -- effects -----------------------------------------------------------------------------------------
+
+    def once(self, place: tuple[int, int, int], command: Any, reply: Any) -> None:
+        """A question about an effect and its answer, right after COMMIT."""
+        if reply.status == "stale":
+            return
+        if self.holder.get(place) != (command.attempt, command.session):
+            self._object(place, f"{command} was answered {reply}, but {self.holder.get(place)} holds it")
+        known = self.done.get((place, command.key))
+        if command.ending == "completed":
+            if known is not None and known != command.value:
+                self._object(place, f"effect {command.key} was completed twice: {known}, {command.value}")
+            self.done[place, command.key] = command.value
+        elif command.ending is None and reply.status == "completed" and reply.value != known:
+            self._object(place, f"effect {command.key} gave {known}, the store says {reply.value}")
+        elif command.ending is None and reply.status != "completed" and known is not None:
+            self._object(place, f"effect {command.key} was granted after it was completed")
+
+    def effect(self, place: tuple[int, int, int], key: str, attempt: int) -> None:
+        self.effects += 1
+        if (place, key) in self.done and not self._overlap_allowed:
+            self._object(place, f"effect {key} happened in attempt {attempt} after it was completed")
 
     def _object(self, place: tuple[int, int, int], text: str) -> None:
         self.objections.append(f"task {place}: {text}")

@@ -49,6 +49,11 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
             task["grace"] = "200ms"
         if rng.random() < 0.2:
             task["priority"] = rng.randint(0, 10)
+        if rng.random() < 0.3:
+            mapped = "map" in task or "replicas" in task
+            task["cache"] = {"key": "${{ index % 2 }}" if mapped else "k"}
+            if rng.random() < 0.5:
+                task["cache"]["ttl"] = rng.choice(["1s", "10s"])
         tasks[f"t{i}"] = task
     document: dict[str, Any] = {"name": f"w{number}", "tasks": tasks}
     document["on_failure"] = rng.choice(["halt", "halt_now", "continue", "continue"])
@@ -69,6 +74,7 @@ class Scenario:
             long_delay=self.rng.choice([0.0, 0.01, 0.03]), drop_wakeups=self.rng.choice([0.0, 0.5, 1.0]),
         )  # fmt: skip
         self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3)
+        self.documents: list[dict[str, Any]] = []
         self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
 
     def play(self) -> World:
@@ -106,9 +112,11 @@ class Scenario:
         self._check_outcome()
 
     def _submit(self, number: int) -> None:
-        reading = read(make_document(self.rng, number))
+        again = number > 0 and self.rng.random() < 0.5  # the same workflow: its results may be there already
+        reading = read(self.documents[-1] if again else make_document(self.rng, number))
         assert not reading.problems, reading.problems
         document = reading.document
+        self.documents.append(document)
         hash = document_hash(document)
         workflow = compile_workflow(document, hash)
         self.world.committer.know(workflow)
@@ -117,8 +125,13 @@ class Scenario:
             if task.name not in self.world.script:
                 self.world.script[task.name] = 0 if roll < 0.75 else self.rng.choice([1, 2, NEVER])
                 self.world.durations[task.name] = self.rng.choice([0.01, 0.1, 0.5, 1.0, 2.0])
+                if self.rng.random() < 0.2:
+                    self.world.effects[task.name] = self.rng.random() < 0.3
         run_id = f"run-{self.seed}-{number}"
-        command = c.Submit(run_id, hash, document["name"], encode_document(document), "{}", key=f"key-{number}")
+        command = c.Submit(
+            run_id, hash, document["name"], encode_document(document), "{}", key=f"key-{number}",
+            fresh=self.rng.random() < 0.1,
+        )  # fmt: skip
         self.world.commit(command, f"submit-{number}")
         assert self.world.commit(command, f"submit-{number}").run_id == run_id  # said again: the same reply
         self.runs.append((run_id, hash, True))

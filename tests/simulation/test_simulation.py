@@ -51,3 +51,33 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
         except AssertionError:
             found += 1
     assert found > 0
+
+
+def test_effects_and_cached_results_occur() -> None:
+    worlds = [play(seed) for seed in range(40)]
+    assert sum(world.auditor.cached for world in worlds) > 10
+    assert sum(world.auditor.effects for world in worlds) > 20
+    assert sum(len(world.auditor.done) for world in worlds) > 20
+
+
+@pytest.mark.parametrize("broken", ["the fence", "the memory"])
+def test_the_simulation_finds_effects_that_are_granted_wrongly(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.core.rules import records
+
+    if broken == "the fence":
+        monkeypatch.setattr(records, "_not_held", lambda command, sessions, tasks: None)
+    else:
+        genuine = records._begin
+
+        def forgetful(draft, command, known, made):  # type: ignore[no-untyped-def]
+            reply = genuine(draft, command, known, made)
+            return records.OnceReply("call") if reply.status == "completed" else reply
+
+        monkeypatch.setattr(records, "_begin", forgetful)
+    found = 0
+    for seed in range(60):
+        try:
+            play(seed)
+        except AssertionError:
+            found += 1
+    assert found > 0

@@ -16,16 +16,16 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
 from weft.core import names
-from weft.core.invariants import check_run, check_step, current_rows
+from weft.core.invariants import check_records, check_run, check_step, current_rows
 from weft.core.needs import Runs
 from weft.core.replay import Replay
-from weft.core.rows import ORDINAL_BITS, TaskRow
+from weft.core.rows import ORDINAL_BITS, RecordRow, TaskRow
 from weft.core.workflow import Workflow
-from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
 from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
-from weft.store.queries import TASK_COLUMNS
+from weft.store.queries import RECORD_COLUMNS, TASK_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
@@ -61,7 +61,9 @@ class World:
         self.violations: list[str] = []
         self.commits = 0
         self.stale = 0
+        self.effects: dict[str, bool] = {}  # tasks that have effects once; True: they raise when they do not know
         self._before: dict[int, TaskRow] = {}
+        self._records: dict[str, RecordRow] = {}
         self._seen_events = 0
         self._next_owner = 1
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
@@ -127,6 +129,10 @@ class World:
         self.commits += 1
         if isinstance(reply, c.ExchangeReply):
             self.stale += len(reply.stale)
+        if isinstance(command, c.Once):
+            run_no = command.task_id >> ORDINAL_BITS
+            pos, idx = self.store.reader().execute("SELECT pos, idx FROM tasks WHERE id = ?", (command.task_id,)).get
+            self.auditor.once((run_no, pos, idx), command, reply)
         self.check()
         return reply
 
@@ -137,10 +143,18 @@ class World:
             (self._seen_events,),
         ):
             self._seen_events = seq
-            self.auditor.event(run_no, pos, idx, kind, session, msgspec.json.decode(data))
+            told = msgspec.json.decode(data)
+            self.auditor.event(run_no, pos, idx, kind, session, told)
+            if "cached" in told:
+                self._check_cached(run_no, told)
         after = {row.id: row for row in self._all_rows()}
         found = check_step({k: v for k, v in self._before.items() if k in after}, after)
         self._before = after
+        records = {
+            row[0]: RecordRow(*row) for row in connection.execute(f"SELECT {', '.join(RECORD_COLUMNS)} FROM records")
+        }
+        found += check_records(self._records, records)
+        self._records = records
         by_run: dict[int, list[TaskRow]] = {}
         for row in after.values():
             by_run.setdefault(row.run_no, []).append(row)
@@ -154,6 +168,21 @@ class World:
         self.violations += found
         if self.violations:
             raise AssertionError(f"seed {self.seed}: " + "; ".join(self.violations[:5]))
+
+    def _check_cached(self, run_no: int, told: dict[str, Any]) -> None:
+        """A cached result is that of a success, word for word, and never of a run that wanted none."""
+        source, reader = told["cached"], self.store.reader()
+        no, hash = reader.execute("SELECT no, workflow FROM runs WHERE id = ?", (source["run"],)).get
+        name, _, index = source["task"].partition(".")
+        place = (no, self.committer.workflows[hash].position[name], int(index) if index else -1)
+        found = reader.execute(
+            "SELECT a.outcome, a.result_hash FROM attempts a JOIN tasks t ON t.id = a.task_id"
+            " WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? AND a.attempt = ?", (*place, source["attempt"]),
+        ).fetchall()  # fmt: skip
+        if found != [("succeeded", told["hash"])]:
+            self.violations.append(f"cached {told}, but that attempt left {found}")
+        if self.store.reader().execute("SELECT fresh FROM runs WHERE no = ?", (run_no,)).get:
+            self.violations.append(f"run {run_no} wanted nothing cached, and got {told}")
 
     def _all_rows(self) -> list[TaskRow]:
         sql = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
@@ -227,8 +256,8 @@ class SimulatedLink:
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         return await self._call(
-            lambda: [RunFacts(no, id, name, wf, msgspec.json.decode(inputs), source)
-                     for no, id, name, wf, inputs, source in self._world.store.run_facts(run_nos)]
+            lambda: [RunFacts(no, id, name, wf, msgspec.json.decode(inputs), source, bool(fresh))
+                     for no, id, name, wf, inputs, source, fresh in self._world.store.run_facts(run_nos)]
         )  # fmt: skip
 
     async def workflow(self, hash: str) -> Workflow:
@@ -239,6 +268,12 @@ class SimulatedLink:
 
     async def context(self, run_no: int) -> dict[str, Any]:
         return await self._call(lambda: self._world.store.context_of(run_no))
+
+    async def cached(self, keys: list[str]) -> list[RecordRow]:
+        return await self._call(lambda: self._world.store.cached(keys))
+
+    async def once(self, command: c.Once) -> c.OnceReply:
+        return await self._call(lambda: self._world.commit(command))
 
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         self._world.listeners[self._owner] = woken
@@ -274,6 +309,25 @@ class SimulatedExecutor:
         started = self._clock()
         timer = world.loop.call_later(took, self._exit, key, None, context=self._machine)
         self._running[key] = (launch, ended, started, timer)
+        raises = world.effects.get(launch.task.split(".")[0])
+        if raises is not None:
+            world.loop.create_task(self._have_effect(launch, raises))
+
+    async def _have_effect(self, launch: Launch, raises: bool) -> None:
+        """What a function does with weft.once, as long as its process lives and its node passes on what it asks."""
+        world, key = self._world, (launch.task_id, launch.attempt)
+        assert launch.ask is not None
+        answer = await launch.ask(*key, Question("effect", take_over=not raises))
+        if answer.status != "call" or key not in self._running:
+            return
+        await asyncio.sleep(world.random.uniform(0, 0.05))
+        if key not in self._running:
+            return
+        if world.random.random() < 0.2:
+            await launch.ask(*key, Question("effect", "failed", '"it failed"'))
+            return
+        world.auditor.effect(self._place(launch), "effect", launch.attempt)
+        await launch.ask(*key, Question("effect", "completed", f"{launch.attempt}"))
 
     def _place(self, launch: Launch) -> tuple[int, int, int]:
         workflow = next(iter(self._world.committer.workflows.values()))
@@ -296,6 +350,7 @@ class SimulatedExecutor:
             launch.task_id, launch.attempt, ok, 0 if ok else 1, started, self._clock(),
             None if ok else "scripted failure", stopped,
         )  # fmt: skip
+        outcome.output = f"{launch.run_id} {launch.task} {launch.attempt}" if ok else msgspec.UNSET
         context = contextvars.Context()
         context.run(OWNER.set, self._owner)
         world.loop.call_soon(ended, outcome, context=context)

@@ -110,7 +110,7 @@ def draft_of(transaction: Any) -> Draft:
 
 def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -> None:
     draft = draft_of(transaction)
-    facts = {"inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", **extra}
+    facts = {"inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", "fresh": False, **extra}
     draft.new_run = (run, facts)
     draft.new_tasks = tasks
     transaction.write(draft)

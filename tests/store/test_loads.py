@@ -64,7 +64,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 ]
 
 #: tested below, each in a way of its own
-APART = (n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal)
+APART = (n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal, n.Records)
 
 
 def identity(row: Any) -> Any:

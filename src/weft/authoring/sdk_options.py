@@ -30,7 +30,7 @@ class TaskOptions(TypedDict, total=False):
     tolerate: int | str  # failed elements of .map that are not the whole map's failure: 3 or "5%"
     requires: Mapping[str, Any]  # of a node: labels, memory, gpu …
     prefers: Mapping[str, Any]
-    cache: Any
+    cache: bool | Mapping[str, Any]  # keep a success: True, or {"key": …, "ttl": "1d"}
     secrets: Sequence[str]
 
 

@@ -91,7 +91,7 @@ def prune(args: Namespace, session: Session) -> int:
     states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
     control = session.control()
     removed = []
-    for _, run_id in control.prune(control.now() - older_ms, states):
+    for _, run_id in control.prune(control.now() - older_ms, states, cache=args.cache):
         removed.append(run_id)
         _remove_files(control.output_root / run_id)
         _remove_files(artifact_root(control, session.config.artifacts) / run_id)

@@ -59,6 +59,7 @@ PRIORITY = _option("--priority", metavar="N", type=int, default=0, help="0 to 10
 KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, however often it is asked for")
 DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
+NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
 LIMIT = _option("--limit", "-n", metavar="N", type=int, help="at most so many")
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
 WORKING = (SLOTS, PYTHON_RUNNERS, LABEL, DRAIN, LOGS, VERBOSE)
@@ -66,13 +67,14 @@ WORKING = (SLOTS, PYTHON_RUNNERS, LABEL, DRAIN, LOGS, VERBOSE)
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "weft.cli.running:run",
-        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY, *WORKING),
+        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
+         NO_CACHE, *WORKING),
         "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on.",
     ),
     Command(
         "submit", "Run", "store a run for workers to take", "weft.cli.running:submit",
-        (FILE, INPUT, PARALLEL, PRIORITY, KEY),
+        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE),
     ),
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
@@ -85,7 +87,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "rerun", "Run", "start a new run with the same definition and inputs", "weft.cli.running:rerun",
-        (RUN, DETACH, *WORKING),
+        (RUN, DETACH, NO_CACHE, *WORKING),
     ),
     Command("init", "Run", "write a first workflow", "weft.cli.starting:init", (
         _option("file", metavar="FILE", nargs="?", default="workflow.yaml", help="where to (default: workflow.yaml)"),
@@ -145,7 +147,9 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "prune", "Change", "remove runs that ended long ago", "weft.cli.changing:prune",
         (_option("--older", metavar="TIME", required=True, help="ended longer ago than this, e.g. 7d"),
-         _option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated")),
+         _option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
+         _flag("--cache", help="also results that `cache` has kept for longer than that")),
+        "Results that `cache` keeps outlive their runs. Those past their `ttl` go with every prune.",
     ),
     Command("store", "Change", "say where the store is and what it holds", "weft.cli.lists:store", (
         _option("action", metavar="info", choices=("info",), help="info: location, size, counts"),

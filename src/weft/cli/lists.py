@@ -120,7 +120,7 @@ def task_ms(task: TaskInfo, now: int) -> int | None:
 
 
 def task_took(task: TaskInfo, now: int) -> str:
-    return duration(task_ms(task, now))
+    return "cached" if task.cached else duration(task_ms(task, now))
 
 
 def nodes(args: Namespace, session: Session) -> int:

@@ -95,7 +95,10 @@ def _print_what_is_there(
     alone: TaskInfo | None = None
     for task in tasks:
         alone = alone or task
-        if task.attempt and task.elements is None:
+        if task.cached and args.attempt in (None, task.attempt):
+            source = task.cached
+            session.warn(f"{task.name} was cached, its output: weft logs {source['run']} {source['task']}")
+        elif task.attempt and task.elements is None:
             streams.end(task.name, args.attempt or task.attempt)
             while streams.poll():
                 pass

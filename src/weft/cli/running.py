@@ -68,6 +68,7 @@ def _store_run(args: Namespace, session: Session, labels: dict[str, str] | None)
         key=args.key,
         body_hash=hashlib.sha256(body.encode()).hexdigest(),
         source=source_directory(loaded, session.config.workdir or session.directory),
+        fresh=args.no_cache,
     )
     return control, control.submit(command, workflow)
 
@@ -118,14 +119,14 @@ def rerun(args: Namespace, session: Session) -> int:
     old = control.run(args.run)
     workflow = control.workflow(old.id)
     refuse_unplaceable(control, workflow, None if args.detach else session.config.labels)
-    reply = control.submit(_same_again(control, old), workflow)
+    reply = control.submit(_same_again(control, old, args.no_cache), workflow)
     assert reply.run_id is not None
     if args.detach:
         return _detached(args, session, control, reply.run_id)
     return work_here(args, session, control, reply.run_id, 0)
 
 
-def _same_again(control: LocalControl, old: Any) -> Submit:
+def _same_again(control: LocalControl, old: Any, fresh: bool) -> Submit:
     import json
 
     return Submit(
@@ -137,6 +138,7 @@ def _same_again(control: LocalControl, old: Any) -> Submit:
         priority=old.priority,
         max_parallel=old.max_parallel,
         source=old.source,
+        fresh=fresh,
     )
 
 

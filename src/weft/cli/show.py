@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from weft.cli.exits import OK
-from weft.cli.lists import task_ms
+from weft.cli.lists import task_ms, task_took
 from weft.cli.session import Session
 from weft.cli.signalling import how_to_signal, signals_wanted
 from weft.cli.summary import counts, output_or_why, output_text
@@ -163,7 +163,8 @@ def _row(
     elements = f" {session.out.sign('times')}{task.elements:,}" if task.elements is not None else ""
     needs = ", ".join(task.needs[:4]) + (f" +{len(task.needs) - 4}" if len(task.needs) > 4 else "")
     return [
-        str(task.level + 1) if first else "", f"{sign} {task.name}{elements}", state_word(task.state), duration(ms),
+        str(task.level + 1) if first else "", f"{sign} {task.name}{elements}", state_word(task.state),
+        task_took(task, now),
         str(task.attempt) if task.attempt else "", slack, needs if task.idx < 0 else "",
     ]  # fmt: skip
 
@@ -188,7 +189,7 @@ def _show_task(args: Namespace, session: Session, control: LocalControl) -> int:
     out = session.out
     now = control.now()
     state = out.state(task.state, state_word(task.state))
-    session.print(f"{out.state(task.state)} {out.paint(task.name, 'bold')}  {state}  {duration(task_ms(task, now))}")
+    session.print(f"{out.state(task.state)} {out.paint(task.name, 'bold')}  {state}  {task_took(task, now)}")
     facts = [
         ("run", run_id),
         ("needs", ", ".join(task.needs)),
@@ -215,6 +216,12 @@ def _print_attempt(session: Session, attempt: AttemptInfo, now: int) -> None:
         f"\n{out.paint(f'attempt {attempt.attempt}', 'bold')}  {out.state(attempt.outcome, attempt.outcome)}"
         f"{took}{code}{where}  {out.paint(at, 'dim')}"
     )
+    if attempt.cached:
+        source = attempt.cached
+        session.print(
+            f"  cached: nothing ran; the result is that of {source['task']}, attempt {source['attempt']},"
+            f" in run {source['run']}"
+        )
     if attempt.error and attempt.error != f"exit code {attempt.exit_code}":
         session.print(f"  {printable(attempt.error)}")
     for stream in ("stdout", "stderr"):

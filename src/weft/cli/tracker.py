@@ -30,6 +30,7 @@ class Change(msgspec.Struct):
     took_ms: int | None = None
     why: str | None = None
     wake_in_ms: int | None = None
+    cached: str | None = None  # nothing ran: the result is that of this run
     count: int = 1  # more than one: so many tasks at once, `task` names some of them
 
 
@@ -86,6 +87,7 @@ class Tracker:
                 None if started is None else event.at - started,
                 data.get("error"),
                 None if wake is None else wake - event.at,
+                data["cached"]["run"] if "cached" in data else None,
             )  # fmt: skip
         if kind in ("lost", "returned"):
             known = self._end(name, data["attempt"], event)

@@ -40,6 +40,8 @@ def change_text(change: Change) -> str:
         parts = ["lost its node"]
     elif change.state == "returned":
         parts = ["handed back"]
+    if change.cached is not None:
+        parts.append(f"cached (run {change.cached})")
     if change.took_ms is not None:
         parts.append(duration(change.took_ms))
     if change.attempt > 1 or change.state == "scheduled":

@@ -129,13 +129,15 @@ class Weft:
         key: str | None = None,
         priority: int = 0,
         max_parallel: int | None = None,
+        fresh: bool = False,
     ) -> str:
         """Store a run of a flow or of a definition's file, with all that can be said about it; its id.
 
-        `key` is for idempotency: one run per key, however often it is asked for.
+        `key` is for idempotency: one run per key, however often it is asked for. `fresh`: tasks with `cache` run all
+        the same, and keep what comes out.
         """
         loaded = _loaded(definition)
-        return self._submit(loaded, dict(inputs or {}), key, priority, max_parallel)
+        return self._submit(loaded, dict(inputs or {}), key, priority, max_parallel, fresh)
 
     def finish(self, run_id: str) -> Any:
         """Work on a stored run here until it has ended: its output, or RunFailed."""
@@ -181,6 +183,7 @@ class Weft:
         key: str | None = None,
         priority: int = 0,
         max_parallel: int | None = None,
+        fresh: bool = False,
     ) -> str:
         from weft.control.local import new_id
         from weft.core.commands import Submit
@@ -203,6 +206,7 @@ class Weft:
             key=key,
             body_hash=hashlib.sha256(body.encode()).hexdigest(),
             source=str(source),
+            fresh=fresh,
         )
         reply = self.control.submit(command, workflow)
         assert reply.run_id is not None

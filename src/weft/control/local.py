@@ -41,6 +41,10 @@ WAIT_S = 30.0  # for a store that does not answer
 RETRY_S = 0.2
 
 
+def _source(cached: str | None) -> dict[str, Any] | None:
+    return None if cached is None else msgspec.json.decode(cached)
+
+
 def new_id(length: int = 12) -> str:
     return "".join(secrets.choice(_ID_LETTERS) for _ in range(length))
 
@@ -169,7 +173,7 @@ class LocalControl:
     def _task_info(self, row: Any) -> TaskInfo:
         width = len(TASK_COLUMNS)
         t = TaskRow(*row[:width])
-        run_id, workflow_hash, node, exit_code, last_session, last_node = row[width:]
+        run_id, workflow_hash, node, exit_code, last_session, last_node, cached = row[width:]
         workflow = self._workflow(workflow_hash)
         definition = workflow.tasks[t.pos]
         return TaskInfo(
@@ -181,7 +185,7 @@ class LocalControl:
             elements=t.elements, open=t.open, ready_at=t.ready_at, wake_at=t.wake_at, claimed_at=t.claimed_at,
             started_at=t.started_at, finished_at=t.finished_at, reason=t.reason,
             node=node or last_node, session=t.session or last_session, exit_code=exit_code,
-            allow_failure=definition.allow_failure,
+            allow_failure=definition.allow_failure, cached=_source(cached),
         )  # fmt: skip
 
     def task(self, ref: str, task: str) -> TaskInfo:
@@ -198,10 +202,10 @@ class LocalControl:
             AttemptInfo(
                 run_id=run_id, task=task, attempt=attempt, generation=generation, session=session, outcome=outcome,
                 exit_code=exit_code, error=error, claimed_at=claimed, started_at=started, finished_at=finished,
-                result=None if result is None else msgspec.json.decode(result), node=node,
+                result=None if result is None else msgspec.json.decode(result), node=node, cached=_source(cached),
             )
-            for attempt, generation, session, outcome, exit_code, error, claimed, started, finished, result, node
-            in self._read("attempts_of_task", no, pos, idx)
+            for attempt, generation, session, outcome, exit_code, error, claimed, started, finished, result, node,
+                cached in self._read("attempts_of_task", no, pos, idx)
         ]  # fmt: skip
         now = self.task(ref, task)
         if now.state == "running" and now.session is not None and now.elements is None:
@@ -311,10 +315,13 @@ class LocalControl:
         names = {task.name: task.spec["signal"] for task in workflow.tasks if "signal" in task.spec}
         return name if name in names.values() else names.get(name, name)
 
-    def prune(self, finished_before: int, states: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone."""
+    def prune(
+        self, finished_before: int, states: list[str] | None = None, *, cache: bool = False
+    ) -> Iterator[tuple[int, str]]:
+        """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone. `cache`: results that
+        tasks kept before that moment go too; expired ones always do."""
         while True:
-            reply = self._commit(c.Prune(finished_before, 100, states))
+            reply = self._commit(c.Prune(finished_before, 100, states, cache))
             yield from ((no, run_id) for no, run_id in reply.data["runs"])
             if not reply.more:
                 return

@@ -62,6 +62,7 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     session: str | None
     exit_code: int | None
     allow_failure: bool
+    cached: dict[str, Any] | None = None  # the run, task and attempt whose result it took, without running
 
 
 class AttemptInfo(msgspec.Struct, kw_only=True):
@@ -78,6 +79,7 @@ class AttemptInfo(msgspec.Struct, kw_only=True):
     node: str | None
     session: str
     result: dict[str, Any] | None
+    cached: dict[str, Any] | None = None  # nothing ran: the result is that of this run, task and attempt
 
 
 class EventInfo(msgspec.Struct, kw_only=True):

@@ -27,6 +27,8 @@ class Report(msgspec.Struct, gc=False):
     context: dict[str, Any] | None = None  # keys it sets in the run's context, on success
     retryable: bool = True
     stopped: str | None = None
+    keep: tuple[str, int | None] | None = None  # on success, keep the result under this key, for so long
+    cached: dict[str, Any] | None = None  # nothing ran: the result is that of this run, task and attempt
 
 
 class Exchange(msgspec.Struct):
@@ -62,6 +64,27 @@ class ExchangeReply(msgspec.Struct):
     demands: list[tuple[int, str, str]] = []  # new ones: number, id, body
 
 
+class Once(msgspec.Struct):
+    """An attempt is about to have an effect that later ones must not repeat, or has had it."""
+
+    session: str
+    task_id: int
+    attempt: int
+    key: str  # the author's, within the task
+    ending: Literal["completed", "failed"] | None = None  # None: may it begin?
+    value: str | None = None  # JSON
+    hash: str | None = None
+    take_over: bool = True  # begin again what an earlier attempt left without an outcome
+
+
+class OnceReply(msgspec.Struct):
+    """call: it may begin; completed: it is done, with this value; unknown: an earlier attempt began, and nobody
+    knows how it ended; kept: its ending is stored; stale: the attempt is no longer the one that may say so."""
+
+    status: Literal["call", "completed", "unknown", "kept", "stale"]
+    value: str | None = None  # JSON of what is completed; else a reason in words
+
+
 class Register(msgspec.Struct):
     session: str
     node: str
@@ -89,6 +112,7 @@ class Submit(msgspec.Struct):
     body_hash: str = ""
     source: str | None = None  # the definition's directory, where its tasks start
     labels: str = "{}"
+    fresh: bool = False  # results kept by `cache` are not used, only made anew
 
 
 class CancelRun(msgspec.Struct):
@@ -123,6 +147,7 @@ class Prune(msgspec.Struct):
     finished_before: int
     limit: int = 100
     states: list[str] | None = None
+    cache: bool = False  # results kept by `cache` before that moment go too
 
 
 class Tidy(msgspec.Struct):
@@ -131,7 +156,7 @@ class Tidy(msgspec.Struct):
     run_no: int | None = None
 
 
-Command = Exchange | Register | Expire | Submit | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
+Command = Exchange | Once | Register | Expire | Submit | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
 
 
 class Refused(Exception):

@@ -22,7 +22,7 @@ from weft.core.references import (
     value_names,
     value_reads_context,
 )
-from weft.core.workflow import Retry, TaskDef, Tolerate, Workflow
+from weft.core.workflow import Cache, Retry, TaskDef, Tolerate, Workflow
 
 _ACCEPTING = ("any_success", "on_failure", "always")
 _HANDLERS = ("on_failure", "always")
@@ -189,6 +189,7 @@ class _Defaults:
             reads_context=self._reads_context(task, place),
             templated=self._templated(task),
             secrets=() if kind == "inline" else tuple(task.get("secrets", self.secrets)),
+            cache=_cache(task.get("cache")),
         )
 
     def _wait(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
@@ -265,6 +266,14 @@ def _tolerate(given: int | str | None) -> Tolerate:
     if isinstance(given, str):
         return Tolerate(share=float(given.removesuffix("%")) / 100)
     return Tolerate(count=given)
+
+
+def _cache(given: Any) -> Cache | None:
+    """`true` and `{}` say the same; `false` says that there is none."""
+    if given is None or given is False:
+        return None
+    given = {} if given is True else given
+    return Cache(given.get("key"), _ms(given.get("ttl")))
 
 
 def _retry(given: dict[str, Any]) -> Retry:

@@ -11,6 +11,7 @@ from weft.core import commands as c
 from weft.core.draft import Draft, Rule
 from weft.core.rules.exchange import exchange
 from weft.core.rules.people import cancel_run, cancel_task, prune, resume
+from weft.core.rules.records import once
 from weft.core.rules.sessions import expire, register
 from weft.core.rules.settle import settle
 from weft.core.rules.submit import submit
@@ -37,6 +38,7 @@ def _signal(draft: Draft, command: c.Signal) -> Rule:
 
 RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Exchange: exchange,
+    c.Once: once,
     c.Register: register,
     c.Expire: expire,
     c.Submit: submit,

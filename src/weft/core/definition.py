@@ -17,6 +17,7 @@ from weft.core.inferred_needs import all_edges
 from weft.core.inputs import INPUTS
 from weft.core.long_form import LONG_TASK, is_long, read_long
 from weft.core.problems import BAD, NO_EXPRESSION, Path, Problem, Reader, has_expression, mismatch, quoted
+from weft.core.references import names_element
 from weft.core.written import NAME_KEYS, Written
 
 Document = dict[str, Any]
@@ -220,6 +221,7 @@ def _checked(reader: Reader, value: dict[Any, Any], out: Any) -> Any:
         _check_wait(reader, value)
     else:
         _check_elements(reader, value)
+        _check_cache(reader, value, out)
     if "inline" in value:
         fix = "an inline function runs in the node itself, which has its environment and its own arguments: remove it"
         for key in ("with", "secrets"):
@@ -248,6 +250,25 @@ def _check_elements(reader: Reader, value: dict[Any, Any]) -> None:
                 "set max_parallel on the workflow" if key == "max_parallel" else "remove it"
             )
             reader.problem_at((*reader.path, key), f"on a task, `{key}` {what}, and it has none", fix, "key")
+
+
+def _check_cache(reader: Reader, value: dict[Any, Any], out: dict[str, Any]) -> None:
+    """A key must tell apart what gives different results."""
+    cache = out.get("cache", False)
+    if cache is False:
+        return
+    key = cache.get("key") if isinstance(cache, dict) else None
+    path = (*reader.path, "cache")
+    if key is None and "inline" in value:
+        reader.problem_at(
+            path, "nobody can see the source of an inline function, so its result has no key", "add cache: {key: …}"
+        )
+    if key is not None and ("map" in value or "replicas" in value) and not names_element(key):
+        reader.problem_at(
+            (*path, "key"),
+            "all elements would share one result under this key",
+            "put ${{ item }} or ${{ index }} into it",
+        )
 
 
 def _check_wait(reader: Reader, value: dict[Any, Any]) -> None:

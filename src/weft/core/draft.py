@@ -14,6 +14,7 @@ from weft.core.rows import (
     AttemptRow,
     EventRow,
     Guard,
+    RecordRow,
     RunRow,
     SessionRow,
     StaleRow,
@@ -49,6 +50,8 @@ class Draft:
         self.stale: list[StaleRow] = []
         self.context: list[tuple[int, str, str, int | None, int | None]] = []  # run, key, JSON, writer
         self.signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
+        self.kept: dict[str, RecordRow] = {}  # results for `cache`, by key; the task's own guard is theirs
+        self.once: RecordRow | None = None  # written only while its attempt is held
         self.new_run: tuple[RunRow, dict[str, Any]] | None = None
         self.new_workflow: tuple[str, str, bytes] | None = None
         self.new_demands: dict[str, str] = {}
@@ -57,6 +60,7 @@ class Draft:
         self.exchanged: tuple[str, int] | None = None  # session, number
         self.pruned_runs: list[int] = []
         self.pruned_before: int | None = None  # sessions that ended before are forgotten too
+        self.pruned_cache = False  # and results that `cache` kept before
         self.stopping = False  # some attempt that runs has been told to stop
         self.wake = False  # other nodes must hear of this: a stop, an end, chores left over
 

@@ -126,6 +126,31 @@ class RetryShape:
         return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
 
 
+CACHE_RECORD: Final = Record(
+    (
+        Field("key", Text("a key", templates=True, integers=True), "What the result depends on;"
+              " by default all that the attempt is made of."),
+        Field("ttl", Duration(least_ms=1), "How long a result is kept; by default until it is removed."),
+    ),
+    "cache",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """`true`, or more exactly. A text alone could be either a key or a time."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, dict):
+            return CACHE_RECORD.read(reader, value)
+        return mismatch(reader, "true, or a mapping (cache)", value, "write cache: {key: …} or cache: {ttl: …}")
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Boolean().schema(), CACHE_RECORD.schema()]}
+
+
 SHELL: Final = OneOf(
     (Choice(("sh", "bash")), ListOf(Text("text"), "a list: the program and its arguments", least=1)),
     pick=lambda value: 1 if isinstance(value, (list, tuple)) else 0,
@@ -217,7 +242,7 @@ TASK: Final = Record(
         Field("tolerate", Tolerated(), "How many elements may fail: a number, or a share like 5%."),
         Field("wait", WAIT, "Wait for a signal, for a while or until a time."),
         Field("workflow", Text(), "Another workflow to run.", later=True),
-        Field("cache", Json(), "Keep the result for the same inputs.", later=True),
+        Field("cache", CacheShape(), "Keep a success, and take its result when the same is to run again."),
         Field("needs", Needs(), "Tasks that must be done first."),
         Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),
               "Which ends of the needed tasks let it start; all_success by default."),

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 
-from weft.core.rows import RunRow, TaskRow
+from weft.core.rows import RecordRow, RunRow, TaskRow
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
 
@@ -103,3 +103,19 @@ def _reachable(was: str, now: str) -> bool:
             if start == state and end not in seen:
                 seen.append(end)
     return now in seen
+
+
+def check_records(before: dict[str, RecordRow], after: dict[str, RecordRow]) -> list[str]:
+    """Two moments of the records of effects, by key: what is completed stays, and only later attempts take over."""
+    found = []
+    for key, was in before.items():
+        now = after.get(key)
+        if was.kind != "once" or now is None:  # gone with its run
+            continue
+        if was.status == "completed" and was != now:
+            found.append(f"record {key} changed after it was completed: {was} -> {now}")
+        if now.attempt < was.attempt:
+            found.append(f"record {key}: attempt {now.attempt} wrote after attempt {was.attempt}")
+        if now.attempt == was.attempt and now.session != was.session:
+            found.append(f"record {key}: attempt {now.attempt} is of {was.session} and of {now.session}")
+    return found

@@ -179,6 +179,12 @@ class Signal(msgspec.Struct):
     name: str
 
 
+class Records(msgspec.Struct):
+    """Records by key, locked, in the order of their keys."""
+
+    keys: list[str]
+
+
 class NextRun(msgspec.Struct):
     """A fresh run number."""
 
@@ -201,5 +207,5 @@ Need = (
     Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
-    | Finished
+    | Finished | Records
 )  # fmt: skip

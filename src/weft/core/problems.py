@@ -16,7 +16,7 @@ SUGGESTIONS_MAX: Final = 50  # a search for each of them, so that a file of noth
 INTEGER_MAX: Final = 2**63 - 1
 NO_EXPRESSION: Final = (
     "an expression (${{ … }}) can't stand here",
-    "expressions work in if, run, argv, env, cwd, with, map, wait and output",
+    "expressions work in if, run, argv, env, cwd, with, map, wait, cache and output",
 )
 
 

@@ -19,7 +19,7 @@ from weft.core.problems import Path
 #: What opens an expression in text.
 OPENING: Final = "${{"
 #: Where ${{ … }} may stand in a task, beside its condition.
-TEMPLATED: Final = frozenset(("run", "argv", "env", "cwd", "with", "map", "wait"))
+TEMPLATED: Final = frozenset(("run", "argv", "env", "cwd", "with", "map", "wait", "cache"))
 #: Of those, what the rules resolve; the rest is resolved by the node that runs the attempt.
 OF_RULES: Final = frozenset(("map", "wait"))
 #: Whoever names one of these reads the run's context.
@@ -35,7 +35,7 @@ class Names(NamedTuple):
 
     condition: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()  # of those, the ones whose end the condition asks about
-    templates: tuple[str, ...] = ()  # of run, argv, env, cwd and with, or of wait
+    templates: tuple[str, ...] = ()  # of run, argv, env, cwd, with and cache, or of wait
     map: tuple[str, ...] = ()
     context: bool = False  # a template that the node resolves reads the context
 
@@ -94,6 +94,14 @@ def value_names(value: Any) -> tuple[str, ...]:
 def value_reads_context(value: Any) -> bool:
     """Whether a template anywhere in a value, outside of a shell's text, asks for the run's context."""
     return any(_reads_context(_in_template(text, None)) for _, text in templates_in(value))
+
+
+def names_element(text: str) -> bool:
+    """Whether a template asks which element of a mapped task it is for. One that does not parse is told elsewhere."""
+    try:
+        return any(r.path[0] in ("item", "index") for r in parse_template(text).references)
+    except ExpressionError:
+        return True
 
 
 def has_template(value: Any) -> bool:

@@ -121,6 +121,7 @@ class AttemptRow(msgspec.Struct, gc=False):
     finished_at: int
     result: str | None  # JSON
     result_hash: str | None
+    cached: str | None = None  # JSON: the run, task and attempt whose result it took; it ran nothing itself
 
 
 class EventRow(msgspec.Struct, gc=False):
@@ -140,3 +141,20 @@ class StaleRow(msgspec.Struct, gc=False):
     session: str
     why: str
     body: str
+
+
+class RecordRow(msgspec.Struct, gc=False):
+    """What outlives an attempt: a result kept for `cache`, or an effect that `weft.once` has seen through."""
+
+    key: str
+    kind: str  # cache, once
+    status: str  # pending, completed, failed
+    value: str | None  # JSON: a result; what an effect gave, or why it failed
+    hash: str | None
+    run: str
+    task: str
+    task_id: int
+    attempt: int  # that wrote it last
+    session: str
+    created_at: int
+    expires_at: int | None

@@ -34,6 +34,13 @@ class Tolerate(msgspec.Struct, frozen=True):
         return max(self.count, int(self.share * elements + 1e-6))
 
 
+class Cache(msgspec.Struct, frozen=True):
+    """When a task's result may stand for a later one's."""
+
+    key: str | None = None  # text with templates; None: all that the attempt is made of
+    ttl_ms: int | None = None  # how long; None: until it is removed
+
+
 class TaskDef(msgspec.Struct, frozen=True):
     """One task of a workflow, complete: nothing has to be looked up in defaults any more."""
 
@@ -63,10 +70,13 @@ class TaskDef(msgspec.Struct, frozen=True):
     survives_halt: bool = False  # a failure handler, or what follows one
     final: bool = False  # starts after all other tasks (a handler without needs), or follows one that does
     reads: tuple[int, ...] = ()  # tasks whose results the condition reads, in the order of the document
-    template_reads: tuple[int, ...] = ()  # tasks whose results the templates of run, argv, env, cwd and with read
+    template_reads: tuple[
+        int, ...
+    ] = ()  # tasks whose results the templates of run, argv, env, cwd, with and cache read
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
     secrets: tuple[str, ...] = ()  # variables that the running node adds, and masks in all that comes back
+    cache: Cache | None = None
 
     def called(self, idx: int) -> str:
         """As people know it: "transform", or "transform.3" for an element."""

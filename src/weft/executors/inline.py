@@ -4,10 +4,28 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
+from weft.executors.python_context import RunningAttempt, current
 
 #: A plain function returns its output; an async one is awaited.
 InlineFunction = Callable[[Launch], Any]
+
+
+class InlineAttempt(RunningAttempt):
+    """What weft.once, weft.current and weft.context_update find in an inline function."""
+
+    __slots__ = ("launch",)
+
+    def __init__(self, launch: Launch) -> None:
+        super().__init__(launch.attempt, launch.env)
+        self.launch = launch
+
+    async def ask_async(self, key: str, ending: Any, value: str | None, take_over: bool) -> tuple[str, str | None]:
+        launch = self.launch
+        if launch.ask is None:
+            return "stale", "nobody here can answer"
+        answer = await launch.ask(launch.task_id, launch.attempt, Question(key, ending, value, take_over))
+        return answer.status, answer.value
 
 
 class InlineExecutor:
@@ -30,39 +48,52 @@ class InlineExecutor:
             error = f"this node knows no inline function {launch.spec['inline']!r}"
             self._tell(ended, Outcome(launch.task_id, launch.attempt, False, None, None, started, error))
             return
+        attempt = InlineAttempt(launch)
+        token = current.set(attempt)
         try:
             value = function(launch)
+            if asyncio.iscoroutine(value):
+                key = (launch.task_id, launch.attempt)
+                self._tasks[key] = self._loop.create_task(self._await(attempt, ended, started, value))
+                return
         except Exception as error:
-            self._end(launch, ended, started, error=error)
+            self._end(attempt, ended, started, error=error)
             return
-        if asyncio.iscoroutine(value):
-            key = (launch.task_id, launch.attempt)
-            self._tasks[key] = self._loop.create_task(self._await(launch, ended, started, value))
-        else:
-            self._end(launch, ended, started, value=value)
+        finally:
+            current.reset(token)
+        self._end(attempt, ended, started, value=value)
 
-    async def _await(self, launch: Launch, ended: Ended, started: float, value: Awaitable[Any]) -> None:
-        key = (launch.task_id, launch.attempt)
+    async def _await(self, attempt: InlineAttempt, ended: Ended, started: float, value: Awaitable[Any]) -> None:
+        key = (attempt.launch.task_id, attempt.launch.attempt)
         try:
             result = await value
         except asyncio.CancelledError as cancelled:
-            self._end(launch, ended, started, error=cancelled)
+            self._end(attempt, ended, started, error=cancelled)
         except Exception as error:
-            self._end(launch, ended, started, error=error)
+            self._end(attempt, ended, started, error=error)
         else:
-            self._end(launch, ended, started, value=result)
+            self._end(attempt, ended, started, value=result)
         finally:
             self._tasks.pop(key, None)
 
     def _end(
-        self, launch: Launch, ended: Ended, started: float, *, value: Any = None, error: BaseException | None = None
+        self,
+        attempt: InlineAttempt,
+        ended: Ended,
+        started: float,
+        *,
+        value: Any = None,
+        error: BaseException | None = None,
     ) -> None:
+        launch = attempt.launch
         outcome = Outcome(launch.task_id, launch.attempt, error is None, None, started, self._clock())
         if error is not None:
             outcome.stopped = self._reasons.pop((launch.task_id, launch.attempt), None)
             outcome.error = f"{type(error).__name__}: {error}"
         elif value is not None:
             outcome.output = value
+        if attempt.context and error is None:
+            outcome.context = attempt.context
         self._tell(ended, outcome)
 
     def _tell(self, ended: Ended, outcome: Outcome) -> None:

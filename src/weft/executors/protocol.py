@@ -4,13 +4,31 @@ An executor tries once. It never retries, never touches the store, and never dec
 that is core's. It reports every attempt that it started exactly once, after nothing of it is left running.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 #: Why an attempt is stopped from outside.
 StopReason = Literal["cancel", "timeout", "drain", "lease"]
+
+
+class Question(msgspec.Struct, gc=False):
+    """What a function asks of its node while it runs, for `weft.once`."""
+
+    key: str
+    ending: Literal["completed", "failed"] | None = None  # None: may it begin?
+    value: str | None = None  # JSON
+    take_over: bool = True  # begin again what an earlier attempt left without an outcome
+
+
+class Answer(msgspec.Struct, gc=False):
+    status: Literal["call", "completed", "unknown", "kept", "stale"]
+    value: str | None = None  # JSON of what is completed; else a reason in words
+
+
+#: Of a task id, an attempt's number and its question.
+Ask = Callable[[int, int, Question], Awaitable[Answer]]
 
 
 class Launch(msgspec.Struct, gc=False):
@@ -29,6 +47,7 @@ class Launch(msgspec.Struct, gc=False):
     secrets: dict[str, str] = {}  # variables whose values must be masked in whatever the attempt leaves
     hidden: tuple[str, ...] = ()  # variables of the node's own environment that are others' secrets
     input: bytes | None = None  # what $WEFT_INPUT holds; None: there is no such file
+    ask: Ask | None = None  # who answers the questions of a function
 
 
 class Outcome(msgspec.Struct, gc=False):

@@ -21,12 +21,13 @@ from collections.abc import Callable
 from weft.executors import linux
 from weft.executors.output import file_stem
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+from weft.executors.python_answers import Answers
 from weft.executors.python_door import Door
 from weft.executors.python_inquest import Inquest
 from weft.executors.python_link import Attempt, RunnerLink
 from weft.executors.python_outcome import cut_short, never_ready, outcome_of, take_streams, unstarted
 from weft.executors.python_pool import Pool
-from weft.executors.python_wire import ENDED, KIND, LEAVING, LEFT_PROCESSES, OWN, QUIT, START, STOP, UNBEGUN
+from weft.executors.python_wire import ASK, ENDED, KIND, LEAVING, LEFT_PROCESSES, OWN, QUIT, START, STOP, UNBEGUN
 from weft.executors.shell import ShellExecutor
 from weft.executors.spawner_wire import Message, Unframer
 
@@ -80,6 +81,7 @@ class PythonExecutor:
         self._own: dict[int, RunnerLink] = {}  # runners of attempts with secrets, by number
         self._hidden: dict[str, None] = {}  # variables that no runner may have from the node's environment
         self._kinds: dict[tuple[str, str], bool] = {}  # is it async? By directory and function, of those seen
+        self._answers = Answers()
         self._inquest = Inquest()
         self._last_id = self._last_runner = 0
         self._door: Door | None = None
@@ -132,6 +134,7 @@ class PythonExecutor:
 
     async def close(self) -> None:
         self._open = False
+        self._answers.close()
         for directory in list(self._pool.directories.values()):
             for attempt in [*directory.plain, *directory.beside]:
                 self._pool.remove(attempt)
@@ -321,6 +324,8 @@ class PythonExecutor:
                 self._kill(runner)
             else:
                 self._reap_later(runner)
+        elif kind == ASK:
+            self._answers.begin(runner, message)
         self._pump_soon()
 
     def _call_ended(self, runner: RunnerLink, message: Message) -> None:

@@ -107,6 +107,10 @@ class AsyncSide:
             if attempt.files is not None:
                 attempt.files.sweep()
 
+    def look_again(self) -> None:
+        """Somebody else has read the socket, and may have left work in the queue."""
+        self._loop.call_soon_threadsafe(self._receive)
+
     # On the loop
 
     def _receive(self) -> None:
@@ -127,7 +131,7 @@ class AsyncSide:
     def _begin(self, message: Message) -> bool:
         """False: it is a plain function, which waits until it can have the runner to itself."""
         _, id, text, arguments, variables, directory, stem, cap = message
-        attempt = RunningAttempt(id, variables)
+        attempt = RunningAttempt(id, variables, self._runner.questions.ask)
         attempt.files = self._runner.own_files or AsyncFiles(directory, stem, cap)
         context = copy_context()
         context.run(current.set, attempt)

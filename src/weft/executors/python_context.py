@@ -3,7 +3,7 @@
 Functions need none of it. It is kept apart from the runner so that importing it costs nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -19,18 +19,34 @@ class Stopped(BaseException):
     """
 
 
+#: Of an attempt's id, and key, ending, value and take_over of a question (see protocol): status and value.
+Ask = Callable[[int, str, str | None, str | None, bool], tuple[str, str | None]]
+
+
 class RunningAttempt:
     """The attempt that the calling code belongs to."""
 
-    __slots__ = ("context", "files", "id", "variables")
+    __slots__ = ("ask", "context", "files", "id", "under_way", "variables")
 
-    def __init__(self, id: int, variables: dict[str, str]) -> None:
+    def __init__(self, id: int, variables: dict[str, str], ask: Ask | None = None) -> None:
         self.id = id
         self.variables = variables
+        self.ask = ask  # in a runner process; blocks
+        self.under_way: dict[str, None] | None = None  # effects of weft.once that have begun
         self.context: dict[str, Any] = {}
         self.files: AsyncFiles | OwnFiles | None = (
             None  # of an async function; a plain one has the descriptors 1 and 2
         )
+
+    async def ask_async(
+        self, key: str, ending: str | None, value: str | None, take_over: bool
+    ) -> tuple[str, str | None]:
+        """In a thread, so that what runs beside it goes on meanwhile."""
+        import asyncio
+
+        assert self.ask is not None
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, self.ask, self.id, key, ending, value, take_over)
 
 
 #: For async functions, and for threads that were given a copy of the context.

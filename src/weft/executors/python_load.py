@@ -26,7 +26,7 @@ class Function:
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         self.name = name
         self.call = call
-        self.is_async = _is_async(call)
+        self.is_async = is_async(call)
         self._order, self._needed, self._any = _parameters(call)
         self._takes = frozenset(self._order)
 
@@ -153,7 +153,7 @@ def _line(error: BaseException) -> str:
 # Functions
 
 
-def _is_async(call: Any) -> bool:
+def is_async(call: Any) -> bool:
     """Also if the async function is wrapped, by functools.wraps or by a class of callables."""
     for _ in range(100):
         code = _code(call)

@@ -19,6 +19,8 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft.executors import linux
@@ -26,10 +28,12 @@ from weft.executors.python_context import RunningAttempt, Stopped, current, plai
 from weft.executors.python_failure import Failure
 from weft.executors.python_load import Function, load
 from weft.executors.python_process import Directory, Environment, Sources, processes_left, resident_bytes
+from weft.executors.python_questions import Questions
 from weft.executors.python_result import CallResult, ended_message
 from weft.executors.python_streams import NOTHING, CallFiles, OwnFiles, Routed
 from weft.executors.python_value import encode_value
 from weft.executors.python_wire import (
+    ANSWER,
     ASKED,
     CHANGED,
     FILES,
@@ -100,14 +104,15 @@ class Runner:
         self._stop_target = 0  # to be raised in, by the signal's handler
         self._stopped = False  # was raised in
         self._interruptible = False
-        self._ended = False  # the node has closed its end
+        self.ended = False  # the node has closed its end
         self.leaving: str | None = None
+        self.questions = Questions(self, connection.fileno())
         self._async: AsyncSide | None = None
         self.side_by_side = False  # the async side is at work, and reads the socket
         self._busy = threading.Event()
         self._out, self._err = Routed(0), Routed(1)
         sys.stdout, sys.stderr = self._out, self._err
-        self._main = threading.get_ident()
+        self.main_thread = threading.get_ident()
         signal.signal(STOP_SIGNAL, self._interrupt)
         threading.Thread(target=self._watch, name="weft-watch", daemon=True).start()
 
@@ -118,7 +123,7 @@ class Runner:
             message = self._take()
             if message is not None:
                 self._run(message)
-            elif self._ended or (self.leaving is not None and self.leaving != LEFT_PROCESSES):
+            elif self.ended or (self.leaving is not None and self.leaving != LEFT_PROCESSES):
                 return
             else:
                 poll.poll()
@@ -135,8 +140,9 @@ class Runner:
         except OSError:
             data = b""
         if not data:
-            self._ended = True
+            self.ended = True
             self.queue.clear()
+            self.questions.give_up()
             return
         for message in self._unframer.feed(data):
             kind = message[0]
@@ -144,6 +150,8 @@ class Runner:
                 self.queue.append(message)
             elif kind == STOP:
                 self._stop(message[1])
+            elif kind == ANSWER:
+                self.questions.answered(message)
             elif kind == QUIT:
                 self.leaving = self.leaving or ASKED
         if self.leaving is not None:
@@ -157,7 +165,7 @@ class Runner:
             else:
                 self._connection.sendall(frame(messages))
         except OSError:
-            self._ended = True
+            self.ended = True
 
     def hand_back(self) -> None:
         if self.queue:
@@ -195,7 +203,7 @@ class Runner:
             self._async.cancel(id)
         if id == self._current:
             self._stop_target = id
-            signal.pthread_kill(self._main, STOP_SIGNAL)
+            signal.pthread_kill(self.main_thread, STOP_SIGNAL)
             return
         for message in self.queue:
             if message[1] == id:
@@ -218,7 +226,7 @@ class Runner:
         self.mark.set(id, started)
         if not self._busy.is_set():
             self._busy.set()
-        attempt = RunningAttempt(id, variables)
+        attempt = RunningAttempt(id, variables, self.questions.ask)
         token = current.set(attempt)
         plain.append(attempt)
         out = err = NOTHING
@@ -294,6 +302,29 @@ class Runner:
             self._stopped = True
             raise Stopped("the attempt was cancelled, or its time is up")
 
+    @contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """A stop is raised after this, not within: it must not cut a message in two."""
+        if threading.get_ident() != self.main_thread or not self._interruptible:
+            yield
+            return
+        self._interruptible = False
+        try:
+            yield
+        finally:
+            self._interruptible = True
+        self._interrupt(0, None)
+
+    @property
+    def stop_due(self) -> bool:
+        """A stop waits to be raised in the plain function that asks this."""
+        return self._stop_target == self._current != 0 and threading.get_ident() == self.main_thread
+
+    def look_again(self) -> None:
+        """The socket was read by somebody who does not work off the queue."""
+        if self.side_by_side and self.queue and self._async is not None:
+            self._async.look_again()
+
     def count(self, left: int) -> None:
         """After an attempt; the lock is held."""
         self._tasks_left -= 1
@@ -361,6 +392,7 @@ class Runner:
         """A long function has the main thread: read for it what the node says meanwhile."""
         readable, _, _ = select.select([self._connection], [], [], _WATCH_S)
         with self.lock:
-            if readable and self._current and not self._ended:
+            # Whoever asks something reads for itself: taking the answer from under it would let it wait in vain.
+            if readable and self._current and not self.ended and not self.questions.asking:
                 self.receive()
                 self.hand_back()

@@ -11,11 +11,11 @@ class WrongValue(TypeError):
     """JSON cannot hold it."""
 
 
-def encode_value(value: Any, bytes_max: int) -> bytes:
+def encode_value(value: Any, bytes_max: int, what: str = "returned") -> bytes:
     """The JSON of a function's return value."""
     if value is None:
         return b"null"
-    data = json_bytes(plain_value(value, "returned"), "returned a value")
+    data = json_bytes(plain_value(value, what), f"{what} a value")
     if len(data) > bytes_max:
         raise WrongValue(
             f"output of {len(data):,} bytes is over the limit of {size_text(bytes_max)};"

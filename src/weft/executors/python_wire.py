@@ -4,6 +4,7 @@ node -> runner
     (START, id, function, arguments, variables, output directory, file stem, cap)
                                     the arguments marshalled on their own: what cannot be must harm nobody else
     (STOP, id)                      raise Stopped in it, or cancel it
+    (ANSWER, number, status, value) to a question of this runner's
     (QUIT,)                         end once nothing is left to do
 runner -> node
     (HELLO, runner's number)        once, first; with the descriptor of the mark (see Mark)
@@ -13,6 +14,8 @@ runner -> node
     (ENDED, id, started or None, ended, stopped, output as JSON or None, failure or None, context as JSON or None,
             stdout, stderr, processes left running)
         a failure is (one line, type, message, traceback), a stream (bytes written, head kept, tail kept)
+    (ASK, id, number, key, ending or None, value as JSON or None, take over)
+                                    for weft.once (see protocol.Question); the number is the runner's own
     (LEAVING, why)                  this runner takes no more
 
 A runner runs what it got in the order it got it. It answers each START with one ENDED or one UNBEGUN.
@@ -21,7 +24,7 @@ A runner runs what it got in the order it got it. It answers each START with one
 import mmap
 import os
 
-START, STOP, QUIT, HELLO, FILES, KIND, UNBEGUN, ENDED, LEAVING = range(9)
+START, STOP, QUIT, HELLO, FILES, KIND, UNBEGUN, ENDED, LEAVING, ASK, ANSWER = range(11)
 
 #: Why a runner takes no more. What it left running must be killed, so it does not end by itself then.
 WORN, GROWN, CHANGED, ASKED, LEFT_PROCESSES = "worn", "grown", "changed", "asked", "left processes"

@@ -110,3 +110,5 @@ def _reach(command: c.Command, moment: str) -> None:
         reach(f"exchange.{moment}")
     elif isinstance(command, c.Submit):
         reach(f"submit.{moment}")
+    elif isinstance(command, c.Once) and command.ending is not None:
+        reach(f"once.{moment}")

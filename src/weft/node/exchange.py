@@ -16,6 +16,7 @@ from weft.core.workflow import Workflow
 from weft.node.eligibility import Eligibility
 from weft.node.lease import Lease
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
+from weft.node.records import Attempting, Records
 from weft.node.values import Values
 from weft.node.worker import Worker
 from weft.store.protocol import StoreUnusable
@@ -37,7 +38,8 @@ class ExchangeLoop:
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
         self._eligible = Eligibility(frozenset(ports.executors), settings.labels)
-        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set)
+        self._records = Records(ports, settings, session, lease)
+        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask)
         self.dead = False
         self.finishing = False  # leave when nothing is held any more
         self.exchanges = 0
@@ -138,10 +140,17 @@ class ExchangeLoop:
         again = self._eligible.learn(reply.demands) or reply.more
         if reply.claims:
             await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))
+            caching: list[Attempting] = []
             for claim in reply.claims:
                 facts = self._facts[claim.run_no]
                 workflow = await self._ports.link.workflow(facts.workflow)
-                self.worker.take(claim, facts, workflow, await self._names(claim, facts, workflow))
+                names = await self._names(claim, facts, workflow)
+                if workflow.tasks[claim.pos].cache is None:
+                    self.worker.take(claim, facts, workflow, names)
+                else:
+                    caching.append(Attempting(claim, facts, workflow, names))
+            if caching:
+                await self._records.take(caching, self.worker)
         for task_id, attempt, why in reply.stops:
             self.worker.stop(task_id, attempt, why)
         self.worker.start_waiting()

@@ -11,11 +11,15 @@ from weft.core.artifacts import Reference
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell_text import VALUE_BYTES_MAX
+from weft.core.rows import RecordRow
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker
-from weft.executors.protocol import Launch, Outcome
+from weft.executors.protocol import Ask, Launch, Outcome
 from weft.node.ports import NodeSettings, RunFacts
 from weft.node.secrets import Secrets
+
+#: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
+OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY")
 
 
 def make_launch(
@@ -25,6 +29,7 @@ def make_launch(
     settings: NodeSettings,
     names: dict[str, Any] | None,
     secrets: Secrets,
+    ask: Ask | None = None,
 ) -> Launch:
     """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value, and
     MissingSecret."""
@@ -45,6 +50,7 @@ def make_launch(
         os.path.join(root, cwd) if cwd else root,
         f"{settings.output_root}/{facts.id}",
         settings.output_max,
+        ask=ask,
     )  # fmt: skip
     if workflow.secrets or secrets.hidden:
         launch.hidden = secrets.hidden_from(workflow)
@@ -124,6 +130,18 @@ def mask_outcome(outcome: Outcome, masker: Masker) -> None:
         outcome.ok = False
         outcome.error = "its output is nested too deep for its secrets to be masked in it"
         outcome.result, outcome.output, outcome.context = None, msgspec.UNSET, None
+
+
+def report_cached(claim: Claim, record: RecordRow) -> Report:
+    """A success without an attempt's own work: the result that a record keeps, its context included."""
+    result = {} if record.value is None else msgspec.json.decode(record.value)
+    return Report(
+        claim.task_id, claim.pos, claim.idx, claim.attempt, "succeeded", result.get("exitCode"),
+        result=record.value,
+        result_hash=record.hash,
+        context=result.get("context"),
+        cached={"run": record.run, "task": record.task, "attempt": record.attempt},
+    )  # fmt: skip
 
 
 def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:

@@ -13,6 +13,7 @@ import msgspec
 
 from weft.core import commands as c
 from weft.core.names import Ended
+from weft.core.rows import RecordRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.ports import LinkLost, RunFacts
@@ -43,16 +44,18 @@ class LocalLink:
         return await self._in_thread(lambda: self.committer.commit(command))
 
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
+        reply = await self._commit(self._exchanges, command)
+        assert isinstance(reply, c.ExchangeReply)
+        return reply
+
+    async def _commit(self, committer: Committer, command: c.Command) -> Any:
         reply = None
         if self._store.on_loop:
             try:
-                reply = self._exchanges.try_commit(command)
+                reply = committer.try_commit(command)
             except StoreBusy as error:
                 raise LinkLost(str(error)) from error
-        if reply is None:
-            reply = await self._in_thread(lambda: self._exchanges.commit(command))
-        assert isinstance(reply, c.ExchangeReply)
-        return reply
+        return reply if reply is not None else await self._in_thread(lambda: committer.commit(command))
 
     async def renew(self, session: str, ttl_ms: int) -> bool:
         loop = asyncio.get_running_loop()
@@ -85,8 +88,8 @@ class LocalLink:
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         return await self._read(
             lambda: [
-                RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source)
-                for no, id, name, workflow, inputs, source in self._store.run_facts(run_nos)
+                RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh))
+                for no, id, name, workflow, inputs, source, fresh in self._store.run_facts(run_nos)
             ]
         )
 
@@ -99,6 +102,14 @@ class LocalLink:
 
     async def context(self, run_no: int) -> dict[str, Any]:
         return await self._read(lambda: self._store.context_of(run_no))
+
+    async def cached(self, keys: list[str]) -> list[RecordRow]:
+        return await self._read(lambda: self._store.cached(keys))
+
+    async def once(self, command: c.Once) -> c.OnceReply:
+        reply = await self._commit(self.committer, command)
+        assert isinstance(reply, c.OnceReply)
+        return reply
 
     def _read_workflow(self, hash: str) -> Workflow:
         with self._store.transaction() as transaction:

@@ -13,6 +13,8 @@ POINTS = (
     "exchange.before_commit",  # reports and claims are decided, nothing is stored
     "exchange.committed",  # they are stored, the node does not know yet
     "attempt.before_start",  # claimed, about to be handed to its executor
+    "once.before_commit",  # an effect of weft.once has happened, its record says that it has begun
+    "once.committed",  # its record is complete, the function does not know yet
     "attempt.ended",  # its process is over, the report is not sent
 )
 

@@ -9,6 +9,7 @@ import msgspec
 
 from weft.core import commands as c
 from weft.core.names import Ended
+from weft.core.rows import RecordRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
 from weft.node.secrets import Secrets
@@ -24,6 +25,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     workflow: str
     inputs: dict[str, Any]
     source: str | None  # the definition's directory
+    fresh: bool = False  # results kept by `cache` are not used
 
 
 class LinkLost(Exception):
@@ -50,6 +52,12 @@ class Link(Protocol):
     async def context(self, run_no: int) -> dict[str, Any]:
         """The run's context as it is now."""
         ...
+
+    async def cached(self, keys: list[str]) -> list[RecordRow]:
+        """Results kept under these keys that may be used now."""
+        ...
+
+    async def once(self, command: c.Once) -> c.OnceReply: ...
 
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         """Call `woken` on the event loop when something may be there to do; returns how to stop that."""

@@ -13,11 +13,12 @@ import msgspec
 
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
+from weft.core.rows import RecordRow
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker, needles
-from weft.executors.protocol import Outcome, StopReason
+from weft.executors.protocol import Answer, Ask, Outcome, Question, StopReason
 from weft.node.artifacts import store_output
-from weft.node.launch import make_launch, make_report, mask_outcome
+from weft.node.launch import make_launch, make_report, mask_outcome, report_cached
 from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
 from weft.node.secrets import MissingSecret
@@ -44,16 +45,23 @@ class Held(msgspec.Struct, gc=False):
     stopping: StopReason | None = None
     timer: asyncio.TimerHandle | None = None
     masker: Masker | None = None  # of its secrets
+    cache_key: str | None = None  # its result is kept under this, should it succeed
 
 
 class Worker:
     def __init__(
-        self, ports: Ports, settings: NodeSettings, trusted: Callable[[], bool], changed: Callable[[], None]
+        self,
+        ports: Ports,
+        settings: NodeSettings,
+        trusted: Callable[[], bool],
+        changed: Callable[[], None],
+        ask: Ask | None = None,
     ) -> None:
         self._ports = ports
         self._settings = settings
         self._trusted = trusted  # past the lease's trust nothing starts: the attempt may be somebody else's by now
         self._changed = changed  # an attempt ended: there is something to report
+        self._ask = ask  # answers what functions ask while they run
         self.held: dict[tuple[int, int], Held] = {}
         self.running = 0
         self._waiting: deque[tuple[int, int]] = deque()
@@ -97,13 +105,30 @@ class Worker:
 
     # -- attempts ----------------------------------------------------------------------------------------
 
-    def take(self, claim: Claim, facts: RunFacts, workflow: Workflow, names: dict[str, Any] | None = None) -> None:
+    def take(
+        self,
+        claim: Claim,
+        facts: RunFacts,
+        workflow: Workflow,
+        names: dict[str, Any] | None = None,
+        cache_key: str | None = None,
+    ) -> None:
         key = (claim.task_id, claim.attempt)
         if key in self.held:
             return  # the reply came twice
         definition = workflow.tasks[claim.pos]
-        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock(), names)
+        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock(), names, cache_key=cache_key)
         self._waiting.append(key)
+
+    def take_cached(self, claim: Claim, record: RecordRow) -> None:
+        """Nothing has to run: its result is known."""
+        self._report(report_cached(claim, record))
+
+    def refuse(self, claim: Claim, error: str) -> None:
+        """Its templates have no value, or a secret is missing. Trying again would not change that."""
+        self._report(
+            Report(claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False)
+        )
 
     def start_waiting(self) -> None:
         """Fill the free slots with what was claimed."""
@@ -121,7 +146,9 @@ class Worker:
         self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
         claim, definition = held.claim, held.definition
         try:
-            launch = make_launch(claim, held.facts, held.workflow, self._settings, held.names, self._ports.secrets)
+            launch = make_launch(
+                claim, held.facts, held.workflow, self._settings, held.names, self._ports.secrets, self._answer
+            )
         except ExpressionError as error:
             self._cannot_start(held, error.message + (f"; {error.fix}" if error.fix else ""))
             return
@@ -136,14 +163,20 @@ class Worker:
         reach("attempt.before_start")
         self._ports.executors[definition.kind].start(launch, self._on_end)
 
+    async def _answer(self, task_id: int, attempt: int, question: Question) -> Answer:
+        held = self.held.get((task_id, attempt))
+        if held is not None and held.masker is not None:
+            for text in (question.key, question.value or ""):
+                if held.masker.text(text) != text:
+                    return Answer("stale", "a secret stands in it, and no record may keep one: give another value")
+        if self._ask is None:
+            return Answer("stale", "nobody here can answer")
+        return await self._ask(task_id, attempt, question)
+
     def _cannot_start(self, held: Held, error: str) -> None:
-        """Its templates have no value, or a secret is missing. Trying again would not change that."""
-        claim = held.claim
-        del self.held[(claim.task_id, claim.attempt)]
+        del self.held[(held.claim.task_id, held.claim.attempt)]
         self.running -= 1
-        self._report(
-            Report(claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False)
-        )
+        self.refuse(held.claim, error)
 
     def _on_end(self, outcome: Outcome) -> None:
         held = self.held.get((outcome.task_id, outcome.attempt))
@@ -154,6 +187,8 @@ class Worker:
         if held.masker is not None:
             mask_outcome(outcome, held.masker)
         report = make_report(held.claim, outcome, held.definition, outcome.ended)
+        if held.cache_key is not None and held.definition.cache is not None and outcome.ok:
+            report.keep = (held.cache_key, held.definition.cache.ttl_ms)
         if outcome.ok and report.result is not None and len(report.result) > self._settings.result_max:
             storing = asyncio.get_running_loop().create_task(self._store_output(held, outcome))
             self._storing.add(storing)
@@ -162,7 +197,7 @@ class Worker:
         self._over(outcome, report)
 
     async def _store_output(self, held: Held, outcome: Outcome) -> None:
-        """It keeps its slot until what it left is stored."""
+        """It keeps its slot until what it left is stored. An artifact goes with its run, so no record keeps it."""
         artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
         if self.held.get((outcome.task_id, outcome.attempt)) is held:  # its session may be over by now
             self._over(outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))

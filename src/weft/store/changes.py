@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from weft.core.rows import RunRow, TaskRow
+from weft.core.rows import RecordRow, RunRow, TaskRow
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
 _FIXED = ("id", "run_no", "pos", "idx", "generation", "demand")
@@ -16,7 +16,7 @@ TASK_CHANGING = tuple(c for c in TASK_COLUMNS if c not in _FIXED)
 GUARD = ("id", "was_state", "was_attempt", "was_session")
 _RUN_FIXED = ("no", "id", "name", "workflow", "created_at")
 RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in _RUN_FIXED)
-RUN_EXTRA = ("inputs", "key", "body_hash", "source", "labels")
+RUN_EXTRA = ("inputs", "key", "body_hash", "source", "labels", "fresh")
 _encode = msgspec.json.Encoder().encode
 
 Rows = list[tuple[Any, ...]]
@@ -51,6 +51,12 @@ def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
         else:
             others.append(msgspec.structs.astuple(t)[:-1])
     return fresh, others
+
+
+def kept(records: dict[str, RecordRow]) -> Rows:
+    """Results for `cache`, in the order of their keys: two nodes that keep the same ones must not wait for each other
+    crosswise."""
+    return [msgspec.structs.astuple(records[key]) for key in sorted(records)]
 
 
 def run_values(run: RunRow, names: tuple[str, ...]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from weft.core.draft import Draft
 from weft.core.needs import Need
+from weft.core.rows import RecordRow
 
 
 class StoreError(Exception):
@@ -101,6 +102,10 @@ class Store(Protocol):
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]: ...
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]: ...
     def context_of(self, run_no: int) -> dict[str, Any]: ...
+    def cached(self, keys: list[str]) -> list[RecordRow]:
+        """Results kept for `cache` under these keys that have not expired, in the order of their keys."""
+        ...
+
     def size_bytes(self) -> int: ...
     def changed_by_others(self) -> bool:
         """Somebody else has committed since the last call; asked where there are no wake-ups of its own."""

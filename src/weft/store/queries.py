@@ -1,7 +1,7 @@
 """Named SQL: `-- name: tasks_by_id` heads a statement, the file's other lines are it.
 
 Both dialects have the same names (a test compares them), so a rule's need finds its statement in either.
-`{task}` and `{run}` stand for the columns of a row, in the order of its Struct.
+`{task}`, `{run}` and `{record}` stand for the columns of a row, in the order of its Struct.
 """
 
 import re
@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import msgspec
 
-from weft.core.rows import RunRow, TaskRow
+from weft.core.rows import RecordRow, RunRow, TaskRow
 
 _NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
 
@@ -22,6 +22,7 @@ def columns(row: type[msgspec.Struct]) -> tuple[str, ...]:
 
 TASK_COLUMNS = columns(TaskRow)
 RUN_COLUMNS = columns(RunRow)
+RECORD_COLUMNS = columns(RecordRow)
 
 
 @cache
@@ -30,6 +31,7 @@ def queries(dialect: str) -> dict[str, str]:
     placeholders = {
         "{task}": ", ".join(f"t.{c}" for c in TASK_COLUMNS),
         "{run}": ", ".join(f"r.{c}" for c in RUN_COLUMNS),
+        "{record}": ", ".join(f"k.{c}" for c in RECORD_COLUMNS),
     }
     for file in sorted(files("weft.store").joinpath(dialect, "sql").iterdir(), key=lambda f: f.name):
         if not file.name.endswith(".sql"):

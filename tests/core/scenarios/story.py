@@ -14,6 +14,10 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     started a x 300ms           an attempt that lasts says when it began
     signal NAME JSON            or: signal NAME reject REASON
     context a x key=value       it succeeds and sets keys of the run's context
+    keep a x KEY [ttl 1h]       it succeeds, and its result is kept for `cache`
+    cached a x KEY              if a result is kept under that key, it succeeds with it
+    once a x KEY [raise]        an effect begins, or has ended: once a x KEY done JSON | failed REASON
+    records                     all there are
 """
 
 import shlex
@@ -29,6 +33,7 @@ from weft.core import commands as c
 from weft.core.durations import parse_duration_ms
 from weft.core.explain import Situation, explain
 from weft.core.placement import NodeFacts
+from weft.node.launch import report_cached
 from weft.store.protocol import StoreError
 
 OUTCOMES = {"ok": "succeeded", "failed": "failed", "returned": "returned", "cancelled": "cancelled"}
@@ -106,11 +111,43 @@ class Story:
         values = self.engine.store.context_of(self.engine.run_no(self.run_id))
         return [*out, f"context: {values}"]
 
+    def _do_keep(self, words: list[str]) -> list[str]:
+        report = self._report(words[0], words[1], "ok")
+        report.result, report.result_hash = f'{{"output":"of {words[1]}"}}', f"hash of {words[1]}"
+        report.keep = (words[2], parse_duration_ms(words[4]) if words[3:4] == ["ttl"] else None)
+        return self._exchange(words[0], [report], 100)
+
+    def _do_cached(self, words: list[str]) -> list[str]:
+        found = self.engine.store.cached([words[2]])
+        if not found:
+            return ["nothing is kept"]
+        return self._exchange(words[0], [report_cached(self.claims[(words[0], words[1])], found[0])], 100)
+
+    def _do_once(self, words: list[str]) -> list[str]:
+        claim = self.claims[(words[0], words[1])]
+        command = c.Once(words[0], claim.task_id, claim.attempt, words[2], take_over=words[3:4] != ["raise"])
+        if words[3:4] == ["done"]:
+            command.ending, command.value, command.hash = "completed", words[4], f"hash of {words[4]}"
+        elif words[3:4] == ["failed"]:
+            command.ending, command.value = "failed", msgspec.json.encode(words[4]).decode()
+        reply = self.engine.commit(command)
+        return [reply.status + (f": {reply.value}" if reply.value is not None else "")]
+
+    def _do_records(self, words: list[str]) -> list[str]:
+        rows = self.engine.store.reader().execute(
+            "SELECT key, kind, status, value, run, task, attempt, expires_at FROM records ORDER BY key"
+        )
+        return [
+            f"{kind} {key} {status} by {run} {task}#{attempt}: {value}"
+            + ("" if expires_at is None else f", until +{expires_at - self.engine.time_ms} ms")
+            for key, kind, status, value, run, task, attempt, expires_at in rows
+        ]
+
     def _do_tidy(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Tidy()))
 
     def _do_prune(self, words: list[str]) -> list[str]:
-        reply = self.engine.commit(c.Prune(self.engine.time_ms + 1))
+        reply = self.engine.commit(c.Prune(self.engine.time_ms + 1, cache=words == ["cache"]))
         gone = [run_id for _, run_id in reply.data["runs"]]
         self.run_ids = [run_id for run_id in self.run_ids if run_id not in gone]
         return [f"gone: {', '.join(gone) or 'nothing'}"]

@@ -6,6 +6,7 @@ from weft.core.backoff import delay_ms
 from weft.core.commands import Report
 from weft.core.draft import Draft
 from weft.core.rows import AttemptRow, StaleRow, TaskRow
+from weft.core.rules.records import keep_result
 from weft.core.workflow import TaskDef
 
 LOST_MAX = 5  # leases a task may lose before it is given up
@@ -26,6 +27,8 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         task.reason = None  # of an earlier attempt
         draft.move(task, "succeeded")
         _finished(draft, task, report)
+        if report.keep is not None:
+            keep_result(draft, task, session, report)
         ended.append(task)
     elif report.outcome == "returned":
         _go_back(draft, task, "returned", ended)
@@ -55,6 +58,7 @@ def _record(draft: Draft, task: TaskRow, outcome: str, finished_at: int, report:
             task.claimed_at, task.started_at, finished_at,
             report.result if report else None,
             report.result_hash if report else None,
+            msgspec.json.encode(report.cached).decode() if report and report.cached else None,
         )
     )  # fmt: skip
 
@@ -67,6 +71,8 @@ def _finished(draft: Draft, task: TaskRow, report: Report) -> None:
         data["error"] = report.error
     if report.result_hash is not None:
         data["hash"] = report.result_hash
+    if report.cached is not None:
+        data["cached"] = report.cached
     if task.state == "scheduled":
         data["wake_at"] = task.wake_at
     draft.event(task.run_no, "finished", data, task)

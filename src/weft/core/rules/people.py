@@ -98,6 +98,7 @@ def prune(draft: Draft, command: Prune) -> Rule:
     (rows,) = yield (Finished(command.finished_before, states, command.limit),)
     draft.pruned_runs = [run.no for run in rows]
     draft.pruned_before = command.finished_before
+    draft.pruned_cache = command.cache
     return Reply(
         changed=len(rows), more=len(rows) == command.limit, data={"runs": [[run.no, run.id] for run in rows]}
     )

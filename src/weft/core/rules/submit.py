@@ -45,7 +45,7 @@ def _new_run(draft: Draft, command: Submit, run_no: int) -> RunRow:
     draft.dirty_runs.append(run)
     extra: dict[str, Any] = {
         "inputs": command.inputs, "key": command.key, "body_hash": command.body_hash, "source": command.source,
-        "labels": command.labels,
+        "labels": command.labels, "fresh": command.fresh,
     }  # fmt: skip
     draft.new_run = (run, extra)
     for key in sorted(workflow.context):

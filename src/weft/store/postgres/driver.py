@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from weft.core.rows import RecordRow
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.migrate import check, latest, migrate, version
 from weft.store.postgres.notify import Notifier
@@ -128,6 +129,11 @@ class PostgresStore:
     def context_of(self, run_no: int) -> dict[str, Any]:
         rows = self._ask(statements()["context_of_run"], run_no)
         return {key: json.loads(value) for key, value, _, _ in rows}
+
+    def cached(self, keys: list[str]) -> list[RecordRow]:
+        """Results kept for `cache` that have not expired."""
+        rows = self._ask(statements()["records_cached"], json.dumps(keys), self.now())
+        return [RecordRow(*row) for row in rows]
 
     def reader(self) -> PostgresReader:
         """A connection for reading; each thread needs its own."""

@@ -8,10 +8,10 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 
-from weft.core.rows import RunRow, TaskRow
+from weft.core.rows import RecordRow, RunRow, TaskRow
 from weft.store.changes import GUARD, RUN_CHANGING, RUN_EXTRA, TASK_CHANGING
 from weft.store.postgres.values import ENCODERS
-from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS, queries
+from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, queries
 
 _PARAMETER = re.compile(r"\$(\d+)::(bigint|int|text|boolean|bytea)(\[\])?")
 
@@ -50,7 +50,7 @@ def _arrays(kinds: list[str]) -> str:
 
 @cache
 def statements() -> dict[str, Statement]:
-    task, run = _types(TaskRow), _types(RunRow)
+    task, run, record = _types(TaskRow), _types(RunRow), _types(RecordRow)
     guard = ["bigint[]", "text[]", "bigint[]", "text[]"]
     marks = {
         "{task_columns}": ", ".join(TASK_COLUMNS),
@@ -60,10 +60,16 @@ def statements() -> dict[str, Statement]:
         "{change_arrays}": _arrays([*guard, *(task[c] for c in TASK_CHANGING)]),
         "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING),
         "{run_columns}": ", ".join(RUN_COLUMNS),
-        "{run_arrays}": _arrays([*(run[c] for c in RUN_COLUMNS), *["text[]"] * len(RUN_EXTRA)]),
+        "{run_arrays}": _arrays(
+            [*(run[c] for c in RUN_COLUMNS), *("boolean[]" if c == "fresh" else "text[]" for c in RUN_EXTRA)]
+        ),
         "{run_changing}": ", ".join(RUN_CHANGING),
         "{run_change_arrays}": _arrays(["bigint[]", *(run[c] for c in RUN_CHANGING)]),
         "{run_assignments}": ", ".join(f"{c} = v.{c}" for c in RUN_CHANGING),
+        "{record_columns}": ", ".join(RECORD_COLUMNS),
+        "{record_arrays}": _arrays([record[c] for c in RECORD_COLUMNS]),
+        "{record_values}": _arrays([record[c].removesuffix("[]") for c in RECORD_COLUMNS]),
+        "{record_assignments}": ", ".join(f"{c} = excluded.{c}" for c in RECORD_COLUMNS if c != "key"),
     }
     found = {}
     for name, text in queries("postgres").items():

@@ -12,8 +12,8 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
-from weft.store.changes import RUN_CHANGING, additions, changes, json_of, run_values, text_of
+from weft.core.rows import ORDINAL_BITS, RecordRow, RunRow, SessionRow, TaskRow
+from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import Superseded
@@ -145,6 +145,12 @@ class PostgresTransaction:
         self._send("run_inputs", need.run_no)
         return lambda rows: [msgspec.json.decode(text) for (text,) in rows] or [{}]
 
+    def _records(self, need: n.Records) -> "Read | None":
+        if not need.keys:
+            return None
+        self._send("records_by_key", need.keys)
+        return lambda rows: [RecordRow(*row) for row in rows]
+
     def _next_run(self) -> "Read":
         self._send("run_next")
         return lambda rows: [rows[0][0]]
@@ -181,12 +187,19 @@ class PostgresTransaction:
             self._send("context_set", run_no, key, value, pos, idx)
         for run_no, name, data, rejected in draft.signals:
             self._send("signal_insert", run_no, name, data, rejected, now)
+        if draft.kept:
+            self._rows("records_keep", kept(draft.kept))
+        if draft.once is not None:
+            self._send("record_set_if_held", *msgspec.structs.astuple(draft.once))
         self._write_sessions(draft, now)
         for run_no in draft.pruned_runs:
             self._prune(run_no)
         if draft.pruned_before is not None:
             self._send("workflows_delete_unused")
             self._send("sessions_delete_before", draft.pruned_before)
+            self._send("records_delete_expired", now)
+            if draft.pruned_cache:
+                self._send("records_delete_cached", draft.pruned_before)
 
     def _write_runs(self, draft: Draft) -> None:
         new = draft.new_run[0] if draft.new_run else None
@@ -228,6 +241,7 @@ class PostgresTransaction:
         ids = (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS)
         self._send("run_delete_attempts", *ids)
         self._send("run_delete_stale", *ids)
+        self._send("run_delete_records", *ids)
         for name in (
             "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
         ):  # fmt: skip
@@ -292,6 +306,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
+    n.Records: _T._records,
     n.Runs: lambda t, need: t._runs("runs_by_no", need.nos) if need.nos else None,
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),

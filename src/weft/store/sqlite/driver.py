@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 
+from weft.core.rows import RecordRow
 from weft.store.protocol import StoreBusy, StoreError, StoreUnusable
 from weft.store.sqlite.clock import StoreClock
 from weft.store.sqlite.migrate import check, latest, migrate, version
@@ -170,6 +171,12 @@ class SqliteStore:
         with explained(self.name), self._lock:
             rows = list(self._writer.execute(SQL["context_of_run"], (run_no,)))
         return {key: json.loads(value) for key, value, _, _ in rows}
+
+    def cached(self, keys: list[str]) -> list[RecordRow]:
+        """Results kept for `cache` that have not expired."""
+        with explained(self.name), self._lock:
+            rows = list(self._writer.execute(SQL["records_cached"], (json.dumps(keys), self.clock.now())))
+        return [RecordRow(*row) for row in rows]
 
     def reader(self) -> SqliteReader:
         """A connection for reading; each thread needs its own."""

@@ -9,10 +9,20 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
-from weft.store.changes import GUARD, RUN_CHANGING, TASK_CHANGING, additions, changes, json_of, run_values, text_of
+from weft.core.rows import ORDINAL_BITS, RecordRow, RunRow, SessionRow, TaskRow
+from weft.store.changes import (
+    GUARD,
+    RUN_CHANGING,
+    TASK_CHANGING,
+    additions,
+    changes,
+    json_of,
+    kept,
+    run_values,
+    text_of,
+)
 from weft.store.protocol import Superseded
-from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS, queries
+from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, queries
 from weft.store.sqlite.rows_values import chunks, flat, placeholders
 
 
@@ -24,6 +34,9 @@ def _statements() -> dict[str, str]:
         "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING),
         "{run_columns}": ", ".join(RUN_COLUMNS),
         "{run_assignments}": ", ".join(f"{c} = ?" for c in RUN_CHANGING),
+        "{record_columns}": ", ".join(RECORD_COLUMNS),
+        "{record_values}": ", ".join(f"?{at}" for at in range(1, len(RECORD_COLUMNS) + 1)),
+        "{record_assignments}": ", ".join(f"{c} = excluded.{c}" for c in RECORD_COLUMNS if c != "key"),
     }
     found = {}
     for name, text in queries("sqlite").items():
@@ -157,12 +170,24 @@ class SqliteTransaction:
             self._execute(SQL["context_set"], (run_no, key, value, pos, idx))
         for run_no, name, data, rejected in draft.signals:
             self._execute(SQL["signal_insert"], (run_no, name, data, rejected, now))
+        if draft.kept:
+            self._rows("records_keep", kept(draft.kept))
+        if draft.once is not None:
+            self._set_record_if_held(draft.once)
         self._write_sessions(draft)
         for run_no in draft.pruned_runs:
             self._prune(run_no)
         if draft.pruned_before is not None:
             self._execute(SQL["workflows_delete_unused"])
             self._execute(SQL["sessions_delete_before"], (draft.pruned_before,))
+            self._execute(SQL["records_delete_expired"], (now,))
+            if draft.pruned_cache:
+                self._execute(SQL["records_delete_cached"], (draft.pruned_before,))
+
+    def _set_record_if_held(self, record: RecordRow) -> None:
+        self._execute(SQL["record_set_if_held"], _struct_values(record))
+        if self._connection.changes() != 1:
+            raise Superseded("the attempt is no longer the one that may write this record")
 
     def _write_runs(self, draft: Draft) -> None:
         new = draft.new_run[0] if draft.new_run else None
@@ -205,6 +230,7 @@ class SqliteTransaction:
         ids = (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS)
         self._execute(SQL["run_delete_attempts"], ids)
         self._execute(SQL["run_delete_stale"], ids)
+        self._execute(SQL["run_delete_records"], ids)
         for name in (
             "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
         ):  # fmt: skip
@@ -246,6 +272,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
+    n.Records: lambda t, need: [RecordRow(*row) for row in t._plain("records_by_key", json_of(need.keys))],
     n.Runs: _T._runs_by_no,
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),

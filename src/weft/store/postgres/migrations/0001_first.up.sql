@@ -43,7 +43,8 @@ CREATE TABLE runs (
   key          TEXT UNIQUE,
   body_hash    TEXT NOT NULL,
   source       TEXT,
-  labels       TEXT NOT NULL
+  labels       TEXT NOT NULL,
+  fresh        BOOLEAN NOT NULL DEFAULT false
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -105,7 +106,8 @@ CREATE TABLE attempts (
   started_at  BIGINT,
   finished_at BIGINT NOT NULL,
   result      TEXT,
-  result_hash TEXT
+  result_hash TEXT,
+  cached      TEXT
 );
 CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
 
@@ -187,3 +189,21 @@ CREATE TABLE commands (
   at        BIGINT NOT NULL
 );
 CREATE INDEX commands_by_age ON commands (at);
+
+-- What outlives an attempt: results kept for `cache`, effects that `once` has seen through.
+CREATE TABLE records (
+  key        TEXT COLLATE "C" PRIMARY KEY,
+  kind       TEXT NOT NULL CHECK (kind IN ('cache', 'once')),
+  status     TEXT NOT NULL CHECK (status IN ('pending', 'completed', 'failed')),
+  value      TEXT,
+  hash       TEXT,
+  run        TEXT NOT NULL,
+  task       TEXT NOT NULL,
+  task_id    BIGINT NOT NULL,
+  attempt    INTEGER NOT NULL,
+  session    TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT
+);
+CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX records_of_tasks ON records (task_id) WHERE kind = 'once';

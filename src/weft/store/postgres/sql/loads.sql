@@ -153,5 +153,8 @@ SELECT inputs FROM runs WHERE no = $1::bigint
 -- name: context_of_run
 SELECT key, value, pos, idx FROM context WHERE run_no = $1::bigint ORDER BY key
 
+-- name: records_by_key
+SELECT {record} FROM records k WHERE k.key = ANY($1::text[]) ORDER BY k.key FOR UPDATE
+
 -- name: signal_of_run
 SELECT data, rejected FROM signals WHERE run_no = $1::bigint AND name = $2::text

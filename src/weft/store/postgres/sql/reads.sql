@@ -5,8 +5,12 @@ SELECT s.id, coalesce((SELECT l.expires_at <= $1::bigint FROM leases l WHERE l.s
 FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
 
 -- name: run_facts
-SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source
+SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh
 FROM json_array_elements_text($1::text::json) AS j (no) JOIN runs r ON r.no = j.no::bigint ORDER BY r.no
+
+-- name: records_cached: results that may stand for others now
+SELECT {record} FROM json_array_elements_text($1::text::json) AS j (key) JOIN records k ON k.key = j.key
+WHERE k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > $2::bigint) ORDER BY k.key
 
 -- name: runs_page
 SELECT {run}, r.inputs, r.source, r.key FROM runs r
@@ -26,7 +30,7 @@ SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
 SELECT state FROM runs WHERE no = $1::bigint
 
 -- name: tasks_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
 FROM tasks t JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -41,7 +45,7 @@ AND ($6::boolean OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w
 ORDER BY t.id LIMIT $7::bigint
 
 -- name: dead_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
 FROM runs r JOIN tasks t ON t.run_no = r.no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -53,7 +57,7 @@ ORDER BY t.id LIMIT $2::int
 
 -- name: attempts_of_task
 SELECT a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at,
-       a.finished_at, a.result, s.node
+       a.finished_at, a.result, s.node, a.cached
 FROM tasks t JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session
 WHERE t.run_no = $1::bigint AND t.pos = $2::int AND t.idx = $3::int ORDER BY a.attempt
 

@@ -40,7 +40,7 @@ WITH done AS (
 SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 
 -- name: run_insert
-INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels) SELECT * FROM unnest({run_arrays})
+INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh) SELECT * FROM unnest({run_arrays})
 
 -- name: run_update: as many as changed
 UPDATE runs SET {run_assignments} FROM unnest({run_change_arrays}) AS v (no, {run_changing}) WHERE runs.no = v.no
@@ -59,9 +59,9 @@ INSERT INTO demands (id, body) SELECT l.id, l.body FROM locked l ON CONFLICT DO 
 
 -- name: attempts_insert
 INSERT INTO attempts (task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at,
-                      finished_at, result, result_hash)
+                      finished_at, result, result_hash, cached)
 SELECT * FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::text[], $6::int[], $7::text[], $8::bigint[],
-                     $9::bigint[], $10::bigint[], $11::text[], $12::text[])
+                     $9::bigint[], $10::bigint[], $11::text[], $12::text[], $13::text[])
 
 -- name: events_insert: numbers are drawn here, after the locks
 INSERT INTO events (run_no, pos, idx, kind, session, data, at)
@@ -79,6 +79,29 @@ ON CONFLICT (run_no, key) DO UPDATE SET value = excluded.value, pos = excluded.p
 
 -- name: signal_insert
 INSERT INTO signals (run_no, name, data, rejected, at) VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint)
+
+-- name: records_keep: the guard is that of the task that succeeds in the same transaction
+INSERT INTO records ({record_columns}) SELECT * FROM unnest({record_arrays})
+ON CONFLICT (key) DO UPDATE SET {record_assignments}
+
+-- name: record_set_if_held: only by the attempt that runs, and never over what is completed
+WITH done AS (
+  INSERT INTO records ({record_columns})
+  SELECT {record_values} WHERE EXISTS (
+    SELECT 1 FROM tasks t
+    WHERE t.id = $8::bigint AND t.attempt = $9::bigint AND t.session = $10::text AND t.state = 'running')
+  ON CONFLICT (key) DO UPDATE SET {record_assignments} WHERE records.status <> 'completed'
+  RETURNING 1)
+SELECT 1 / (count(*) = 1)::int FROM done
+
+-- name: records_delete_expired
+DELETE FROM records WHERE expires_at IS NOT NULL AND expires_at <= $1::bigint
+
+-- name: records_delete_cached
+DELETE FROM records WHERE kind = 'cache' AND created_at < $1::bigint
+
+-- name: run_delete_records
+DELETE FROM records WHERE kind = 'once' AND task_id >= $1::bigint AND task_id < $2::bigint
 
 -- name: run_delete_context
 DELETE FROM context WHERE run_no = $1::bigint

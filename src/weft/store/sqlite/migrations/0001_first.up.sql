@@ -39,7 +39,8 @@ CREATE TABLE runs (
   key          TEXT UNIQUE,
   body_hash    TEXT NOT NULL,
   source       TEXT,
-  labels       TEXT NOT NULL
+  labels       TEXT NOT NULL,
+  fresh        INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -100,7 +101,8 @@ CREATE TABLE attempts (
   started_at  INTEGER,
   finished_at INTEGER NOT NULL,
   result      TEXT,
-  result_hash TEXT
+  result_hash TEXT,
+  cached      TEXT
 );
 CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
 
@@ -178,3 +180,21 @@ CREATE TABLE commands (
   at        INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX commands_by_age ON commands (at);
+
+-- What outlives an attempt: results kept for `cache`, effects that `once` has seen through.
+CREATE TABLE records (
+  key        TEXT PRIMARY KEY,
+  kind       TEXT NOT NULL CHECK (kind IN ('cache', 'once')),
+  status     TEXT NOT NULL CHECK (status IN ('pending', 'completed', 'failed')),
+  value      TEXT,
+  hash       TEXT,
+  run        TEXT NOT NULL,
+  task       TEXT NOT NULL,
+  task_id    INTEGER NOT NULL,
+  attempt    INTEGER NOT NULL,
+  session    TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER
+);
+CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX records_of_tasks ON records (task_id) WHERE kind = 'once';

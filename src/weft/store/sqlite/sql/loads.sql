@@ -126,5 +126,8 @@ SELECT inputs FROM runs WHERE no = ?
 -- name: context_of_run
 SELECT key, value, pos, idx FROM context WHERE run_no = ? ORDER BY key
 
+-- name: records_by_key
+SELECT {record} FROM json_each(?) j CROSS JOIN records k ON k.key = j.value ORDER BY k.key
+
 -- name: signal_of_run
 SELECT data, rejected FROM signals WHERE run_no = ? AND name = ?

@@ -5,7 +5,11 @@ SELECT s.id, coalesce((SELECT l.expires_at <= ?1 FROM leases l WHERE l.session =
 FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
 
 -- name: run_facts
-SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
+SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
+
+-- name: records_cached: results that may stand for others now
+SELECT {record} FROM json_each(?1) j CROSS JOIN records k ON k.key = j.value
+WHERE k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > ?2) ORDER BY k.key
 
 -- name: runs_page
 SELECT {run}, r.inputs, r.source, r.key FROM runs r
@@ -25,7 +29,7 @@ SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
 SELECT state FROM runs WHERE no = ?
 
 -- name: tasks_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
 FROM tasks t JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -40,7 +44,7 @@ AND (?6 OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no =
 ORDER BY t.id LIMIT ?7
 
 -- name: dead_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
 FROM runs r CROSS JOIN tasks t ON t.run_no = r.no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -52,7 +56,7 @@ ORDER BY t.id LIMIT ?2
 
 -- name: attempts_of_task
 SELECT a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at,
-       a.finished_at, a.result, s.node
+       a.finished_at, a.result, s.node, a.cached
 FROM tasks t CROSS JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session
 WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? ORDER BY a.attempt
 

@@ -25,7 +25,7 @@ UPDATE tasks SET {task_assignments} FROM v
 WHERE tasks.id = v.id AND tasks.state = v.was_state AND tasks.attempt = v.was_attempt AND tasks.session IS v.was_session
 
 -- name: run_insert
-INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels) VALUES {rows}
+INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh) VALUES {rows}
 
 -- name: run_update
 UPDATE runs SET {run_assignments} WHERE no = ?
@@ -38,7 +38,7 @@ INSERT INTO demands (id, body) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: attempts_insert
 INSERT INTO attempts (task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at,
-                      finished_at, result, result_hash) VALUES {rows}
+                      finished_at, result, result_hash, cached) VALUES {rows}
 
 -- name: events_insert
 INSERT INTO events (run_no, pos, idx, kind, session, at, data) VALUES {rows}
@@ -52,6 +52,25 @@ ON CONFLICT (run_no, key) DO UPDATE SET value = excluded.value, pos = excluded.p
 
 -- name: signal_insert
 INSERT INTO signals (run_no, name, data, rejected, at) VALUES (?, ?, ?, ?, ?)
+
+-- name: records_keep: the guard is that of the task that succeeds in the same transaction
+INSERT INTO records ({record_columns}) VALUES {rows}
+ON CONFLICT (key) DO UPDATE SET {record_assignments}
+
+-- name: record_set_if_held: only by the attempt that runs, and never over what is completed
+INSERT INTO records ({record_columns})
+SELECT {record_values} WHERE EXISTS (
+  SELECT 1 FROM tasks t WHERE t.id = ?8 AND t.attempt = ?9 AND t.session = ?10 AND t.state = 'running')
+ON CONFLICT (key) DO UPDATE SET {record_assignments} WHERE records.status <> 'completed'
+
+-- name: records_delete_expired
+DELETE FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?
+
+-- name: records_delete_cached
+DELETE FROM records WHERE kind = 'cache' AND created_at < ?
+
+-- name: run_delete_records
+DELETE FROM records WHERE kind = 'once' AND task_id >= ?1 AND task_id < ?2
 
 -- name: run_delete_context
 DELETE FROM context WHERE run_no = ?
