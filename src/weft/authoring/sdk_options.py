@@ -30,6 +30,7 @@ class TaskOptions(TypedDict, total=False):
     tolerate: int | str  # failed elements of .map that are not the whole map's failure: 3 or "5%"
     requires: Mapping[str, Any]  # of a node: labels, memory, gpu …
     prefers: Mapping[str, Any]
+    pools: str | Sequence[str]  # of which it takes a place while it runs
     cache: Any
     secrets: Sequence[str]
 

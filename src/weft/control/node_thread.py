@@ -88,6 +88,7 @@ class NodeThread:
         options: dict[str, Any] = {
             "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
             "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels, "scope": scope,
+            **config.resources(),
         }  # fmt: skip
         if config.name is not None:
             options["name"] = config.name

@@ -45,7 +45,7 @@ RETRY_POLICY: Final = Record(
 _TYPES_LATER: Final = ("container", "docker", "kubernetes", "agent", "subagent", "python", "http", "wait")
 _OF_SHORT_FORM: Final = (
     "description", "needs", "when", "if", "env", "cwd", "timeout", "grace", "retry", "priority",
-    "allow_failure", "map", "batch", "tolerate", "replicas", "max_parallel", "requires", "prefers",
+    "allow_failure", "map", "batch", "tolerate", "replicas", "max_parallel", "requires", "prefers", "pools",
 )  # fmt: skip
 
 LONG_TASK: Final = Record(

@@ -66,6 +66,10 @@ class TaskDef(msgspec.Struct, frozen=True):
     template_reads: tuple[int, ...] = ()  # tasks whose results the templates of run, argv, env, cwd and with read
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
+    pools: tuple[
+        str, ...
+    ] = ()  # it takes a place of each while it runs: named ones and the workflow's own, ascending
+    scored: bool = False  # the leader picks its node
 
     def called(self, idx: int) -> str:
         """As people know it: "transform", or "transform.3" for an element."""
@@ -101,6 +105,7 @@ class Workflow(msgspec.Struct, frozen=True):
     context: dict[str, Any] = {}  # what a run's context begins with
     output: Any = None  # the run's result: a JSON value with templates in it, as the document has it
     output_reads: tuple[int, ...] = ()  # tasks whose results it reads
+    concurrency: int | None = None  # how many tasks of all its runs may run at a time
 
     @property
     def final_count(self) -> int:

@@ -1,3 +1,4 @@
+DROP TABLE pools;
 DROP TABLE commands;
 DROP TABLE stale_reports;
 DROP TABLE leases;
