@@ -86,7 +86,7 @@ def test_places_of_pools(store: Any) -> None:
     assert [(row.size, row.used) for row in rows] == [(500, 1), (7, 0), (3, 0), (1, 1)]
     with pytest.raises(StoreError):
         write(store, pool_changes={"small": -2})
-    with pytest.raises(Superseded, match="nobody"):
+    with pytest.raises(Superseded):
         write(store, pool_changes={"nobody": 1})
 
 
