@@ -50,6 +50,11 @@ SETTINGS: tuple[Setting, ...] = (
         "",
         "Labels of the node for `requires.labels`, e.g. `gpu,zone=eu` (in the file also a table)",
     ),
+    Setting("capabilities", "words", "", "What the node can do, for `requires.capabilities`, e.g. `docker,cuda`"),
+    Setting("memory", "size", "(nine tenths of the machine's)", "Memory that tasks of the node may reserve"),
+    Setting("disk", "size", "(what is free at the start)", "Disk space that tasks of the node may reserve"),
+    Setting("gpus", "number", "(those found)", "GPUs that tasks of the node may reserve"),
+    Setting("gpu_memory", "size", "(unknown)", "Memory of each GPU, for `requires.gpu_memory`"),
     Setting("output_max", "size", "64MiB", "Bytes kept of each output stream of an attempt; the middle goes first"),
     Setting(
         "result_max",
@@ -96,6 +101,11 @@ class Config(NamedTuple):
     workdir: Path | None
     name: str | None
     labels: dict[str, str]
+    capabilities: tuple[str, ...]
+    memory: int | None
+    disk: int | None
+    gpus: int | None
+    gpu_memory: int | None
     output_max: int
     result_max: int
     artifact_max: int
@@ -109,6 +119,13 @@ class Config(NamedTuple):
     log_format: str
     color: str
     sources: dict[str, str]
+
+    def resources(self) -> dict[str, Any]:
+        """What a node has for its tasks; None is found out when it starts."""
+        return {
+            "capabilities": self.capabilities, "memory": self.memory, "disk": self.disk, "gpus": self.gpus,
+            "gpu_memory": self.gpu_memory,
+        }  # fmt: skip
 
     def described(self) -> dict[str, Any]:
         """For the log, plain values only."""
@@ -184,6 +201,8 @@ def _default(setting: Setting) -> Any:
         return os.cpu_count() or 1
     if setting.name == "labels":
         return {}
+    if setting.name == "capabilities":
+        return ()
     if setting.default.startswith("("):
         return None
     return _read(setting, setting.name, setting.default, Path())
@@ -224,6 +243,20 @@ def _count(setting: Setting, value: Any, base: Path) -> int:
     return int(text)
 
 
+def _number(setting: Setting, value: Any, base: Path) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or int(text[:9]) > 1024:
+        raise ValueError("expected a whole number from 0 to 1024")
+    return int(text)
+
+
+def _words(setting: Setting, value: Any, base: Path) -> tuple[str, ...]:
+    words = value.split(",") if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise ValueError("expected words such as docker,cuda")
+    return tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+
+
 def _text(setting: Setting, value: Any, base: Path) -> str:
     if not isinstance(value, str) or not value.isprintable() or len(value) > 64:
         raise ValueError("expected a text of at most 64 characters")
@@ -243,7 +276,7 @@ def _size(setting: Setting, value: Any, base: Path) -> int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError("expected a size such as 64MiB")
     size = parse_size_bytes(value)
-    if size < 4096:
+    if size < 4096 and setting.name == "output_max":
         raise ValueError("at least 4KiB are needed")
     return size
 
@@ -272,5 +305,5 @@ def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
 
 _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
-    "choice": _choice, "labels": _labels,
+    "choice": _choice, "labels": _labels, "words": _words, "number": _number,
 }  # fmt: skip

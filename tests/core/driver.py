@@ -1,17 +1,21 @@
 """Drives the rules over a real in-memory store, one command at a time: for tests of the core."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from weft.core import commands as c
 from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
-from weft.core.invariants import check_run, current_rows
-from weft.core.needs import Current, RunById
+from weft.core.invariants import check_pools, check_pools_step, check_run, current_rows
+from weft.core.needs import Current, Demands, RunById
+from weft.core.placement import node_facts
 from weft.core.replay import Replay
-from weft.core.rows import RunRow, TaskRow
+from weft.core.rows import PoolRow, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
+from weft.node.eligibility import Eligibility
 from weft.store.sqlite.driver import SqliteStore
 
 
@@ -25,6 +29,8 @@ class Engine:
         self.time_ms = 1_000_000
         self.numbers: dict[str, int] = {}
         self.held: dict[str, dict[str, c.Claim]] = {}  # session -> task name -> claim
+        self.eligible: dict[str, Eligibility] = {}
+        self._pools: list[PoolRow] = []  # as they were at the last check
         self.workflows: dict[str, Workflow] = {}
         self.runs = 0
 
@@ -49,19 +55,39 @@ class Engine:
 
     # -- nodes -------------------------------------------------------------------------------------------
 
-    def node(self, session: str, ttl_ms: int = 30_000, scope: str | None = None) -> str:
-        self.commit(c.Register(session, f"node-{session}", ttl_ms, scope, "{}"))
+    def node(self, session: str, ttl_ms: int = 30_000, scope: str | None = None, **facts: Any) -> str:
+        """`facts` are fields of NodeFacts."""
+        body = {"kinds": ["inline", "shell"], **facts}
+        self.commit(c.Register(session, f"node-{session}", ttl_ms, scope, msgspec.json.encode(body).decode()))
+        self.eligible[session] = Eligibility(node_facts(body, f"node-{session}", session))
         self.numbers[session] = 0
         self.held[session] = {}
         return session
 
     def exchange(self, session: str, reports: list[c.Report] | None = None, want: int = 100) -> c.ExchangeReply:
-        self.numbers[session] += 1
-        command = c.Exchange(session, self.numbers[session], reports or [], want, ["inline", "shell"], 0)
-        reply = self.commit(command)
+        reply = self.commit(self.next_exchange(session, reports or [], want, self.held[session].values()))
         for claim in reply.claims:
             self.held[session][self.name(claim)] = claim
         return reply
+
+    def next_exchange(
+        self, session: str, reports: list[c.Report], want: int, held: Iterable[c.Claim] = (), **more: Any
+    ) -> c.Exchange:
+        """What this session's node would say, beside the attempts that it still holds."""
+        eligible = self.eligible[session]
+        with self.store.transaction() as tx:
+            eligible.learn(tx.load([Demands(eligible.known)])[0])
+        ended = {(report.task_id, report.attempt) for report in reports}
+        requires = [self.requires(claim) for claim in held if (claim.task_id, claim.attempt) not in ended]
+        self.numbers[session] += 1
+        return c.Exchange(
+            session, self.numbers[session], reports, want, eligible.demands, eligible.known,
+            free=eligible.free(requires), costs=eligible.costs, **more,
+        )  # fmt: skip
+
+    def requires(self, claim: c.Claim) -> dict[str, Any]:
+        run_id = self.store.reader().execute("SELECT id FROM runs WHERE no = ?", (claim.run_no,)).get
+        return self.workflows[run_id].tasks[claim.pos].requires
 
     def name(self, claim: c.Claim) -> str:
         run_id = self.store.reader().execute("SELECT id FROM runs WHERE no = ?", (claim.run_no,)).get
@@ -109,8 +135,6 @@ class Engine:
         )
 
     def history(self, run_id: str) -> list[tuple[str, str | None, dict[str, Any]]]:
-        import msgspec
-
         workflow = self.workflows[run_id]
         out = []
         for pos, idx, kind, data in self.store.reader().execute(
@@ -119,6 +143,19 @@ class Engine:
             name = None if pos is None else workflow.tasks[pos].name + ("" if idx < 0 else f".{idx}")
             out.append((kind, name, msgspec.json.decode(data)))
         return out
+
+    def pools(self) -> list[PoolRow]:
+        rows = self.store.reader().execute("SELECT name, size, used FROM pools ORDER BY name")
+        return [PoolRow(*row) for row in rows]
+
+    def check_pools(self) -> list[str]:
+        after = self.pools()
+        running = self.store.reader().execute(
+            "SELECT demand FROM tasks WHERE state = 'running' AND elements IS NULL AND session IS NOT NULL"
+        )
+        found = check_pools(after, [demand for (demand,) in running]) + check_pools_step(self._pools, after)
+        self._pools = after
+        return found
 
     def check(self, run_id: str) -> None:
         """The invariants hold, and the events alone tell the same story as the tables."""
@@ -144,5 +181,6 @@ class Engine:
                 told.lost,
             ):
                 found.append(f"{workflow.tasks[row.pos].name}[{row.idx}]: {row} but replay says {told}")
+        found += self.check_pools()
         story = "\n".join(f"{kind:12} {name or '':12} {data}" for kind, name, data in self.history(run_id))
         assert not found, "\n".join(found) + "\n\nthe story:\n" + story

@@ -8,7 +8,7 @@ import pytest
 from tests.core.driver import Engine
 from tests.core.scenarios.story import situation
 from weft.core import commands as c
-from weft.core.explain import explain
+from weft.core.explain import NodeView, explain
 from weft.core.placement import NodeFacts
 
 SHELL = NodeFacts(("inline", "shell"), {"zone": "eu"}, "alpha")
@@ -175,3 +175,82 @@ def test_places_have_names(engine: Engine) -> None:
     run = submit(engine, {"m": {**WORK, "replicas": 2}})
     workflow = engine.workflows[run]
     assert (workflow.tasks[0].called(-1), workflow.tasks[0].called(1)) == ("m", "m.1")
+
+
+# -- placement ---------------------------------------------------------------------------------------------------
+
+
+def queued(engine: Engine, task: dict[str, Any], *nodes: NodeView, **more: Any) -> tuple[str, list[str]]:
+    run = submit(engine, {"t": {**WORK, **task}}, **more)
+    return explain(msgspec.structs.replace(situation(engine, run, "t"), nodes=nodes))
+
+
+def test_each_node_says_why_not(engine: Engine) -> None:
+    big = {"memory": 2 * 2**30}
+    nodes = (
+        NodeView(NodeFacts(("inline",), name="small", memory=2**30)),
+        NodeView(NodeFacts(("inline",), name="full", memory=3 * 2**30), held=(big,)),
+        NodeView(NodeFacts(("inline",), name="leaving", memory=2**40), draining=True),
+        NodeView(NodeFacts(("inline",), name="other", memory=2**40), scope="run-x"),
+        NodeView(NodeFacts(("shell",), name="strange", memory=2**40)),
+    )
+    assert queued(engine, {"requires": big}, *nodes) == (
+        "no live node has room for it now",
+        [
+            "small: it has 1GiB of memory, 2GiB needed",
+            "full: 1GiB of memory are free now, 2GiB needed",
+            "leaving: it is draining and takes nothing more",
+            "other: it works for run run-x only",
+            "strange: it has no executor for inline tasks",
+        ],
+    )
+    assert queued(engine, {"requires": big}, *nodes[2:])[0] == "no live node may take it"
+
+
+def test_a_node_without_a_free_slot(engine: Engine) -> None:
+    busy = NodeView(NodeFacts(("inline",), name="busy"), slots=4, running=4)
+    free = NodeView(NodeFacts(("inline",), name="free"), slots=4, running=3)
+    assert queued(engine, {}, busy, free) == (
+        "it is next in the queue",
+        ["nodes that may take it: busy, free", "busy: all of its 4 slots are taken"],
+    )
+
+
+def test_as_many_of_a_task_as_a_node_may_run(engine: Engine) -> None:
+    requires = {"max_per_node": 2, "of": "w/t"}
+    node = NodeView(NodeFacts(("inline",), name="alpha"), held=(requires, requires, {}))
+    assert queued(engine, {"requires": {"max_per_node": 2}}, node) == (
+        "no live node has room for it now", ["alpha: it runs 2 of this task already (max_per_node)"],
+    )  # fmt: skip
+
+
+def test_full_pools_name_their_holders(engine: Engine) -> None:
+    engine.commit(c.SetPool("license", 5))
+    run = submit(engine, {"t": {**WORK, "replicas": 6, "pools": "license"}})
+    engine.exchange("a")
+    assert why(engine, run, "t.5") == (
+        f"the pool license is full: 5 of 5 places are held by {run}/t.0, {run}/t.1, {run}/t.2 and 2 more",
+        ["nodes that may take it: a"],
+    )
+    engine.commit(c.SetPool("license", 0))
+    assert why(engine, run, "t.5")[0] == "the pool license has no places (weft pools set license SIZE)"
+
+
+def test_a_workflow_at_its_limit(engine: Engine) -> None:
+    first = submit(engine, {"a": WORK}, concurrency=1)
+    engine.exchange("a")
+    run = submit(engine, {"a": WORK}, concurrency=1)
+    assert why(engine, run, "a")[0] == f"workflow w runs 1 of at most 1 tasks at a time (concurrency): {first}/a"
+
+
+def test_given_to_a_node(engine: Engine) -> None:
+    run = submit(engine, {"a": WORK}, placement="scored")
+    engine.node("b")
+    assert why(engine, run, "a") == (
+        "the leader has not picked its node yet (placement: scored)", ["nodes that may take it: a, b"],
+    )  # fmt: skip
+    engine.commit(c.Place())
+    engine.time_ms += 1_500
+    assert why(engine, run, "a") == (
+        "it was given to a, which alone may take it for 8.5 s", ["b: it was given to another node"],
+    )  # fmt: skip

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.core.driver import Engine
-from tests.simulation.scenario import make_document
+from tests.simulation.scenario import POOLS, make_document
 from weft.core import commands as c
 from weft.core.invariants import check_step
 from weft.core.rows import TaskRow
@@ -30,6 +30,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 10_000))
     def first(self, seed: int) -> None:
+        for name, size in POOLS.items():
+            self.engine.commit(c.SetPool(name, size))
         self.submit(seed)
         self.birth("a")
 
@@ -43,7 +45,7 @@ class EngineMachine(RuleBasedStateMachine):
     def birth(self, slot: str) -> None:
         if slot not in self.alive:
             self.births += 1
-            self.alive[slot] = self.engine.node(f"{slot}{self.births}")
+            self.alive[slot] = self.engine.node(f"{slot}{self.births}", memory=4 * 2**30, gpus=1)
 
     @rule(slot=st.sampled_from(SESSIONS), want=st.integers(0, 5), data=st.data())
     def exchange(self, slot: str, want: int, data: st.DataObject) -> None:
@@ -97,7 +99,15 @@ class EngineMachine(RuleBasedStateMachine):
             with contextlib.suppress(c.Refused):  # an unfinished run keeps its dead letters
                 self.engine.commit(c.Resume(f"run-{which + 1}", only_dead=dead))
 
-    @rule(ms=st.sampled_from([1, 200, 5000]))
+    @rule(name=st.sampled_from(sorted(POOLS)), size=st.integers(0, 3))
+    def resize(self, name: str, size: int) -> None:
+        self.engine.commit(c.SetPool(name, size))
+
+    @rule()
+    def place(self) -> None:
+        self.engine.commit(c.Place())
+
+    @rule(ms=st.sampled_from([1, 200, 5000, 11_000]))
     def time_passes(self, ms: int) -> None:
         self.engine.time_ms += ms
 

@@ -5,6 +5,7 @@ from typing import Any
 from weft.authoring import load_text
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document, encode_document
+from weft.core.demands import demand_of, pools_of
 from weft.core.workflow import Retry, TaskDef, Tolerate, Workflow
 
 
@@ -121,10 +122,44 @@ def test_requirements_become_one_demand() -> None:
         "tasks: {a: {run: x, requires: {labels: [b, a], memory: 1GiB, gpu: true}, prefers: {labels: ssd}, "
         "constraints: {minMemoryMb: 5}}}"
     )["a"]
+    assert got.requires == {"labels": ["a", "b"], "memory": 1 << 30, "gpu": 1}
+    assert demand_of(got)[1] == '{"kind":"shell","requires":{"gpu":1,"labels":["a","b"],"memory":1073741824}}'
+
+
+def test_the_long_form_asks_for_the_same_things() -> None:
+    got = by_name(
+        "tasks: {a: {run: x, requires: {memory: 1MB, not_labels: [slow]}, constraints: {requiresGpu: true,"
+        " avoidGaming: true, minMemoryMb: 5.5, minDiskGb: 2, nodeLabels: [y, x], targetNode: n1}}}"
+    )["a"]
     assert got.requires == {
-        "labels": ["b", "a"], "memory": 1 << 30, "gpu": True, "prefers": {"labels": ["ssd"]},
-        "minMemoryMb": 5,
+        "memory": 5_500_000, "disk": 2 * 10**9, "gpu": 1, "any_labels": ["x", "y"], "node": "n1",
+        "not_labels": ["gaming", "slow"],
     }  # fmt: skip
+    loose = by_name("tasks: {a: {run: x, constraints: {requiresGpu: false, avoidGaming: false}}}")["a"]
+    assert loose.requires == {}
+    assert demand_of(loose) == ("shell", '{"kind":"shell"}')
+
+
+def test_wishes_count_only_where_the_leader_picks() -> None:
+    text = "tasks: {a: {run: x, prefers: {labels: ssd}}}"
+    assert by_name(text)["a"].requires == {}
+    assert by_name("placement: scored\n" + text)["a"].requires == {"prefers": ["ssd"]}
+    assert demand_of(by_name("placement: scored\n" + text)["a"])[0].startswith("place:shell:")
+
+
+def test_pools_belong_to_the_demand() -> None:
+    got = by_name("name: a, b@c%\nconcurrency: 3\ntasks: {a: {run: x, pools: [render, license]}, b: x}")
+    assert got["a"].pools == ("license", "render", "workflow:a%2C b@c%25")
+    assert pools_of(demand_of(got["a"])[0]) == ["license", "render", "workflow:a%2C b@c%25"]
+    assert demand_of(got["b"]) == ("shell@workflow:a%2C b@c%25", '{"kind":"shell"}')
+    assert by_name("tasks: {a: {run: x, pools: license}}")["a"].pools == ("license",)
+
+
+def test_how_many_of_a_task_is_about_that_task() -> None:
+    once = "{run: x, requires: {max_per_node: 1}}"
+    got = by_name(f"name: w\ntasks: {{a: {once}, b: {once}}}")
+    assert got["a"].requires == {"max_per_node": 1, "of": "w/a"}
+    assert demand_of(got["a"])[0] != demand_of(got["b"])[0]
 
 
 def test_handlers() -> None:

@@ -46,8 +46,10 @@ def test_what_runs() -> None:
     workflow = load_value(PIPELINE).workflow
     task = {t.name: t for t in workflow.tasks}
     assert all(t.long_form and t.kind == "shell" for t in workflow.tasks)
-    assert task["build"].requires["nodeLabels"] == ["a", "b"]
-    assert task["build"].requires["minMemoryMb"] == 512
+    assert task["build"].requires == {
+        "any_labels": ["a", "b"], "memory": 512_000_000, "disk": 10**9, "gpu": 1, "node": "n1",
+        "not_labels": ["gaming"],
+    }  # fmt: skip
     assert task["build"].retry.on_lost is False
     assert task["build"].retry.backoff_ms == 250
     assert task["test"].timeout_ms == 1500

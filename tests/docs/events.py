@@ -58,6 +58,11 @@ EVENTS = {
     "closed": Event(
         "task", "all elements of a mapped task have ended", {"state": "the mapped task's state", "reason": "why"}
     ),
+    "placed": Event(
+        "task", "the leader gave it to a node, which alone may claim it until then (`placement: scored`)",
+        {"on": "the node's name", "to": "its session", "wake_at": "until when"},
+    ),
+    "reopened": Event("task", "its node did not claim it in time: any eligible node may", {}),
     "halted": Event(
         "run", "a failure stopped the run; failure handlers go on",
         {"task": "which one failed", "now": "running tasks are stopped too (`halt_now`)"},

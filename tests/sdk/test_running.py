@@ -124,7 +124,7 @@ def test_wrong_arguments_store_nothing(store: Path) -> None:
 
 
 def test_what_no_node_could_run_is_refused(store: Path) -> None:
-    with pytest.raises(Refused, match="no live node can run true: here, it lacks the label gpu"):
+    with pytest.raises(Refused, match="no live node can run true: this node: it lacks the label gpu"):
         p.labelled.run()
     with weft.open(labels={"gpu": ""}) as w:
         w.run(p.labelled)

@@ -1,8 +1,8 @@
 """An auditor that knows nothing of the engine's rules: it reads the event log and the processes, and objects.
 
 It checks what a user would be hurt by: an attempt applied twice, a result from a session that did not hold the
-attempt, a start after an end, two processes of one task at the same time, an effect of `once` that is granted again,
-a cached result of an attempt that ran after all.
+attempt, a start after an end, two processes of one task at the same time, more on a node than it has, an effect of
+`once` that is granted again, a cached result of an attempt that ran after all.
 """
 
 from typing import Any
@@ -11,13 +11,16 @@ END_STATES = {"succeeded", "failed", "cancelled", "skipped", "dead_letter"}
 
 
 class Auditor:
-    def __init__(self, overlap_allowed: bool) -> None:
+    def __init__(self, overlap_allowed: bool, has: dict[str, int] | None = None) -> None:
+        """`has`: what each node has; of anything else there is room for one."""
         self._overlap_allowed = overlap_allowed
         self.holder: dict[tuple[int, int, int], tuple[int, str] | None] = {}
         self.attempts: dict[tuple[int, int, int], int] = {}
         self.ended: dict[tuple[int, int, int], str] = {}
         self.alive: dict[tuple[int, int, int], list[tuple[int, str]]] = {}
         self.said: dict[tuple[int, int, int, int, str], str] = {}  # what a node's executor reported
+        self.takes: dict[tuple[str, tuple[int, int, int], int], dict[str, int]] = {}  # by node, task, attempt
+        self.has = has or {}
         self.objections: list[str] = []
         self.stopped_runs: set[int] = set()
         self.began: set[tuple[int, int, int, int]] = set()  # attempts that had a process
@@ -87,14 +90,25 @@ class Auditor:
 
     # -- the processes -----------------------------------------------------------------------------------
 
-    def process_started(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
+    def process_started(
+        self, place: tuple[int, int, int], attempt: int, node: str, takes: dict[str, int] | None = None
+    ) -> None:
+        self._take(place, attempt, node, takes or {})
         others = self.alive.setdefault(place, [])
         if others and not self._overlap_allowed:
             self._object(place, f"attempt {attempt} on {node} started beside {others}")
         others.append((attempt, node))
         self.began.add((*place, attempt))
 
+    def _take(self, place: tuple[int, int, int], attempt: int, node: str, takes: dict[str, int]) -> None:
+        self.takes[(node, place, attempt)] = takes
+        for name in takes:
+            used = sum(held.get(name, 0) for (holder, _, _), held in self.takes.items() if holder == node)
+            if used > self.has.get(name, 1):
+                self._object(place, f"attempt {attempt} takes {name} on {node} beyond what it has: {used}")
+
     def process_ended(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
+        self.takes.pop((node, place, attempt))
         self.alive[place].remove((attempt, node))
 
     # -- effects -----------------------------------------------------------------------------------------

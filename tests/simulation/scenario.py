@@ -14,6 +14,7 @@ from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
 
 NEVER = 99
+POOLS = {"license": 1, "render": 2, "shared": 3}
 
 
 def make_document(rng: random.Random, number: int) -> dict[str, Any]:
@@ -54,12 +55,32 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
             task["cache"] = {"key": "${{ index % 2 }}" if mapped else "k"}
             if rng.random() < 0.5:
                 task["cache"]["ttl"] = rng.choice(["1s", "10s"])
+        _limit(rng, task)
         tasks[f"t{i}"] = task
     document: dict[str, Any] = {"name": f"w{number}", "tasks": tasks}
     document["on_failure"] = rng.choice(["halt", "halt_now", "continue", "continue"])
     if rng.random() < 0.3:
         document["max_parallel"] = rng.randint(1, 4)
+    if rng.random() < 0.2:
+        document["concurrency"] = rng.randint(1, 4)
+    if rng.random() < 0.2:
+        document["placement"] = "scored"
     return document
+
+
+def _limit(rng: random.Random, task: dict[str, Any]) -> None:
+    """Every node has enough for each single task, so that everything can finish."""
+    if rng.random() < 0.25:
+        task["pools"] = rng.sample(sorted(POOLS), rng.randint(1, 2))
+    requires: dict[str, Any] = {}
+    if rng.random() < 0.25:
+        requires["memory"] = rng.choice([1, 2, 3]) * 2**30
+    if rng.random() < 0.1:
+        requires["gpu"] = 1
+    if rng.random() < 0.1:
+        requires["max_per_node"] = 1
+    if requires:
+        task["requires"] = requires
 
 
 class Scenario:
@@ -99,6 +120,8 @@ class Scenario:
 
     async def _story(self) -> None:
         world, rng = self.world, self.rng
+        for name, size in POOLS.items():
+            world.commit(c.SetPool(name, size))
         for number in range(rng.randint(1, 3)):
             self._submit(number)
         for k in range(3):
@@ -162,11 +185,18 @@ class Scenario:
             world.tell(f"{run_id} is resumed")
             world.commit(c.Resume(run_id))
             self.runs[which] = (run_id, hash, False)
+        elif roll < 0.95:
+            name = rng.choice(sorted(POOLS))
+            size = rng.choice([0, 1, POOLS[name] + 2])
+            world.tell(f"the pool {name} has {size} places now")
+            world.commit(c.SetPool(name, size))
 
     def _heal(self) -> None:
         self.world.tell("everything heals")
         self.world.faults = Faults(delay_max=0.002)
         self.loop.paused.clear()
+        for name, size in POOLS.items():
+            self.world.commit(c.SetPool(name, size))
         self.world.start_node("fresh", 4)
 
     async def _finish(self) -> None:

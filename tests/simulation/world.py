@@ -7,7 +7,7 @@ callbacks, the link and the processes are simulated.
 import asyncio
 import contextvars
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -16,10 +16,10 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
 from weft.core import names
-from weft.core.invariants import check_records, check_run, check_step, current_rows
+from weft.core.invariants import check_pools, check_pools_step, check_records, check_run, check_step, current_rows
 from weft.core.needs import Runs
 from weft.core.replay import Replay
-from weft.core.rows import ORDINAL_BITS, RecordRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, PoolRow, RecordRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
 from weft.node.committer import Committer
@@ -29,6 +29,7 @@ from weft.store.queries import RECORD_COLUMNS, TASK_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
+NODE_MEMORY = 4 * 2**30
 
 
 class Faults(msgspec.Struct):
@@ -53,7 +54,7 @@ class World:
         self.store = SqliteStore(None)
         self.store.clock = self  # type: ignore[assignment]
         self.committer = Committer(self.store, self._woken)
-        self.auditor = Auditor(overlap_allowed=slow_clocks)
+        self.auditor = Auditor(overlap_allowed=slow_clocks, has={"memory": NODE_MEMORY, "gpu": 1})
         self.listeners: dict[int, Callable[[], None]] = {}
         self.script: dict[str, int] = {}  # how many attempts of a task fail
         self.durations: dict[str, float] = {}
@@ -64,6 +65,7 @@ class World:
         self.effects: dict[str, bool] = {}  # tasks that have effects once; True: they raise when they do not know
         self._before: dict[int, TaskRow] = {}
         self._records: dict[str, RecordRow] = {}
+        self._pools: list[PoolRow] = []
         self._seen_events = 0
         self._next_owner = 1
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
@@ -97,7 +99,7 @@ class World:
         )
         settings = NodeSettings(
             name=name, slots=slots, output_root="/nowhere", workdir="/nowhere", lease_ttl_s=TTL_S, renew_every_s=0.5,
-            poll_s=1.0, expire_every_s=0.5, drain_s=1.0,
+            poll_s=1.0, expire_every_s=0.5, drain_s=1.0, memory=NODE_MEMORY, gpus=1,
         )  # fmt: skip
         node = context.run(Node, ports, settings)
         task = self.loop.create_task(node.run(), context=context)
@@ -164,6 +166,7 @@ class World:
             workflow = self.committer.workflows[run.workflow]
             found += check_run(run, by_run[run.no], workflow)
             found += self._check_replay(run, by_run[run.no], workflow)
+        found += self._check_pools(after.values())
         found += self.auditor.objections
         self.violations += found
         if self.violations:
@@ -183,6 +186,13 @@ class World:
             self.violations.append(f"cached {told}, but that attempt left {found}")
         if self.store.reader().execute("SELECT fresh FROM runs WHERE no = ?", (run_no,)).get:
             self.violations.append(f"run {run_no} wanted nothing cached, and got {told}")
+
+    def _check_pools(self, rows: Iterable[TaskRow]) -> list[str]:
+        pools = [PoolRow(*row) for row in self.store.reader().execute("SELECT name, size, used FROM pools")]
+        running = [t.demand for t in rows if t.state == "running" and t.elements is None]
+        found = check_pools(pools, running) + check_pools_step(self._pools, pools)
+        self._pools = pools
+        return found
 
     def _all_rows(self) -> list[TaskRow]:
         sql = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
@@ -251,6 +261,14 @@ class SimulatedLink:
                 ended += self._world.commit(c.Expire(session, "lease")).state == "dead"
         return ended
 
+    async def place(self) -> int:
+        return await self._call(self._place)
+
+    def _place(self) -> int:
+        if not self._world.store.placing_waits():
+            return 0
+        return self._world.commit(c.Place()).changed
+
     async def leave(self, session: str) -> None:
         await self._call(lambda: self._world.commit(c.Expire(session, "left")))
 
@@ -304,7 +322,7 @@ class SimulatedExecutor:
             outcome = Outcome(launch.task_id, launch.attempt, False, None, None, self._clock(), "no lease", "lease")
             world.loop.call_soon(ended, outcome, context=context)
             return
-        world.auditor.process_started(self._place(launch), launch.attempt, str(self._owner))
+        world.auditor.process_started(self._place(launch), launch.attempt, str(self._owner), self._takes(launch))
         took = world.durations.get(launch.task.split(".")[0], 0.05) * world.random.uniform(0.5, 1.5)
         started = self._clock()
         timer = world.loop.call_later(took, self._exit, key, None, context=self._machine)
@@ -336,6 +354,17 @@ class SimulatedExecutor:
         run_hash = self._world.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
         workflow = self._world.committer.workflows[run_hash]
         return (run_no, workflow.position[name], int(index) if index else -1)
+
+    def _takes(self, launch: Launch) -> dict[str, int]:
+        """What the definition says that it takes of its node, and how much of that there is."""
+        place = self._place(launch)
+        run_hash = self._world.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (place[0],)).get
+        workflow = self._world.committer.workflows[run_hash]
+        requires = workflow.tasks[place[1]].requires
+        out = {name: requires[name] for name in ("memory", "gpu") if name in requires}
+        if "max_per_node" in requires:
+            out[f"{workflow.name}/{workflow.tasks[place[1]].name}"] = 1
+        return out
 
     def _exit(self, key: tuple[int, int], stopped: StopReason | None) -> None:
         entry = self._running.pop(key, None)

@@ -130,6 +130,7 @@ def make_world(store: Any) -> int:
         draft = draft_of(tx)
         draft.new_workflow = ("hash", "w", b"{}")
         draft.new_demands = {"x": '{"kind":"x"}', "y": '{"kind":"y"}'}
+        draft.pool_sizes = {"small": 2, "large": 500, "middle": 7}
         tx.write(draft)
         put_session(tx, "s1")
         put_run(tx, run_row(6, state="succeeded", finished_at=now - 500), [])

@@ -4,9 +4,9 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id
+from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id, task_row
 from weft.core import needs as n
-from weft.core.rows import RunRow, SessionRow, TaskRow
+from weft.core.rows import PoolRow, RunRow, SessionRow, TaskRow
 
 T3, T5 = task_id(3, 0), task_id(5, 0)
 FAR = 2**62
@@ -34,6 +34,18 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.Queued(["x", "y"], 3, 10), [T3 + 3, T3 + 2]),
     (n.Queued(["y"], 5, 10), []),
     (n.Queued([], None, 10), []),
+    (n.QueuedEach(["x", "y"], None, 10), [T3 + 3, T5, T3 + 2]),
+    (n.QueuedEach(["x", "y"], None, 1), [T3 + 3, T5]),
+    (n.QueuedEach(["y", "x"], 3, 1), [T3 + 3, T3 + 2]),
+    (n.QueuedEach(["y"], 5, 10), []),
+    (n.QueuedEach([], None, 10), []),
+    (n.Waiting(["y", "z", "x"]), [("x",), ("y",)]),
+    (n.Waiting([]), []),
+    (n.Pools(["small", "nobody", "large"]), ["large", "small"]),
+    (n.Pools([]), []),
+    (n.DemandBodies(["y", "nobody"]), [("y", '{"kind":"y"}')]),
+    (n.Occupied(), [("s1", "x", 2)]),
+    (n.LiveSessions(), ["s1"]),
     (n.QueuedOf(3), [T3 + 3, T3 + 2]),
     (n.RunningOf(3), [T3 + 1, T3 + 8, T3 + 10]),
     (n.Ready(3, 10), [T3 + 12, T3 + 4]),
@@ -64,12 +76,16 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 ]
 
 #: tested below, each in a way of its own
-APART = (n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal, n.Records)
+APART = (
+    n.Placing, n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal, n.Records,
+)  # fmt: skip
 
 
 def identity(row: Any) -> Any:
     if isinstance(row, TaskRow | SessionRow):
         return row.id
+    if isinstance(row, PoolRow):
+        return row.name
     return row.no if isinstance(row, RunRow) else tuple(row)
 
 
@@ -104,6 +120,35 @@ def test_due_tasks_come_earliest_first(store: Any) -> None:
         ((*due,), (*one,)) = tx.load([n.Due(10), n.Due(1)])
     assert [row.id for row in due] == [T3 + 13, T3 + 6]
     assert [row.id for row in one] == [T3 + 13]
+
+
+def test_what_waits_for_its_node(store: Any) -> None:
+    with store.transaction() as tx:
+        rows = [
+            task_row(1, 0, state="queued", demand="place:x"),
+            task_row(1, 1, state="queued", demand="x"),
+            task_row(1, 2, state="queued", demand="session:s1/place:x", wake_at=tx.now + 10_000),
+            task_row(1, 3, state="queued", demand="session:s1"),
+            task_row(1, 4, state="running", demand="place:y", session="s1", attempt=1),
+            task_row(1, 5, state="queued", demand="placed"),
+            task_row(1, 6, state="queued", demand="place:x"),
+            task_row(1, 7, state="queued", demand="place:a@pool"),
+        ]
+        put_run(tx, run_row(1), rows)
+        (found,) = tx.load([n.Placing()])
+    assert [tuple(row) for row in found] == [
+        ("place:a@pool",), ("place:x",), ("session:s1",), ("session:s1/place:x",),
+    ]  # fmt: skip
+
+
+def test_only_sessions_with_a_lease_are_live(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s2")
+        put_session(tx, "s1", state="draining")
+        put_session(tx, "late", ttl_ms=-1)
+        put_session(tx, "over", ended_at=tx.now)
+        (rows,) = tx.load([n.LiveSessions()])
+    assert [(row.id, row.state) for row in rows] == [("s1", "draining"), ("s2", "live")]
 
 
 def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:

@@ -76,6 +76,49 @@ def test_any_number_of_rows_at_once(store: Any, backend: Backend, count: int) ->
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(count,)]
 
 
+def test_places_of_pools(store: Any) -> None:
+    """Changes are added up under the row's lock; a size changes nothing of what is used."""
+    make_world(store)
+    write(store, pool_changes={"small": 2, "large": 1, "middle": 0})
+    write(store, pool_changes={"small": -1}, pool_sizes={"small": 1, "new": 3})
+    with store.transaction() as tx:
+        (rows,) = tx.load([n.Pools(["large", "middle", "new", "small"])])
+    assert [(row.size, row.used) for row in rows] == [(500, 1), (7, 0), (3, 0), (1, 1)]
+    with pytest.raises(StoreError):
+        write(store, pool_changes={"small": -2})
+    with pytest.raises(Superseded):
+        write(store, pool_changes={"nobody": 1})
+
+
+def test_a_demand_that_changed(store: Any) -> None:
+    make_world(store)
+    for state in ("queued", "running"):
+        with store.transaction() as tx:
+            draft = draft_of(tx)
+            (row,) = draft.adopt(tx.load([n.Tasks([task_id(3, 2)])])[0])
+            draft.touch(row)
+            row.demand, row.wake_at, row.state = f"z-{state}", None, state
+            row.session = "s1" if state == "running" else None
+            draft.replaced[row.id] = None
+            tx.write(draft)
+        with store.transaction() as tx:
+            assert load_task(tx, task_id(3, 2)).demand == f"z-{state}"
+
+
+def test_numbers_of_demands_are_never_used_again(store: Any) -> None:
+    make_world(store)
+    write(store, new_demands={"session:gone/place:x": "{}"})
+    with store.transaction() as tx:
+        ((*_, last),) = tx.load([n.Demands(0)])
+    assert last[1] == "session:gone/place:x"
+    write(store, pruned_before=1)
+    write(store, new_demands={"z": "{}"})
+    with store.transaction() as tx:
+        (rows,) = tx.load([n.Demands(0)])
+    assert [row[1] for row in rows] == ["x", "y", "z"], "private demands go with their session"
+    assert rows[-1][0] > last[0], "a node that knows the last one must hear of this one"
+
+
 def test_a_changed_task_and_run(store: Any) -> None:
     make_world(store)
     with store.transaction() as tx:

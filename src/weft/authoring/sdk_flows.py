@@ -29,6 +29,8 @@ class FlowOptions(TypedDict, total=False):
     on_failure: str  # halt, halt_now, continue
     mode: str
     max_parallel: int
+    concurrency: int  # tasks of all its runs at a time
+    placement: str  # pull, scored
     timeout: str | float  # of the whole run
     env: dict[str, Any]
     defaults: dict[str, Any]

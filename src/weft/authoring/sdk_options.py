@@ -31,6 +31,7 @@ class TaskOptions(TypedDict, total=False):
     requires: Mapping[str, Any]  # of a node: labels, memory, gpu …
     prefers: Mapping[str, Any]
     cache: bool | Mapping[str, Any]  # keep a success: True, or {"key": …, "ttl": "1d"}
+    pools: str | Sequence[str]  # of which it takes a place while it runs
     secrets: Sequence[str]
 
 

@@ -50,6 +50,14 @@ PYTHON_RUNNERS = _option(
 LABEL = _option(
     "--label", metavar="K[=V]", action="append", default=[], help="a label of this node; may be given several times"
 )
+CAPABILITY = _option(
+    "--capability", metavar="WORD", action="append", default=[],
+    help="something this node can do; may be given several times",
+)  # fmt: skip
+MEMORY = _option("--memory", metavar="SIZE", help="memory for its tasks (default: nine tenths of the machine's)")
+DISK = _option("--disk", metavar="SIZE", help="disk space for its tasks (default: what is free)")
+GPUS = _option("--gpus", metavar="N", help="GPUs for its tasks (default: those found)")
+PLACE = (LABEL, CAPABILITY, MEMORY, DISK, GPUS)
 DRAIN = _option("--drain", metavar="TIME", help="how long running tasks may go on after ^C (default: 10s)")
 INPUT = _option(
     "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
@@ -62,7 +70,7 @@ LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of 
 NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
 LIMIT = _option("--limit", "-n", metavar="N", type=int, help="at most so many")
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
-WORKING = (SLOTS, PYTHON_RUNNERS, LABEL, DRAIN, LOGS, VERBOSE)
+WORKING = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, LOGS, VERBOSE)
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -78,7 +86,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
-        (SLOTS, PYTHON_RUNNERS, LABEL, DRAIN,
+        (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
          _option("--name", metavar="TEXT", help="what it is called in lists"), VERBOSE),
     ),
     Command(
@@ -143,6 +151,14 @@ COMMANDS: tuple[Command, ...] = (
          _option("run", metavar="RUN", nargs="?", help="retry: the run"),
          _option("tasks", metavar="TASK", nargs="*", help="retry: only these, and what needs them"),
          DETACH, LIMIT, *WORKING),
+    ),
+    Command(
+        "pools", "Change", "list pools, or set the size of one", "weft.cli.pools:pools",
+        (_option("action", metavar="set", nargs="?", choices=("set",), help="set: make a pool, or change its size"),
+         _option("name", metavar="NAME", nargs="?", help="set: the pool"),
+         _option("size", metavar="SIZE", nargs="?", help="set: how many tasks may hold a place at a time")),
+        "A task with `pools: NAME` takes a place while it runs, whichever node runs it. Size 0 lets nothing more"
+        " start; what runs goes on.",
     ),
     Command(
         "prune", "Change", "remove runs that ended long ago", "weft.cli.changing:prune",

@@ -39,6 +39,6 @@ def _retry(args: Namespace, session: Session) -> int:
         raise GiveUp(BAD_INPUT, "dead retry needs a run", "weft dead retry RUN [TASK…]; weft dead list shows them")
     control = session.control()
     _, run_id = control.find(args.run)
-    refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config.labels)
+    refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config)
     after = last_seq(control, run_id)
     return go_on(args, session, control, control.retry_dead(run_id, args.tasks or None), after)

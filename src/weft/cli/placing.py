@@ -2,16 +2,13 @@
 
 import os
 
-import msgspec
-
 from weft.cli.exits import BAD_INPUT, GiveUp
+from weft.config import Config
+from weft.control.here import own_facts
 from weft.control.local import LocalControl
+from weft.control.placing import facts_of, unplaceable
 from weft.control.records import NodeInfo
-from weft.core.demands import demand_of
-from weft.core.placement import NodeFacts, eligible
 from weft.core.workflow import Workflow
-
-KINDS = ("shell", "python")
 
 
 def alive(control: LocalControl, node: NodeInfo) -> bool:
@@ -34,24 +31,11 @@ def workers(control: LocalControl) -> list[NodeInfo]:
     return [node for node in control.nodes() if node.scope is None and alive(control, node)]
 
 
-def refuse_unplaceable(control: LocalControl, workflow: Workflow, labels: dict[str, str] | None) -> None:
-    """`labels` of the node in this process; None: there will be none."""
-    nodes = [NodeFacts(KINDS, node.labels, node.node) for node in workers(control)]
-    if labels is not None:
-        nodes.insert(0, NodeFacts(KINDS, labels, "this node"))
-    seen: dict[str, None] = {}
-    for task in workflow.tasks:
-        if task.kind == "wait":
-            continue  # it runs nowhere
-        id, body = demand_of(task)
-        if id in seen:
-            continue
-        seen[id] = None
-        reasons = [eligible(msgspec.json.decode(body), node) for node in nodes]
-        if reasons and all(reasons):
-            told = "; ".join(f"{node.name}: {', '.join(why)}" for node, why in zip(nodes, reasons, strict=True))
-            raise GiveUp(
-                BAD_INPUT,
-                f"no live node can run {task.name}: {told}",
-                "start one that can, or label this one: --label",
-            )
+def refuse_unplaceable(control: LocalControl, workflow: Workflow, config: Config | None) -> None:
+    """`config` of the node in this process; None: there will be none."""
+    here = None if config is None else own_facts(control, config)
+    why = unplaceable(workflow, [facts_of(node) for node in workers(control)], here)
+    if why is not None:
+        raise GiveUp(
+            BAD_INPUT, why, "start one that can, or say what this one has: --label, --capability, --memory, --gpus"
+        )

@@ -11,6 +11,7 @@ from weft.cli.session import Session
 from weft.cli.summary import summarise, summary_lines
 from weft.cli.tracker import last_seq
 from weft.cli.working import Options, work_on
+from weft.config import Config
 from weft.control.local import LocalControl, new_id
 from weft.core.commands import Reply, Submit
 from weft.core.definition import encode_document
@@ -19,7 +20,7 @@ PRIORITY_MAX = 10
 
 
 def run(args: Namespace, session: Session) -> int:
-    control, reply = _store_run(args, session, session.config.labels)
+    control, reply = _store_run(args, session, session.config)
     assert reply.run_id is not None
     if reply.existing:
         session.warn(f"run {reply.run_id} has this key already")
@@ -44,7 +45,7 @@ def _say_who_works(session: Session, control: LocalControl) -> None:
         session.warn("no live worker: start one with `weft worker`, or work on it here with `weft resume last`")
 
 
-def _store_run(args: Namespace, session: Session, labels: dict[str, str] | None) -> tuple[LocalControl, Reply]:
+def _store_run(args: Namespace, session: Session, config: Config | None) -> tuple[LocalControl, Reply]:
     loaded = load(args)
     inputs = read_inputs(loaded.workflow, args.input)
     if args.max_parallel is not None and args.max_parallel < 1:
@@ -55,7 +56,7 @@ def _store_run(args: Namespace, session: Session, labels: dict[str, str] | None)
         raise GiveUp(BAD_INPUT, "--key must have 1 to 256 characters")
     workflow = loaded.workflow
     control = session.control(create=True)
-    refuse_unplaceable(control, workflow, labels)
+    refuse_unplaceable(control, workflow, config)
     body = f"{workflow.hash}\n{inputs}\n{args.max_parallel}\n{args.priority}"
     command = Submit(
         run_id=new_id(),
@@ -76,7 +77,7 @@ def _store_run(args: Namespace, session: Session, labels: dict[str, str] | None)
 def resume(args: Namespace, session: Session) -> int:
     control = session.control()
     _, run_id = control.find(args.run)
-    refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config.labels)
+    refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config)
     after = last_seq(control, run_id)
     return go_on(args, session, control, control.resume(run_id), after)
 
@@ -118,7 +119,7 @@ def rerun(args: Namespace, session: Session) -> int:
     control = session.control()
     old = control.run(args.run)
     workflow = control.workflow(old.id)
-    refuse_unplaceable(control, workflow, None if args.detach else session.config.labels)
+    refuse_unplaceable(control, workflow, None if args.detach else session.config)
     reply = control.submit(_same_again(control, old, args.no_cache), workflow)
     assert reply.run_id is not None
     if args.detach:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.store.postgres.url import PostgresUrl
 
-_FLAGS = ("store", "slots", "python_runners", "drain", "name")
+_FLAGS = ("store", "slots", "python_runners", "drain", "name", "memory", "disk", "gpus")
 
 
 class Session:
@@ -25,6 +25,8 @@ class Session:
         flags = {name: getattr(args, name, None) for name in _FLAGS if args.command != "ls" or name != "name"}
         if getattr(args, "label", None):
             flags["labels"] = args.label
+        if getattr(args, "capability", None):
+            flags["capabilities"] = args.capability
         if getattr(args, "verbose", False):
             flags["log"] = "info"
         self.config = settings.load(os.environ, self.directory, flags)

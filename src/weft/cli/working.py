@@ -281,4 +281,4 @@ def node_options(session: Session) -> dict[str, Any]:
     }  # fmt: skip
     if config.name is not None:
         options["name"] = config.name
-    return options
+    return options | config.resources()

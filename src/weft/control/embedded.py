@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-KINDS = ("shell", "python")
 FAILURES_MAX = 20
 
 
@@ -238,18 +237,14 @@ class Weft:
 
     def _refuse_unplaceable(self, workflow: "Workflow") -> None:
         """A run that no node could finish would wait for ever."""
-        import msgspec
-
+        from weft.control.here import own_facts
+        from weft.control.placing import facts_of, unplaceable
         from weft.core.commands import Refused
-        from weft.core.demands import demand_of
-        from weft.core.placement import NodeFacts, eligible
 
-        nodes = [NodeFacts(KINDS, self._config.labels, "this node")]
-        nodes += [NodeFacts(tuple(n.kinds), n.labels, n.node) for n in self.control.nodes() if n.scope is None]
-        for task in workflow.tasks:
-            if task.kind != "wait" and all(eligible(msgspec.json.decode(demand_of(task)[1]), n) for n in nodes):
-                reasons = eligible(msgspec.json.decode(demand_of(task)[1]), nodes[0])
-                raise Refused("invalid", f"no live node can run {task.name}: here, {', '.join(reasons)}")
+        others = [facts_of(node) for node in self.control.nodes() if node.scope is None]
+        why = unplaceable(workflow, others, own_facts(self.control, self._config))
+        if why is not None:
+            raise Refused("invalid", why)
 
 
 def _loaded(definition: "TracedFlow[Any, Any] | str | Path | Loaded") -> "Loaded":

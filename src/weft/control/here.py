@@ -10,6 +10,8 @@ from typing import Any
 
 from weft.config import Config
 from weft.control.local import LocalControl
+from weft.control.machine import disk_bytes, gpu_count, memory_bytes
+from weft.core.placement import NodeFacts
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
 from weft.executors.python import PythonExecutor
@@ -20,12 +22,28 @@ from weft.node.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.sqlite.clock import boot_id, boottime
 
+KINDS = ("shell", "python")  # of tasks that every node has executors for
+
 
 def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = None, **more: Any) -> NodeSettings:
     """Settings of a node on this store; `more` are fields of NodeSettings."""
     more.setdefault("name", socket.gethostname().split(".")[0] or "node")
+    found: dict[str, Callable[[], int | None]] = {
+        "memory": memory_bytes, "disk": lambda: disk_bytes(workdir or Path.cwd()), "gpus": gpu_count
+    }  # fmt: skip
+    for name, sample in found.items():
+        if more.get(name) is None:
+            more[name] = sample()
     more["artifact_root"] = str(artifact_root(control, more.get("artifact_root")))
     return NodeSettings(slots=slots, output_root=str(control.output_root), workdir=str(workdir or Path.cwd()), **more)
+
+
+def own_facts(control: LocalControl, config: Config) -> NodeFacts:
+    """The node that this process would start, as placement sees it."""
+    more: dict[str, Any] = {"labels": config.labels, **config.resources()}
+    if config.name is not None:
+        more["name"] = config.name
+    return node_settings(control, slots=config.slots, workdir=config.workdir, **more).facts(KINDS)
 
 
 def artifact_root(control: LocalControl, chosen: str | Path | None) -> Path:

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from weft.control.placing import demand_body, node_views, pool_views
 from weft.control.records import Explanation, Verification
+from weft.core.demands import holder_of
 from weft.core.explain import Situation, explain
-from weft.core.invariants import check_run, current_rows
-from weft.core.placement import NodeFacts
+from weft.core.invariants import check_pools, check_run, current_rows
 from weft.core.replay import Replay
-from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, PoolRow, RunRow, TaskRow
 from weft.core.states import TERMINAL
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
@@ -33,23 +34,19 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
         rows = _task_rows(control, no, live, None, None, WHY_MAX)
         if not rows:
             rows = _task_rows(control, no, ["failed", "dead_letter", "skipped", "cancelled"], None, None, WHY_MAX)
-    nodes = [
-        NodeFacts(kinds=tuple(n.kinds), labels=n.labels, name=n.node)
-        for n in control.nodes()
-        if n.state == "live" and n.scope in (None, run.id)
-    ]
+    nodes = node_views(control)
+    names = {node.facts.session: node.facts.name for node in nodes}
     out = []
     for row in rows:
         definition = workflow.tasks[row.pos]
         needs = {p: _task_rows(control, no, None, p, -1)[-1] for p in definition.needs[:200]}
-        body = control._read("demand_body", row.demand)[0][0]
         ahead = (
             control._read("tasks_queued_before", row.demand, row.rank, row.id)[0][0] if row.state == "queued" else 0
         )
-        holder = next((n.node for n in control.nodes() if n.session == row.session), None)
         situation = Situation(
-            run, row, workflow, needs, nodes, msgspec.json.decode(body), ahead, control.now(), holder
-        )
+            run, row, workflow, needs, nodes, demand_body(control, row.demand), ahead, control.now(),
+            names.get(row.session or holder_of(row.demand) or ""), pool_views(control, row.demand),
+        )  # fmt: skip
         summary, details = explain(situation)
         name = workflow.tasks[row.pos].called(row.idx)
         out.append(Explanation(task=name, state=row.state, summary=summary, details=details))
@@ -68,9 +65,11 @@ def verify(control: "LocalControl", ref: str) -> Verification:
         for kind, place, data in _events(control, no):
             replay.apply(kind, place, data)
             events += 1
+        pools = [PoolRow(*row) for row in control._read("pools_all")]
+        holding = [row[4] for row in control._read("pool_holders")] if pools else []
         hashes = dict(control._read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
     replay.settle()
-    differences = check_run(run, rows, workflow)
+    differences = check_run(run, rows, workflow) + check_pools(pools, holding)
     current = current_rows(rows)
     if run.state != replay.state:
         differences.append(f"the run is {run.state}, its events say {replay.state}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from weft.control import inspect, results
+from weft.control import inspect, placing, results
 from weft.control.records import (
     Ambiguous,
     AttemptInfo,
@@ -19,6 +19,7 @@ from weft.control.records import (
     Explanation,
     NodeInfo,
     NotFound,
+    PoolInfo,
     RunInfo,
     StoreInfo,
     TaskInfo,
@@ -245,6 +246,8 @@ class LocalControl:
                     session=id, node=node, state=state, scope=scope, started_at=started, ended_at=ended_at,
                     lease_ms=None if expires is None else expires - now, running=running, pid=facts.get("pid"),
                     slots=facts.get("slots"), labels=facts.get("labels", {}), kinds=facts.get("kinds", []),
+                    capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
+                    gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"),
                 )
             )  # fmt: skip
         return out
@@ -267,6 +270,10 @@ class LocalControl:
         """Reads inside see one moment of the store."""
         with self._reader().snapshot():
             yield
+
+    def pools(self) -> list[PoolInfo]:
+        with self.snapshot():
+            return placing.pools(self)
 
     def why(self, ref: str, task: str | None = None) -> list[Explanation]:
         return inspect.why(self, ref, task)
@@ -314,6 +321,10 @@ class LocalControl:
         workflow = self.workflow(run_id)
         names = {task.name: task.spec["signal"] for task in workflow.tasks if "signal" in task.spec}
         return name if name in names.values() else names.get(name, name)
+
+    def set_pool(self, name: str, size: int) -> c.Reply:
+        """Make a pool, or change its size; 0 lets nothing more start."""
+        return self._commit(c.SetPool(name, size))
 
     def prune(
         self, finished_before: int, states: list[str] | None = None, *, cache: bool = False

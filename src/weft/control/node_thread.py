@@ -89,6 +89,7 @@ class NodeThread:
             "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
             "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels, "scope": scope,
             **file_options(config),
+            **config.resources(),
         }  # fmt: skip
         if config.name is not None:
             options["name"] = config.name

@@ -106,6 +106,19 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     slots: int | None
     labels: dict[str, str]
     kinds: list[str]  # of tasks it has executors for
+    capabilities: list[str]
+    memory: int | None  # that its tasks may reserve
+    disk: int | None
+    gpus: int
+    gpu_memory: int | None  # of each GPU
+
+
+class PoolInfo(msgspec.Struct, kw_only=True):
+    name: str
+    size: int
+    used: int
+    waiting: int  # queued tasks that need a place
+    holders: list[str]  # RUN/TASK, those that began first come first
 
 
 class Explanation(msgspec.Struct, kw_only=True):

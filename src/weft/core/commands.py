@@ -42,6 +42,8 @@ class Exchange(msgspec.Struct):
     known_demands: int  # how many demands the node has looked at; it is told of new ones
     scope: int | None = None
     started: list[tuple[int, int, int]] = []  # task, attempt, how long ago in ms: those that outlive a moment
+    free: dict[str, int] = {}  # what the node has left of what it counts: memory, disk, gpu, places of a task
+    costs: dict[str, dict[str, int]] = {}  # by demand: what a task of it takes of that
 
 
 class Claim(msgspec.Struct, gc=False):
@@ -156,7 +158,24 @@ class Tidy(msgspec.Struct):
     run_no: int | None = None
 
 
-Command = Exchange | Once | Register | Expire | Submit | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
+class SetPool(msgspec.Struct):
+    """Make a pool, or change its size; 0 lets nothing more start."""
+
+    name: str
+    size: int
+
+
+class Place(msgspec.Struct):
+    """Pick nodes for the tasks that wait for it (`placement: scored`), and take back what was not claimed in time."""
+
+    term: int | None = None  # the leader's
+    limit: int = 100  # tasks of each demand
+
+
+Command = (
+    Exchange | Once | Register | Expire | Submit | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
+    | SetPool | Place
+)  # fmt: skip
 
 
 class Refused(Exception):

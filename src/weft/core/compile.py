@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.core.definition import Document
+from weft.core.demands import workflow_pool
 from weft.core.durations import parse_duration_ms, parse_size_bytes
 from weft.core.graph import levels_of, successors_of
 from weft.core.inferred_needs import complete_needs
@@ -48,7 +49,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
     handlers = [task.get("when") in _HANDLERS and not needs[pos] for pos, task in enumerate(tasks.values())]
     final = _spread(order, successors, handlers)
     survives = _spread(order, successors, accepting)
-    defaults = _Defaults(given, document.get("env"))
+    defaults = _Defaults(given, document)
     secrets = [name for task in (given, *tasks.values()) for name in task.get("secrets", ())]
     return Workflow(
         hash=hash,
@@ -78,6 +79,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
         output=document.get("output"),
         output_reads=_positions(value_names(document.get("output")), position),
         secrets=tuple(sorted(dict.fromkeys(secrets))),
+        concurrency=document.get("concurrency"),
     )  # fmt: skip
 
 
@@ -138,10 +140,12 @@ class _Place(NamedTuple):
 class _Defaults:
     """Merges defaults into tasks, key by key, and shares the parts that thousands of tasks have in common."""
 
-    def __init__(self, defaults: dict[str, Any], shared_env: Any) -> None:
-        """`shared_env`: what the workflow gives to all tasks."""
+    def __init__(self, defaults: dict[str, Any], document: Document) -> None:
         self.given = defaults
-        shared = [shared_env, defaults.get("env")]
+        self.workflow: str = document["name"]
+        self.scored = document.get("placement") == "scored"
+        self.own_pool = workflow_pool(self.workflow) if "concurrency" in document else None
+        shared = [document.get("env"), defaults.get("env")]
         self.env_templated = has_template(shared)
         self.cwd_templated = has_template(defaults.get("cwd"))
         self.env_reads_context = value_reads_context(shared)
@@ -179,7 +183,7 @@ class _Defaults:
             batch=task.get("batch"),
             tolerate=_tolerate(task.get("tolerate")),
             max_parallel=task.get("max_parallel"),
-            requires=_demand(task),
+            requires=_requirements(task, f"{self.workflow}/{name}", self.scored),
             accepts=place.accepts,
             accepts_failure=place.accepts_failure,
             survives_halt=place.survives_halt,
@@ -190,6 +194,8 @@ class _Defaults:
             templated=self._templated(task),
             secrets=() if kind == "inline" else tuple(task.get("secrets", self.secrets)),
             cache=_cache(task.get("cache")),
+            pools=_pools(task, self.own_pool),
+            scored=self.scored,
         )
 
     def _wait(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
@@ -288,14 +294,39 @@ def _retry(given: dict[str, Any]) -> Retry:
     )
 
 
-def _demand(task: dict[str, Any]) -> dict[str, Any]:
-    """Sizes in bytes; the long form's constraints under their own names beside the short form's."""
-    if "requires" not in task and "constraints" not in task and "prefers" not in task:
+def _requirements(task: dict[str, Any], place: str, scored: bool) -> dict[str, Any]:
+    """One canonical form for the short form's `requires` and the long form's `constraints`: sizes in bytes, GPUs as
+    a number, the stricter of the two where both speak of the same. `place` names the task, for `max_per_node`."""
+    if "requires" not in task and "constraints" not in task and not (scored and task.get("prefers")):
         return _NO_REQUIREMENTS
-    out = {**task.get("constraints", {}), **task.get("requires", {})}
-    for size in ("memory", "disk"):
+    out = dict(task.get("requires", {}))
+    for size in ("memory", "disk", "gpu_memory"):
         if size in out:
             out[size] = parse_size_bytes(out[size])
-    if task.get("prefers"):
-        out["prefers"] = task["prefers"]
-    return out
+    out["gpu"] = int(out.get("gpu", 0))
+    _add_constraints(out, task.get("constraints", {}))
+    if "gpu_memory" in out:
+        out["gpu"] = max(1, out["gpu"])
+    if "max_per_node" in out:
+        out["of"] = place
+    if scored and task.get("prefers"):
+        out["prefers"] = task["prefers"].get("labels", [])
+    return {name: sorted(value) if type(value) is list else value for name, value in out.items() if value}
+
+
+def _add_constraints(out: dict[str, Any], given: dict[str, Any]) -> None:
+    out["gpu"] = max(out["gpu"], int(given.get("requiresGpu", False)))
+    if given.get("avoidGaming"):
+        out["not_labels"] = list(dict.fromkeys([*out.get("not_labels", ()), "gaming"]))
+    for name, target, unit in (("minMemoryMb", "memory", 10**6), ("minDiskGb", "disk", 10**9)):
+        if name in given:
+            out[target] = max(out.get(target, 0), round(given[name] * unit))
+    for name, target in (("nodeLabels", "any_labels"), ("targetNode", "node")):
+        if name in given:
+            out.setdefault(target, given[name])
+
+
+def _pools(task: dict[str, Any], own: str | None) -> tuple[str, ...]:
+    """Ascending: the order in which they are locked."""
+    named = task.get("pools", ())
+    return tuple(sorted(named if own is None else (*named, own))) if named or own is not None else ()

@@ -11,6 +11,8 @@ from weft.core import commands as c
 from weft.core.draft import Draft, Rule
 from weft.core.rules.exchange import exchange
 from weft.core.rules.people import cancel_run, cancel_task, prune, resume
+from weft.core.rules.place import place
+from weft.core.rules.pools import set_pool
 from weft.core.rules.records import once
 from weft.core.rules.sessions import expire, register
 from weft.core.rules.settle import settle
@@ -48,6 +50,8 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Signal: _signal,
     c.Prune: prune,
     c.Tidy: _tidy,
+    c.SetPool: set_pool,
+    c.Place: place,
 }
 
 

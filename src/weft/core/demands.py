@@ -1,17 +1,68 @@
-"""A demand: a distinct set of placement requirements. Many tasks share one; nodes judge each only once."""
+"""A demand: a distinct set of placement requirements. Many tasks share one; nodes judge each only once.
+
+Its id says who may claim what is queued under it, and from which pools a place must be taken:
+
+    shell                          any node with that executor
+    shell:4f0c…                    those that satisfy the requirements in its body
+    shell:4f0c…@license,render     the same, with a place in each of these pools
+    place:shell:4f0c…              nobody, until the leader has picked a node (`placement: scored`)
+    session:9a3b…/place:shell:…    that session only, until a deadline
+"""
 
 import hashlib
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from weft.core.workflow import TaskDef
 
+PLACE: Final = "place:"
+SESSION: Final = "session:"
+#: In the name of a workflow's own pool, because demands separate pools by commas.
+_ESCAPED: Final = str.maketrans({",": "%2C", "%": "%25"})
+WORKFLOW_POOL: Final = "workflow:"  # no pool that people make may be called so: their names have no colon
+
 
 def demand_of(task: TaskDef) -> tuple[str, str]:
-    """(id, body). The id is the executor's kind where nothing else is asked, else kind and a hash."""
-    if not task.requires:
+    """(id, body) of what a task is queued under."""
+    if not (task.requires or task.pools or task.scored):
         return task.kind, f'{{"kind":"{task.kind}"}}'
-    body: dict[str, Any] = {"kind": task.kind, "requires": task.requires}
-    text = msgspec.json.encode(body, order="sorted")
-    return f"{task.kind}:{hashlib.sha256(text).hexdigest()[:16]}", text.decode()
+    body: dict[str, Any] = {"kind": task.kind}
+    id = task.kind
+    if task.requires:
+        body["requires"] = task.requires
+        id += f":{hashlib.sha256(msgspec.json.encode(body, order='sorted')).hexdigest()[:16]}"
+    if task.pools:
+        id += f"@{','.join(task.pools)}"
+    return (PLACE if task.scored else "") + id, msgspec.json.encode(body, order="sorted").decode()
+
+
+def workflow_pool(name: str) -> str:
+    """The pool that holds a workflow's `concurrency`, over all its runs."""
+    return WORKFLOW_POOL + name.translate(_ESCAPED)
+
+
+def pools_of(demand: str) -> list[str]:
+    """The pools a task takes a place of while it runs, ascending."""
+    _, at, names = demand.partition("@")
+    return names.split(",") if at else []
+
+
+def private(session: str, demand: str) -> str:
+    """What a task is queued under while only this session may claim it."""
+    return f"{SESSION}{session}/{demand}"
+
+
+def public(demand: str) -> str:
+    """The same without a session's name before it; what never had one is as it was."""
+    return demand.partition("/")[2] if demand.startswith(SESSION) and "/" in demand else demand
+
+
+def open_to_all(demand: str) -> str:
+    """What it is queued under when any eligible node may claim it."""
+    return public(demand).removeprefix(PLACE)
+
+
+def holder_of(demand: str) -> str | None:
+    """The session that alone may claim it."""
+    return demand[len(SESSION) :].partition("/")[0] if demand.startswith(SESSION) else None

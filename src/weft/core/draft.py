@@ -7,6 +7,7 @@ the committer hands the whole draft to the store, which writes it under the guar
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
+from weft.core.demands import pools_of, private, public
 from weft.core.needs import Need
 from weft.core.rows import (
     ORDINAL_BITS,
@@ -14,6 +15,7 @@ from weft.core.rows import (
     AttemptRow,
     EventRow,
     Guard,
+    PoolRow,
     RecordRow,
     RunRow,
     SessionRow,
@@ -58,6 +60,10 @@ class Draft:
         self.new_session: tuple[SessionRow, int] | None = None  # with its lease's length
         self.ended_sessions: list[tuple[str, str]] = []  # id, state
         self.exchanged: tuple[str, int] | None = None  # session, number
+        self.pools: dict[str, PoolRow] = {}  # as they are stored
+        self.pool_changes: dict[str, int] = {}  # places taken and given back
+        self.pool_sizes: dict[str, int] = {}  # pools to make, or to resize
+        self.replaced: dict[int, None] = {}  # tasks whose demand changed
         self.pruned_runs: list[int] = []
         self.pruned_before: int | None = None  # sessions that ended before are forgotten too
         self.pruned_cache = False  # and results that `cache` kept before
@@ -68,6 +74,7 @@ class Draft:
         """True if somebody else may have something to do after this COMMIT."""
         return (
             self.wake
+            or any(change < 0 for change in self.pool_changes.values())  # somebody may have been left out
             or any(t.state == "queued" for t in self.dirty_tasks)
             or any(t.state == "queued" for t in self.new_tasks)
         )
@@ -121,6 +128,8 @@ class Draft:
         task.state = to
         if task.elements is None:  # an opened mapped task holds no slot
             if was in ACTIVE:
+                if was == "running" and "@" in task.demand:
+                    self._count_pools(task, -1)
                 if to not in ACTIVE:
                     self._count_active(task, -1)
             elif to in ACTIVE:
@@ -140,8 +149,35 @@ class Draft:
         task.session = session
         task.claim_no = number
         task.claimed_at = self.now
+        if task.wake_at is not None:  # it was placed here, and no deadline matters any more
+            self.unplace(task, public(task.demand))
+        if "@" in task.demand:
+            self._count_pools(task, 1)
         data = _ATTEMPT.get(task.attempt) or f'{{"attempt":{task.attempt}}}'
         self.events.append(EventRow(task.run_no, task.pos, task.idx, "assigned", session, data))
+
+    def place(self, task: TaskRow, session: str, until: int) -> None:
+        """Only this session may claim it until then."""
+        self.touch(task)
+        task.demand = private(session, public(task.demand))
+        task.wake_at = until
+        self.replaced[task.id] = None
+
+    def unplace(self, task: TaskRow, demand: str) -> None:
+        """No session has a right to it any more; it is queued under this demand."""
+        self.touch(task)
+        task.demand = demand
+        task.wake_at = None
+        self.replaced[task.id] = None
+
+    def _count_pools(self, task: TaskRow, change: int) -> None:
+        for pool in pools_of(task.demand):
+            self.pool_changes[pool] = self.pool_changes.get(pool, 0) + change
+
+    def room_in(self, pool: str) -> int:
+        """Places that are left; the pool has been loaded, and so locked."""
+        row = self.pools[pool]
+        return row.size - row.used - self.pool_changes.get(pool, 0)
 
     def _count_active(self, task: TaskRow, delta: int) -> None:
         run = self.runs[task.run_no]

@@ -5,11 +5,30 @@ from typing import Any
 
 import msgspec
 
-from weft.core.placement import NodeFacts, eligible
+from weft.core.demands import PLACE, WORKFLOW_POOL, holder_of
+from weft.core.placement import NodeFacts, eligible, free, no_room
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.readiness import ending_of
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """A live node as an explanation sees it."""
+
+    facts: NodeFacts
+    draining: bool = False
+    scope: str | None = None  # the run that it works for, if it works for one only
+    slots: int | None = None
+    running: int = 0
+    held: tuple[dict[str, Any], ...] = ()  # the requirements of what it runs
+
+
+class PoolView(msgspec.Struct, frozen=True):
+    name: str
+    size: int
+    used: int
+    holders: tuple[str, ...] = ()  # RUN/TASK
 
 
 class Situation(msgspec.Struct):
@@ -19,11 +38,12 @@ class Situation(msgspec.Struct):
     task: TaskRow
     workflow: Workflow
     needs: Mapping[int, TaskRow]  # whole tasks by position
-    nodes: Sequence[NodeFacts]
+    nodes: Sequence[NodeView]
     demand: dict[str, Any]
     ahead: int  # queued tasks with a better rank and the same demand
     now: int
-    holder: str | None  # the node that runs it
+    holder: str | None  # the node that runs it, or to which it was given
+    pools: Sequence[PoolView] = ()  # those that it needs a place of
 
 
 def explain(s: Situation) -> tuple[str, list[str]]:
@@ -58,17 +78,58 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
 
 
 def _queued(s: Situation) -> tuple[str, list[str]]:
-    refusals = [(node.name, eligible(s.demand, node)) for node in s.nodes]
-    able = [name for name, reasons in refusals if not reasons]
-    details = [f"{name}: {'; '.join(reasons)}" for name, reasons in refusals if reasons]
     if not s.nodes:
         return "no node is running", ["start one: weft worker, or weft resume RUN"]
+    refusals = [(node.facts.name, refusals_of(s.demand, node, s.run.id)) for node in s.nodes]
+    able = [name for name, reasons in refusals if not reasons]
+    details = [f"{name}: {'; '.join(reasons)}" for name, reasons in refusals if reasons]
+    busy = [
+        f"{node.facts.name}: all of its {node.slots} slots are taken"
+        for node, (_, reasons) in zip(s.nodes, refusals, strict=True)
+        if not reasons and node.slots is not None and node.running >= node.slots
+    ]
+    may = [f"nodes that may take it: {', '.join(able)}"] if able else []
+    full = [_pool_text(pool) for pool in s.pools if pool.used >= pool.size]
+    if full:
+        return full[0], [*full[1:], *may, *busy, *details]
+    if holder_of(s.task.demand) is not None and s.task.wake_at is not None:
+        left = max(0, s.task.wake_at - s.now) / 1000
+        return f"it was given to {s.holder or 'a node'}, which alone may take it for {left:.1f} s", [*busy, *details]
     if not able:
-        return "no live node may take it", details
+        waits = any(
+            not eligible(s.demand, node.facts) for node in s.nodes if not node.draining and node.scope is None
+        )
+        return "no live node has room for it now" if waits else "no live node may take it", details
+    if s.task.demand.startswith(PLACE):
+        return "the leader has not picked its node yet (placement: scored)", [*may, *busy, *details]
     return (
         f"it is in the queue with {s.ahead} ahead of it" if s.ahead else "it is next in the queue",
-        [f"nodes that may take it: {', '.join(able)}", *details],
+        [*may, *busy, *details],
     )
+
+
+def refusals_of(demand: dict[str, Any], node: NodeView, run_id: str | None) -> list[str]:
+    """Why a live node does not take a task of this demand now, whatever is ahead of it."""
+    reasons = []
+    if node.draining:
+        reasons.append("it is draining and takes nothing more")
+    if node.scope is not None and node.scope != run_id:
+        reasons.append(f"it works for run {node.scope} only")
+    impossible = eligible(demand, node.facts)
+    if impossible:
+        return reasons + impossible
+    requires = demand.get("requires", {})
+    return reasons + no_room(requires, free(node.facts, [requires], node.held))
+
+
+def _pool_text(pool: PoolView) -> str:
+    workflow = pool.name.removeprefix(WORKFLOW_POOL)
+    held = ", ".join(pool.holders[:3]) + (f" and {len(pool.holders) - 3} more" if len(pool.holders) > 3 else "")
+    if workflow != pool.name:
+        return f"workflow {workflow} runs {pool.used} of at most {pool.size} tasks at a time (concurrency): {held}"
+    if pool.size == 0:
+        return f"the pool {pool.name} has no places (weft pools set {pool.name} SIZE)"
+    return f"the pool {pool.name} is full: {pool.used} of {pool.size} places are held by {held}"
 
 
 def _scheduled(s: Situation) -> tuple[str, list[str]]:

@@ -158,24 +158,36 @@ SHELL: Final = OneOf(
 
 REQUIRES: Final = Record(
     (
-        Field("labels", WORDS, "Labels a node must have, all of them."),
+        Field("labels", WORDS, "Labels a node must have, all of them: `name` or `name=value`."),
+        Field("any_labels", WORDS, "Labels of which a node must have at least one."),
+        Field("not_labels", WORDS, "Labels a node must not have."),
         Field("capabilities", WORDS, "Capabilities a node must have, all of them."),
         Field("executors", WORDS, "Executors a node must offer."),
         Field("memory", Size(), "Free memory a node must have; reserved while the task runs."),
-        Field("disk", Size(), "Free disk space a node must have."),
-        Field("gpu", OneOf((Boolean(), Number(0, 1024)), lambda v: 0 if isinstance(v, bool) else 1), "GPUs."),
-        Field("node", Text("a node's name"), "The one node that may run it."),
+        Field("disk", Size(), "Free disk space a node must have; reserved while the task runs."),
+        Field("gpu", OneOf((Boolean(), Number(0, 1024)), lambda v: 0 if isinstance(v, bool) else 1),
+              "GPUs, reserved while the task runs: how many, or true for one."),
+        Field("gpu_memory", Size(), "Memory that each of these GPUs must have."),
+        Field("node", Text("a node's name"), "The one node that may run it, by name or session."),
         Field("nodes", WORDS, "The nodes that may run it."),
         Field("not_nodes", WORDS, "Nodes that may not run it."),
-        Field("max_per_node", Number(1, TASKS_MAX), "How many of these one node may run at a time."),
+        Field("max_per_node", Number(1, TASKS_MAX), "How many of this task, of all runs, one node runs at a time."),
     ),
     "requires",
+)  # fmt: skip
+PREFERS: Final = Record(
+    (Field("labels", WORDS, "Labels a node had better have; counts with `placement: scored`."),), "prefers"
 )
-PREFERS: Final = Record((Field("labels", WORDS, "Labels a node had better have."),), "prefers")
+POOL_NAME: Final = Pattern(
+    expected="a pool's name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+)
+POOLS: Final = ListOf(POOL_NAME, "a list of pools", single=True, once=True)
 CONSTRAINTS: Final = Record(
     (
         Field("requiresGpu", Boolean(), "Only nodes with a GPU."),
-        Field("avoidGaming", Boolean(), "Not on nodes where a game is running."),
+        Field("avoidGaming", Boolean(), "Not on nodes with the label `gaming`."),
         Field("minMemoryMb", Number(0, 1 << 40, whole=False), "Free memory a node must have, in MB."),
         Field("minDiskGb", Number(0, 1 << 30, whole=False), "Free disk space a node must have, in GB."),
         Field("nodeLabels", WORDS, "Labels of which a node must have at least one."),
@@ -253,6 +265,7 @@ TASK: Final = Record(
         Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
         Field("requires", REQUIRES, "What a node must have to run it."),
         Field("prefers", PREFERS, "What a node had better have."),
+        Field("pools", POOLS, "Pools of which it takes a place while it runs: `weft pools set NAME SIZE`."),
         Field("constraints", CONSTRAINTS, "The long form's placement.", hidden=True),
         Field("long_form", Boolean(), "The task was written in the long form.", hidden=True),
     ),
@@ -273,6 +286,9 @@ def workflow_record(tasks: Shape, inputs: Shape) -> Record:
                   "What a failed task does to the others; halt by default."),
             Field("mode", Choice(("eager",), later=("levels",)), "How the run advances."),
             Field("max_parallel", Number(1, TASKS_MAX), "How many tasks of a run may run at a time."),
+            Field("concurrency", Number(1, TASKS_MAX), "How many tasks of all its runs may run at a time."),
+            Field("placement", Choice(("pull", "scored")),
+                  "Who picks a task's node: the first that has room (pull, the default), or the leader, by score."),
             Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
             Field("env", ENV, "Environment variables of all tasks."),
             Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),

@@ -5,7 +5,8 @@
 
 from collections.abc import Iterable
 
-from weft.core.rows import RecordRow, RunRow, TaskRow
+from weft.core.demands import pools_of, public
+from weft.core.rows import PoolRow, RecordRow, RunRow, TaskRow
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
 
@@ -46,6 +47,29 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
     return found
 
 
+def check_pools(pools: Iterable[PoolRow], running: Iterable[str]) -> list[str]:
+    """`running`: the demands of all running tasks. What a pool says is used are the tasks that hold a place."""
+    held: dict[str, int] = {}
+    for demand in running:
+        for name in pools_of(demand):
+            held[name] = held.get(name, 0) + 1
+    return [
+        f"the pool {pool.name} counts {pool.used} places as used, {held.get(pool.name, 0)} running tasks hold one"
+        for pool in pools
+        if pool.used != held.get(pool.name, 0)
+    ]
+
+
+def check_pools_step(before: Iterable[PoolRow], after: Iterable[PoolRow]) -> list[str]:
+    """No place is taken beyond the size; one that was made smaller only drains."""
+    was = {pool.name: pool.used for pool in before}
+    return [
+        f"the pool {pool.name} has {pool.size} places, and {pool.used} were taken"
+        for pool in after
+        if pool.used > pool.size and pool.used > was.get(pool.name, 0)
+    ]
+
+
 TERMINAL_SORTED = tuple(sorted(TERMINAL))
 
 
@@ -65,6 +89,8 @@ def _check_task(run: RunRow, task: TaskRow, workflow: Workflow) -> list[str]:
         found.append(f"failed {task.failures} times with {definition.retry.max} retries")
     if task.state == "queued" and task.open:
         found.append("is queued with open needs")
+    if task.state == "queued" and public(task.demand) != task.demand and task.wake_at is None:
+        found.append("was given to a session without a deadline")
     if task.state == "pending" and not _has_a_future(run, task, workflow):
         found.append("is pending, and nothing will ever move it")
     return found

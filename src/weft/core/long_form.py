@@ -46,7 +46,7 @@ _TYPES_LATER: Final = ("container", "docker", "kubernetes", "agent", "subagent",
 _OF_SHORT_FORM: Final = (
     "description", "needs", "when", "if", "env", "cwd", "timeout", "grace", "retry", "priority",
     "allow_failure", "with", "secrets", "map", "batch", "tolerate", "replicas", "max_parallel", "requires", "prefers",
-    "cache",
+    "cache", "pools",
 )  # fmt: skip
 
 LONG_TASK: Final = Record(

@@ -62,6 +62,44 @@ class Queued(msgspec.Struct):
     limit: int
 
 
+class QueuedEach(msgspec.Struct):
+    """Like Queued, but up to `limit` of each demand: what one of them has too much of must not hide the others."""
+
+    demands: list[str]
+    run_no: int | None
+    limit: int
+
+
+class Waiting(msgspec.Struct):
+    """Those of these demands under which something is queued, as (demand,), ascending. Nothing is locked."""
+
+    demands: list[str]
+
+
+class Pools(msgspec.Struct):
+    """Pools by name, locked, ascending."""
+
+    names: list[str]
+
+
+class Placing(msgspec.Struct):
+    """Demands, as (demand,), ascending, of queued tasks that wait for the leader or belong to a session."""
+
+
+class LiveSessions(msgspec.Struct):
+    """Sessions that have not ended and whose lease holds, by id."""
+
+
+class Occupied(msgspec.Struct):
+    """(session, demand, how many) of all running tasks."""
+
+
+class DemandBodies(msgspec.Struct):
+    """(id, body) of these demands."""
+
+    ids: list[str]
+
+
 class QueuedOf(msgspec.Struct):
     """All queued tasks of a run."""
 
@@ -207,5 +245,5 @@ Need = (
     Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
-    | Finished | Records
+    | Finished | Records | QueuedEach | Waiting | Pools | Placing | LiveSessions | Occupied | DemandBodies
 )  # fmt: skip

@@ -15,7 +15,7 @@ from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
 #: Events that may stand between an end and what follows from it, within one transaction.
-_BEFORE_TELLING = frozenset({"finished", "lost", "returned", "promoted", "halted", "stopped"})
+_BEFORE_TELLING = frozenset({"finished", "lost", "returned", "promoted", "reopened", "halted", "stopped"})
 
 
 class Replayed(msgspec.Struct):
@@ -132,6 +132,12 @@ class Replay:
             task = self.tasks[(pos, idx)]
             task.wake_at = None
             task.state = self._ready_state
+
+    def _on_placed(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self.tasks[place].wake_at = data["wake_at"]
+
+    def _on_reopened(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        self.tasks[place].wake_at = None
 
     def _on_admitted(self, place: Any, data: dict[str, Any]) -> None:
         for pos, idx in data["tasks"]:

@@ -106,6 +106,14 @@ class SessionRow(msgspec.Struct):
     body: str  # JSON: host, pid, boot, slots, labels, executors
 
 
+class PoolRow(msgspec.Struct):
+    """A limit across the cluster: at most `size` running tasks hold a place in it."""
+
+    name: str
+    size: int
+    used: int
+
+
 class AttemptRow(msgspec.Struct, gc=False):
     """Written once, when an attempt is over."""
 

@@ -77,6 +77,10 @@ class TaskDef(msgspec.Struct, frozen=True):
     templated: bool = False  # there is a ${{ in one of those
     secrets: tuple[str, ...] = ()  # variables that the running node adds, and masks in all that comes back
     cache: Cache | None = None
+    pools: tuple[
+        str, ...
+    ] = ()  # it takes a place of each while it runs: named ones and the workflow's own, ascending
+    scored: bool = False  # the leader picks its node
 
     def called(self, idx: int) -> str:
         """As people know it: "transform", or "transform.3" for an element."""
@@ -113,6 +117,7 @@ class Workflow(msgspec.Struct, frozen=True):
     output: Any = None  # the run's result: a JSON value with templates in it, as the document has it
     output_reads: tuple[int, ...] = ()  # tasks whose results it reads
     secrets: tuple[str, ...] = ()  # of all its tasks
+    concurrency: int | None = None  # how many tasks of all its runs may run at a time
 
     @property
     def final_count(self) -> int:

@@ -1,22 +1,48 @@
-"""Which demands this node satisfies. Each distinct demand is judged once, when the node first hears of it."""
+"""Which demands this node satisfies, and what it has left for them.
+
+Each distinct demand is judged once, when the node first hears of it. What a task takes while it runs is subtracted
+from the node's own totals here, task by task, so that a claim never takes more than there is.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from weft.core.placement import NodeFacts, eligible
+from weft.core.demands import PLACE
+from weft.core.placement import NodeFacts, costs, eligible, free
 
 
 class Eligibility:
-    def __init__(self, kinds: frozenset[str], labels: dict[str, str]) -> None:
-        self._facts = NodeFacts(kinds=tuple(sorted(kinds)), labels=labels)
+    def __init__(self, facts: NodeFacts) -> None:
+        self._facts = facts
         self.known = 0
+        self.scored = False  # there are workflows whose tasks have to be placed
         self.demands: list[str] = []
+        self.costs: dict[str, dict[str, int]] = {}  # by demand, of those that take something
+        self._counted: dict[str, Mapping[str, Any]] = {}  # the `requires` of those
 
     def learn(self, demands: list[tuple[int, str, str]]) -> bool:
         """True if one of them can be claimed from now on."""
         found = False
         for number, demand, body in demands:
             self.known = max(self.known, number)
-            if demand not in self.demands and not eligible(msgspec.json.decode(body), self._facts):
-                self.demands.append(demand)
-                found = True
+            if demand.startswith(PLACE):
+                self.scored = True  # nobody claims what has not been placed yet
+                continue
+            if demand in self.demands:
+                continue
+            decoded = msgspec.json.decode(body)
+            if eligible(decoded, self._facts):
+                continue
+            self.demands.append(demand)
+            cost = costs(decoded.get("requires", {}))
+            if cost:
+                self.costs[demand] = cost
+                self._counted[demand] = decoded["requires"]
+            found = True
         return found
+
+    def free(self, held: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+        """What is left beside tasks with these `requires`; nothing is counted where nobody asks for it."""
+        return free(self._facts, self._counted.values(), held) if self.costs else {}

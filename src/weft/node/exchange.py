@@ -37,7 +37,7 @@ class ExchangeLoop:
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
-        self._eligible = Eligibility(frozenset(ports.executors), settings.labels)
+        self.eligible = Eligibility(settings.facts(ports.executors, session))
         self._records = Records(ports, settings, session, lease)
         self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask)
         self.dead = False
@@ -86,7 +86,8 @@ class ExchangeLoop:
         want = worker.want() if self._lease.trusted else 0
         command = Exchange(
             self._session, self._number, worker.take_reports(), want,
-            self._eligible.demands, self._eligible.known, self._scope, worker.take_started(),
+            self.eligible.demands, self.eligible.known, self._scope, worker.take_started(),
+            self.eligible.free(held.definition.requires for held in worker.held.values()), self.eligible.costs,
         )  # fmt: skip
         reply = await self._say(command)
         if reply is None:
@@ -137,7 +138,7 @@ class ExchangeLoop:
 
     async def _apply(self, reply: ExchangeReply) -> float | None:
         """Take the claims and stops; how long to wait at most before the next exchange."""
-        again = self._eligible.learn(reply.demands) or reply.more
+        again = self.eligible.learn(reply.demands) or reply.more
         if reply.claims:
             await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))
             caching: list[Attempting] = []

@@ -80,6 +80,12 @@ class LocalLink:
                     self._files.forget(session)
         return ended
 
+    async def place(self) -> int:
+        if not await self._read(self._store.placing_waits):
+            return 0
+        reply: c.Reply = await self._in_thread(lambda: self.committer.commit(c.Place()))
+        return reply.changed
+
     async def leave(self, session: str) -> None:
         await self._in_thread(lambda: self.committer.commit(c.Expire(session, "left")))
         if self._files is not None:

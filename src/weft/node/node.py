@@ -11,6 +11,7 @@ import json
 
 from weft.core.commands import Register
 from weft.node.chores.expire import expire_forever
+from weft.node.chores.place import place_forever
 from weft.node.exchange import ExchangeLoop
 from weft.node.lease import Lease
 from weft.node.ports import LinkLost, NodeSettings, Ports
@@ -61,6 +62,7 @@ class Node:
         chores = [
             asyncio.create_task(lease.keep()),
             asyncio.create_task(expire_forever(self._ports, self._settings, self.session)),
+            asyncio.create_task(place_forever(self._ports, self._settings, lambda: loop.eligible.scored)),
             asyncio.create_task(self._drain(loop)),
         ]
         self._ready.set()
@@ -87,6 +89,11 @@ class Node:
                 "slots": self._settings.slots,
                 "labels": self._settings.labels,
                 "kinds": sorted(self._ports.executors),
+                "capabilities": self._settings.capabilities,
+                "memory": self._settings.memory,
+                "disk": self._settings.disk,
+                "gpus": self._settings.gpus,
+                "gpu_memory": self._settings.gpu_memory,
             }
         )
         while not self._stopping.is_set():

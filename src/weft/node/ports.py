@@ -2,13 +2,14 @@
 under a virtual clock with seeded faults."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
 
 from weft.core import commands as c
 from weft.core.names import Ended
+from weft.core.placement import NodeFacts
 from weft.core.rows import RecordRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
@@ -40,6 +41,10 @@ class Link(Protocol):
     async def renew(self, session: str, ttl_ms: int) -> bool: ...
     async def expire_dead(self, own: str) -> int:
         """End other sessions that are provably over; how many."""
+        ...
+
+    async def place(self) -> int:
+        """Give tasks that wait for it to the best nodes; how many."""
         ...
 
     async def leave(self, session: str) -> None: ...
@@ -75,12 +80,25 @@ class NodeSettings(msgspec.Struct, frozen=True):
     renew_every_s: float = 5.0
     poll_s: float = 1.0
     expire_every_s: float = 1.0
+    place_every_s: float = 0.25
     drain_s: float = 10.0
     labels: dict[str, str] = {}
     result_max: int = 2**20  # bytes of an output that the store keeps; a larger one becomes an artifact
     artifact_max: int = 64 * 2**20
     artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
     secrets_dir: str | None = None
+    capabilities: tuple[str, ...] = ()
+    memory: int | None = None  # bytes that its tasks may reserve; None: it does not know
+    disk: int | None = None
+    gpus: int = 0
+    gpu_memory: int | None = None  # of each GPU
+
+    def facts(self, kinds: Iterable[str], session: str = "") -> NodeFacts:
+        """This node, as placement knows it."""
+        return NodeFacts(
+            tuple(sorted(kinds)), self.labels, self.name, session, self.capabilities, self.memory, self.disk,
+            self.gpus, self.gpu_memory,
+        )  # fmt: skip
 
 
 class Ports(msgspec.Struct):

@@ -18,6 +18,8 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     cached a x KEY              if a result is kept under that key, it succeeds with it
     once a x KEY [raise]        an effect begins, or has ended: once a x KEY done JSON | failed REASON
     records                     all there are
+    node a memory 8GiB disk 1GiB gpus 1 label gaming slots 4        a node that has that
+    pools set NAME SIZE | pools                                     place: the leader picks nodes
 """
 
 import shlex
@@ -30,9 +32,10 @@ import msgspec
 from tests.core.driver import Engine
 from weft.authoring import load_text, load_value
 from weft.core import commands as c
-from weft.core.durations import parse_duration_ms
-from weft.core.explain import Situation, explain
-from weft.core.placement import NodeFacts
+from weft.core.demands import holder_of, pools_of, public
+from weft.core.durations import parse_duration_ms, parse_size_bytes
+from weft.core.explain import NodeView, PoolView, Situation, explain
+from weft.core.placement import NodeFacts, node_facts
 from weft.node.launch import report_cached
 from weft.store.protocol import StoreError
 
@@ -155,8 +158,20 @@ class Story:
     # -- nodes ---------------------------------------------------------------------------------------------
 
     def _do_node(self, words: list[str]) -> list[str]:
-        self.engine.node(words[0], parse_duration_ms(words[2]) if words[1:2] == ["ttl"] else 30_000)
+        given = dict(zip(words[1::2], words[2::2], strict=True))
+        facts: dict[str, Any] = {name: parse_size_bytes(given[name]) for name in ("memory", "disk") if name in given}
+        facts |= {name: int(given[name]) for name in ("gpus", "slots") if name in given}
+        facts["labels"] = dict.fromkeys(given["label"].split(","), "") if "label" in given else {}
+        self.engine.node(words[0], parse_duration_ms(given.get("ttl", "30s")), **facts)
         return []
+
+    def _do_pools(self, words: list[str]) -> list[str]:
+        if words:
+            self.engine.commit(c.SetPool(words[1], int(words[2])))
+        return [f"{pool.name}: {pool.used} of {pool.size}" for pool in self.engine.pools()]
+
+    def _do_place(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Place()))
 
     def _do_advance(self, words: list[str]) -> list[str]:
         self.engine.time_ms += parse_duration_ms(words[0])
@@ -214,12 +229,14 @@ class Story:
     def _exchange(
         self, session: str, reports: list[c.Report], want: int, started: list[tuple[int, int, int]] | None = None
     ) -> list[str]:
-        self.engine.numbers[session] += 1
-        command = c.Exchange(
-            session, self.engine.numbers[session], reports, want, ["inline", "shell"], 0, None, started or []
-        )
+        command = self.engine.next_exchange(session, reports, want, self._held(session), started=started or [])
         self.last[session] = command
         return self._reply(session, self.engine.commit(command))
+
+    def _held(self, session: str) -> list[c.Claim]:
+        running = self.engine.store.reader().execute("SELECT id, attempt FROM tasks WHERE session = ?", (session,))
+        current = {tuple(row) for row in running}
+        return [claim for claim in self.claims.values() if (claim.task_id, claim.attempt) in current]
 
     def _reply(self, session: str, reply: c.ExchangeReply) -> list[str]:
         for claim in reply.claims:
@@ -319,19 +336,51 @@ class Story:
 
 
 def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ...] = ()) -> Situation:
-    """What `why` would look at, read from the store; every session that has not ended may take shell tasks."""
+    """What `why` would look at, read from the store; without nodes, the sessions that have not ended."""
     run, task, workflow = engine.run(run_id), engine.task(run_id, name), engine.workflows[run_id]
     needs = {pos: engine.task(run_id, workflow.tasks[pos].name) for pos in workflow.tasks[task.pos].needs}
-    if not nodes:
-        nodes = tuple(NodeFacts(("inline", "shell"), name=session) for session, _ in engine.store.live_sessions())
     reader = engine.store.reader()
+    views = tuple(NodeView(facts) for facts in nodes) or _nodes(engine)
     body = reader.execute("SELECT body FROM demands WHERE id = ?", (task.demand,)).get
     ahead = reader.execute(
         "SELECT count(*) FROM tasks WHERE state = 'queued' AND demand = ? AND (rank, id) < (?, ?)",
         (task.demand, task.rank, task.id),
     ).get
+    pools = [
+        PoolView(pool.name, pool.size, pool.used, _holders(engine, pool.name))
+        for pool in engine.pools()
+        if pool.name in pools_of(task.demand)
+    ]
     return Situation(
-        run, task, workflow, needs, nodes, msgspec.json.decode(body), ahead, engine.time_ms, task.session
+        run, task, workflow, needs, views, msgspec.json.decode(body), ahead, engine.time_ms,
+        task.session or holder_of(task.demand), pools,
+    )  # fmt: skip
+
+
+def _nodes(engine: Engine) -> tuple[NodeView, ...]:
+    reader = engine.store.reader()
+    out = []
+    sessions = list(reader.execute("SELECT id, state, body FROM sessions WHERE ended_at IS NULL ORDER BY id"))
+    for id, state, body in sessions:
+        facts = msgspec.json.decode(body)
+        held = []
+        for (demand,) in list(reader.execute("SELECT demand FROM tasks WHERE session = ? ORDER BY id", (id,))):
+            text = reader.execute("SELECT body FROM demands WHERE id = ?", (public(demand),)).get
+            held.append(msgspec.json.decode(text).get("requires", {}))
+        slots = facts.get("slots")
+        out.append(NodeView(node_facts(facts, id, id), state == "draining", None, slots, len(held), tuple(held)))
+    return tuple(out)
+
+
+def _holders(engine: Engine, pool: str) -> tuple[str, ...]:
+    rows = engine.store.reader().execute(
+        "SELECT r.id, t.pos, t.idx, t.demand FROM tasks t JOIN runs r ON r.no = t.run_no"
+        " WHERE t.session IS NOT NULL ORDER BY t.id"
+    )
+    return tuple(
+        f"{run_id}/{engine.workflows[run_id].tasks[pos].called(idx)}"
+        for run_id, pos, idx, demand in rows
+        if pool in pools_of(demand)
     )
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.draft import Draft, Rule
-from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks
+from weft.core.needs import ClaimedAt, Demands, Due, Glance, Runs, Stops, Tasks
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
+from weft.core.rules.claims import claim
 from weft.core.rules.context import update_context
+from weft.core.rules.place import reopen
 from weft.core.rules.settle import PRIORITY_MS, settle
 from weft.core.rules.tidy import tidy
 from weft.core.rules.waits import due as wait_due
@@ -51,7 +53,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     if unsettled or sweeping or (wake_at is not None and wake_at <= draft.now):
         more = yield from tidy(draft, None)
     draining = session.state == "draining"
-    claims = [] if draining or command.want <= 0 else (yield from _claim(draft, command))
+    claims = [] if draining or command.want <= 0 else (yield from claim(draft, command))
     demands: list[tuple[int, str, str]] = []
     if newest_demand > command.known_demands:
         (demands,) = yield (Demands(command.known_demands),)
@@ -107,6 +109,8 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
     for task in due:
         if task.state == "waiting":
             wait_due(draft, task, ended)
+        elif task.state == "queued":
+            reopen(draft, task)  # the node it was given to did not claim it in time
         if task.state != "scheduled":
             continue
         run = draft.runs[task.run_no]
@@ -128,24 +132,3 @@ def _wake_in(draft: Draft, stored: int | None) -> int | None:
     if stored is not None:
         moments.append(stored)
     return max(0, min(moments) - draft.now) if moments else None
-
-
-def _claim(draft: Draft, command: Exchange) -> Rule:
-    changed = sum(1 for t in draft.dirty_tasks if t.guard and t.guard.state == "queued")
-    (rows,) = yield (Queued(command.demands, command.scope, command.want + changed),)
-    draft.adopt(rows)
-    eligible = frozenset(command.demands)
-    queued = [
-        t for t in draft.tasks.values()
-        if t.state == "queued" and t.demand in eligible and (command.scope is None or t.run_no == command.scope)
-    ]  # fmt: skip
-    queued.sort(key=_order)
-    claims = []
-    for task in queued[: command.want]:
-        draft.claim(task, command.session, command.number)
-        claims.append(Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation))
-    return claims
-
-
-def _order(task: TaskRow) -> tuple[int, int]:
-    return (task.rank, task.id)

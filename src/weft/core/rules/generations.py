@@ -3,6 +3,7 @@
 Old rows never change. Attempt numbers go on where they were; the retry budget starts anew.
 """
 
+from weft.core.demands import demand_of
 from weft.core.draft import Draft, Rule
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.readiness import ending_of
@@ -75,7 +76,8 @@ def _current(draft: Draft, run: RunRow) -> list[TaskRow]:
 
 def _renew(draft: Draft, run: RunRow, pos: int) -> TaskRow:
     old = draft.at[(run.no, pos, WHOLE)]
-    return draft.new_task(run, pos, WHOLE, run.generation, old.demand, 0, attempt=old.attempt)
+    demand, _ = demand_of(draft.definition(old))  # the old row's may be that of the node it was given to
+    return draft.new_task(run, pos, WHOLE, run.generation, demand, 0, attempt=old.attempt)
 
 
 def _count_needs(draft: Draft, run: RunRow, workflow: Workflow, row: TaskRow) -> None:

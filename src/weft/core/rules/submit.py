@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Refused, Reply, Submit
-from weft.core.demands import demand_of
+from weft.core.demands import demand_of, open_to_all
 from weft.core.draft import Draft, Rule
 from weft.core.needs import NextRun, RunByKey, Workflow
 from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.pools import check_pools
 from weft.core.rules.settle import decide_start, settle
 
 
@@ -23,6 +24,7 @@ def submit(draft: Draft, command: Submit) -> Rule:
                     f"the key {command.key!r} belongs to run {run_id} with another definition or inputs",
                 )
             return Reply(run_id=run_id, run_no=existing, existing=True)
+    yield from check_pools(draft, draft.workflows[command.workflow])
     (numbers, stored) = yield (NextRun(), Workflow(command.workflow))
     if not stored:
         draft.new_workflow = (command.workflow, command.name, command.document)
@@ -62,6 +64,8 @@ def _new_tasks(draft: Draft, run: RunRow) -> Rule:
     for pos, definition in enumerate(workflow.tasks):
         demand, body = demand_of(definition)
         draft.new_demands[demand] = body
+        if definition.scored:
+            draft.new_demands[open_to_all(demand)] = body  # should no node be picked in time
         demands[pos] = demand
         after_all = definition.final and not definition.needs
         row = draft.new_task(run, pos, WHOLE, 1, demand, 1 if after_all else len(definition.needs))

@@ -120,6 +120,9 @@ class PostgresStore:
         rows = self._ask(statements()["sessions_live"], self.now())
         return [(id, bool(late)) for id, late in rows]
 
+    def placing_waits(self) -> bool:
+        return bool(self._ask(statements()["placing_waits"])[0][0])
+
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
         return self._ask(statements()["run_facts"], json.dumps(run_nos))
 

@@ -12,7 +12,7 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
@@ -59,7 +59,7 @@ class PostgresTransaction:
         """In the order of the needs, which is the order of the locks; then the clock, when it is the first load."""
         self._begin()
         wire = self._wire
-        if self._now is None and any(isinstance(need, n.Due | n.Sweeping) for need in needs):
+        if self._now is None and any(isinstance(need, n.Due | n.Sweeping | n.LiveSessions) for need in needs):
             _ = self.now  # these compare with it
         readers = [_LOADERS[type(need)](self, need) for need in needs]
         first = self._now is None
@@ -108,6 +108,23 @@ class PostgresTransaction:
         if need.run_no is None:
             return self._tasks("tasks_queued", need.demands, need.limit)
         return self._tasks("tasks_queued_of_run", need.demands, need.limit, need.run_no)
+
+    def _queued_each(self, need: n.QueuedEach) -> "Read | None":
+        if not need.demands:
+            return None
+        if need.run_no is None:
+            return self._tasks("tasks_queued_each", need.demands, need.limit)
+        return self._tasks("tasks_queued_each_of_run", need.demands, need.limit, need.run_no)
+
+    def _pools(self, need: n.Pools) -> "Read | None":
+        if not need.names:
+            return None
+        self._send("pools_by_name", need.names)
+        return lambda rows: [PoolRow(*row) for row in rows]
+
+    def _live_sessions(self, need: n.LiveSessions) -> "Read":
+        self._send("sessions_with_lease", self.now)
+        return lambda rows: [SessionRow(*row) for row in rows]
 
     def _glance(self, need: n.Glance) -> "Read":
         self._send("glance", need.session)
@@ -176,6 +193,11 @@ class PostgresTransaction:
             self._update_tasks(draft)
         if draft.new_tasks:
             self._insert_tasks(draft)
+        for name, size in sorted(draft.pool_sizes.items()):
+            self._send("pool_set", name, size)
+        for name, change in sorted(draft.pool_changes.items()):
+            if change:
+                self._send("pool_use", name, change)
         if draft.attempts:
             self._rows("attempts_insert", [msgspec.structs.astuple(a) for a in draft.attempts])
         if draft.events:
@@ -196,6 +218,7 @@ class PostgresTransaction:
             self._prune(run_no)
         if draft.pruned_before is not None:
             self._send("workflows_delete_unused")
+            self._send("demands_delete_private")
             self._send("sessions_delete_before", draft.pruned_before)
             self._send("records_delete_expired", now)
             if draft.pruned_cache:
@@ -218,7 +241,7 @@ class PostgresTransaction:
             self._rows("tasks_insert", others)
 
     def _update_tasks(self, draft: Draft) -> None:
-        claimed, succeeded, others = changes(draft.dirty_tasks)
+        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced)
         for shared, rows in claimed.items():
             self._rows("tasks_claim_if_queued", rows, *shared)
         if succeeded:
@@ -330,5 +353,12 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
     n.Results: lambda t, need: t._plain("results_of_tasks", need.task_ids),
     n.Demands: lambda t, need: t._plain("demands_above", need.above),
+    n.QueuedEach: _T._queued_each,
+    n.Waiting: lambda t, need: t._plain("demands_waiting", need.demands) if need.demands else None,
+    n.Pools: _T._pools,
+    n.Placing: lambda t, need: t._plain("demands_placing"),
+    n.LiveSessions: _T._live_sessions,
+    n.Occupied: lambda t, need: t._plain("demands_occupied"),
+    n.DemandBodies: lambda t, need: t._plain("demand_bodies", need.ids) if need.ids else None,
     n.Finished: lambda t, need: t._runs("runs_finished", need.before, need.states, need.limit),
 }

@@ -158,6 +158,11 @@ class SqliteStore:
         with explained(self.name), self._lock:
             return [(id, bool(late)) for id, late in self._writer.execute(SQL["sessions_live"], (self.clock.now(),))]
 
+    def placing_waits(self) -> bool:
+        """There are tasks whose node has to be picked, or that may have to be taken back from one."""
+        with explained(self.name), self._lock:
+            return bool(self._writer.execute(SQL["placing_waits"]).get)
+
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
         with explained(self.name), self._lock:
             return list(self._writer.execute(SQL["run_facts"], (json.dumps(run_nos),)))

@@ -9,7 +9,7 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
 from weft.store.changes import (
     GUARD,
     RUN_CHANGING,
@@ -100,6 +100,19 @@ class SqliteTransaction:
             return self._tasks("tasks_queued", json_of(need.demands), need.limit)
         return self._tasks("tasks_queued_of_run", json_of(need.demands), need.limit, need.run_no)
 
+    def _queued_each(self, need: n.QueuedEach) -> list[TaskRow]:
+        if not need.demands:
+            return []
+        if need.run_no is None:
+            return self._tasks("tasks_queued_each", json_of(need.demands), need.limit)
+        return self._tasks("tasks_queued_each_of_run", json_of(need.demands), need.limit, need.run_no)
+
+    def _pools(self, need: n.Pools) -> list[PoolRow]:
+        return [PoolRow(*row) for row in self._execute(SQL["pools_by_name"], (json_of(need.names),))]
+
+    def _live_sessions(self, need: n.LiveSessions) -> list[SessionRow]:
+        return [SessionRow(*row) for row in self._execute(SQL["sessions_with_lease"], (self.now,))]
+
     def _glance(self, need: n.Glance) -> list[Any]:
         for row in self._execute(SQL["glance"], (need.session,)):
             wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[8:]
@@ -157,6 +170,8 @@ class SqliteTransaction:
             self._update_tasks(draft)
         if draft.new_tasks:
             self._insert_tasks(draft)
+        if draft.pool_changes or draft.pool_sizes:
+            self._write_pools(draft)
         if draft.attempts:
             self._rows("attempts_insert", [_struct_values(a) for a in draft.attempts])
         if draft.events:
@@ -179,6 +194,7 @@ class SqliteTransaction:
             self._prune(run_no)
         if draft.pruned_before is not None:
             self._execute(SQL["workflows_delete_unused"])
+            self._execute(SQL["demands_delete_private"])
             self._execute(SQL["sessions_delete_before"], (draft.pruned_before,))
             self._execute(SQL["records_delete_expired"], (now,))
             if draft.pruned_cache:
@@ -207,13 +223,22 @@ class SqliteTransaction:
 
     def _update_tasks(self, draft: Draft) -> None:
         """Three statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
-        claimed, succeeded, others = changes(draft.dirty_tasks)
+        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced)
         for shared, rows in claimed.items():
             self._rows("tasks_claim_if_queued", rows, *shared, expect=True)
         if succeeded:
             self._rows("tasks_succeed_if_running", succeeded, self.now, expect=True)
         if others:
             self._rows("tasks_update_if_unchanged", others, expect=True)
+
+    def _write_pools(self, draft: Draft) -> None:
+        for name, size in sorted(draft.pool_sizes.items()):
+            self._execute(SQL["pool_set"], (name, size))
+        for name, change in sorted(draft.pool_changes.items()):
+            if change:
+                self._execute(SQL["pool_use"], (name, change))
+                if self._connection.changes() != 1:
+                    raise Superseded(f"the pool {name} has gone")
 
     def _write_sessions(self, draft: Draft) -> None:
         if draft.exchanged:
@@ -296,5 +321,12 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
     n.Results: lambda t, need: t._plain("results_of_tasks", json_of(need.task_ids)),
     n.Demands: lambda t, need: t._plain("demands_above", need.above),
+    n.QueuedEach: _T._queued_each,
+    n.Waiting: lambda t, need: t._plain("demands_waiting", json_of(need.demands)),
+    n.Pools: _T._pools,
+    n.Placing: lambda t, need: t._plain("demands_placing"),
+    n.LiveSessions: _T._live_sessions,
+    n.Occupied: lambda t, need: t._plain("demands_occupied"),
+    n.DemandBodies: lambda t, need: t._plain("demand_bodies", json_of(need.ids)),
     n.Finished: lambda t, need: t._runs("runs_finished", need.before, json_of(need.states), need.limit),
 }

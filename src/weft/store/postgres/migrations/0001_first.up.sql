@@ -69,7 +69,7 @@ CREATE TABLE tasks (
   tolerated   INTEGER NOT NULL,
   elements    INTEGER,
   admitted    INTEGER NOT NULL,
-  demand      TEXT NOT NULL,
+  demand      TEXT COLLATE "C" NOT NULL,
   ready_at    BIGINT,
   rank        BIGINT NOT NULL,
   wake_at     BIGINT,
@@ -148,7 +148,7 @@ CREATE INDEX events_by_run ON events (run_no, seq);
 
 CREATE TABLE demands (
   no   BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  id   TEXT NOT NULL UNIQUE,
+  id   TEXT COLLATE "C" NOT NULL UNIQUE,
   body TEXT NOT NULL
 );
 
@@ -207,3 +207,9 @@ CREATE TABLE records (
 );
 CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX records_of_tasks ON records (task_id) WHERE kind = 'once';
+-- Limits that tasks of many runs share. A claim locks the row before it counts; `used` is how many running tasks hold a place.
+CREATE TABLE pools (
+  name TEXT COLLATE "C" PRIMARY KEY,
+  size BIGINT NOT NULL CHECK (size >= 0),
+  used BIGINT NOT NULL CHECK (used >= 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

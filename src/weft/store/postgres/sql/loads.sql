@@ -68,6 +68,45 @@ WITH picked AS MATERIALIZED (
   ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED)
 SELECT {task} FROM picked t ORDER BY t.rank, t.id
 
+-- name: tasks_queued_each: with a limit for each demand, where one of them may have more than can be claimed
+WITH picked AS MATERIALIZED (
+  SELECT q.* FROM unnest($1::text[]) AS d (demand) CROSS JOIN LATERAL (
+    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.demand = d.demand
+    ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q)
+SELECT {task} FROM picked t ORDER BY t.rank, t.id
+
+-- name: tasks_queued_each_of_run
+WITH picked AS MATERIALIZED (
+  SELECT q.* FROM unnest($1::text[]) AS d (demand) CROSS JOIN LATERAL (
+    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = $3::bigint AND t.demand = d.demand
+    ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q)
+SELECT {task} FROM picked t ORDER BY t.rank, t.id
+
+-- name: demands_waiting
+SELECT d.demand FROM unnest($1::text[]) AS d (demand)
+WHERE EXISTS (SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.demand = d.demand) ORDER BY d.demand COLLATE "C"
+
+-- name: pools_by_name: the lock gives the row as it is when it is got, not as it was when the statement began
+SELECT p.name, p.size, p.used FROM pools p WHERE p.name = ANY($1::text[]) ORDER BY p.name FOR UPDATE
+
+-- name: demands_placing
+SELECT d.demand FROM (
+  SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;'
+  UNION ALL
+  SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'session:' AND t.demand < 'session;') d
+ORDER BY d.demand
+
+-- name: sessions_with_lease
+SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body
+FROM sessions s JOIN leases l ON l.session = s.id WHERE s.ended_at IS NULL AND l.expires_at > $1::bigint ORDER BY s.id
+
+-- name: demands_occupied
+SELECT t.session, t.demand, count(*) FROM tasks t WHERE t.session IS NOT NULL AND t.state = 'running'
+GROUP BY t.session, t.demand ORDER BY t.session COLLATE "C", t.demand
+
+-- name: demand_bodies
+SELECT d.id, d.body FROM demands d WHERE d.id = ANY($1::text[]) ORDER BY d.id
+
 -- name: tasks_queued_all_of_run: waits for claims that are under way, and leaves out what they took
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = $1::bigint ORDER BY t.rank, t.id FOR UPDATE
 
@@ -78,14 +117,15 @@ SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint AND t.state = 'running' O
 SELECT {task} FROM tasks t
 WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = $1::bigint ORDER BY t.rank, t.id LIMIT $2::int
 
--- name: tasks_due: runs before tasks, as everywhere; a run that somebody holds has its turn next time
+-- name: tasks_due: runs before tasks, as everywhere; a run that somebody holds has its turn next time. Locked, because one
+-- that was given to a session is queued: that session may be claiming it right now
 WITH free AS MATERIALIZED (
   SELECT r.no FROM runs r
   WHERE r.no IN (SELECT d.run_no FROM tasks d WHERE d.wake_at IS NOT NULL AND d.wake_at <= $1::bigint
                  ORDER BY d.wake_at, d.id LIMIT $2::int)
   ORDER BY r.no FOR UPDATE SKIP LOCKED)
 SELECT {task} FROM tasks t WHERE t.wake_at IS NOT NULL AND t.wake_at <= $1::bigint
-AND t.run_no IN (SELECT no FROM free) ORDER BY t.wake_at, t.id LIMIT $2::int
+AND t.run_no IN (SELECT no FROM free) ORDER BY t.wake_at, t.id LIMIT $2::int FOR UPDATE OF t SKIP LOCKED
 
 -- name: tasks_held: runs before tasks
 WITH held AS MATERIALIZED (

@@ -57,6 +57,18 @@ WITH fresh AS MATERIALIZED (
 locked AS MATERIALIZED (SELECT f.id, f.body, pg_advisory_xact_lock(1464157780, 2) FROM fresh f)
 INSERT INTO demands (id, body) SELECT l.id, l.body FROM locked l ON CONFLICT DO NOTHING
 
+-- name: demands_delete_private: of sessions that are over
+DELETE FROM demands WHERE id >= 'session:' AND id < 'session;'
+AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.ended_at IS NULL AND strpos(demands.id, 'session:' || s.id || '/') = 1)
+AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand = demands.id)
+
+-- name: pool_set
+INSERT INTO pools (name, size, used) VALUES ($1::text, $2::bigint, 0) ON CONFLICT (name) DO UPDATE SET size = excluded.size
+
+-- name: pool_use: a pool that is gone voids the transaction
+WITH done AS (UPDATE pools SET used = used + $2::bigint WHERE name = $1::text RETURNING 1)
+SELECT 1 / (count(*) = 1)::int FROM done
+
 -- name: attempts_insert
 INSERT INTO attempts (task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at,
                       finished_at, result, result_hash, cached)

@@ -1,4 +1,5 @@
 DROP TABLE records;
+DROP TABLE pools;
 DROP TABLE commands;
 DROP TABLE stale_reports;
 DROP TABLE leases;

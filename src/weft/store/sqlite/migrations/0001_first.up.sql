@@ -139,7 +139,7 @@ CREATE TABLE events (
 CREATE INDEX events_by_run ON events (run_no, seq);
 
 CREATE TABLE demands (
-  no   INTEGER PRIMARY KEY,
+  no   INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again: nodes ask for those above the last one they know
   id   TEXT NOT NULL UNIQUE,
   body TEXT NOT NULL
 );
@@ -198,3 +198,9 @@ CREATE TABLE records (
 );
 CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX records_of_tasks ON records (task_id) WHERE kind = 'once';
+-- Limits that tasks of many runs share. A claim locks the row before it counts; `used` is how many running tasks hold a place.
+CREATE TABLE pools (
+  name TEXT PRIMARY KEY,
+  size INTEGER NOT NULL CHECK (size >= 0),
+  used INTEGER NOT NULL CHECK (used >= 0)
+) WITHOUT ROWID;

@@ -58,6 +58,40 @@ SELECT {task} FROM tasks t
 WHERE t.state = 'queued' AND t.run_no = ?3 AND t.demand IN (SELECT value FROM json_each(?1))
 ORDER BY t.rank, t.id LIMIT ?2
 
+-- name: tasks_queued_each: with a limit for each demand, where one of them may have more than can be claimed
+SELECT {task} FROM json_each(?1) d CROSS JOIN tasks t ON t.id IN (
+  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.demand = d.value ORDER BY q.rank, q.id LIMIT ?2)
+ORDER BY t.rank, t.id
+
+-- name: tasks_queued_each_of_run
+SELECT {task} FROM json_each(?1) d CROSS JOIN tasks t ON t.id IN (
+  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.run_no = ?3 AND +q.demand = d.value ORDER BY q.rank, q.id LIMIT ?2)
+ORDER BY t.rank, t.id
+
+-- name: demands_waiting
+SELECT d.value FROM json_each(?1) d
+WHERE EXISTS (SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.demand = d.value) ORDER BY d.value
+
+-- name: pools_by_name
+SELECT p.name, p.size, p.used FROM json_each(?) j CROSS JOIN pools p ON p.name = j.value ORDER BY p.name
+
+-- name: demands_placing: two ranges of the queue's index; an OR of them would scan the whole queue
+SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;'
+UNION ALL
+SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'session:' AND t.demand < 'session;'
+ORDER BY 1
+
+-- name: sessions_with_lease
+SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body
+FROM sessions s JOIN leases l ON l.session = s.id WHERE s.ended_at IS NULL AND l.expires_at > ? ORDER BY s.id
+
+-- name: demands_occupied
+SELECT t.session, t.demand, count(*) FROM tasks t WHERE t.session IS NOT NULL AND t.state = 'running'
+GROUP BY t.session, t.demand ORDER BY t.session, t.demand
+
+-- name: demand_bodies
+SELECT d.id, d.body FROM json_each(?) j CROSS JOIN demands d ON d.id = j.value ORDER BY d.id
+
 -- name: tasks_queued_all_of_run
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = ? ORDER BY t.rank, t.id
 

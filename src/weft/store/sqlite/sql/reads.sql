@@ -96,3 +96,20 @@ SELECT body FROM demands WHERE id = ?
 
 -- name: result_hashes
 SELECT task_id, result_hash FROM attempts WHERE task_id >= ?1 AND task_id < ?2 AND outcome = 'succeeded'
+
+-- name: placing_waits: one look at the index; mostly there is nothing
+SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;')
+  OR EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'session:' AND t.demand < 'session;'
+             AND t.wake_at IS NOT NULL)
+
+-- name: pools_all
+SELECT p.name, p.size, p.used FROM pools p ORDER BY p.name
+
+-- name: pool_queue: (demand, how many) of what is queued with a place to take
+SELECT t.demand, count(*) FROM tasks t WHERE t.state = 'queued' AND instr(t.demand, '@') > 0
+GROUP BY t.demand ORDER BY t.demand
+
+-- name: pool_holders: running tasks that hold places
+SELECT r.id, r.workflow, t.pos, t.idx, t.demand, s.node FROM tasks t JOIN runs r ON r.no = t.run_no
+LEFT JOIN sessions s ON s.id = t.session
+WHERE t.session IS NOT NULL AND t.state = 'running' AND instr(t.demand, '@') > 0 ORDER BY t.claimed_at, t.id

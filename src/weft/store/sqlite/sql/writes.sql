@@ -36,6 +36,17 @@ INSERT INTO workflows (hash, name, document, created_at) VALUES (?, ?, ?, ?) ON 
 -- name: demand_insert
 INSERT INTO demands (id, body) VALUES (?, ?) ON CONFLICT DO NOTHING
 
+-- name: demands_delete_private: of sessions that are over
+DELETE FROM demands WHERE id >= 'session:' AND id < 'session;'
+AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.ended_at IS NULL AND instr(demands.id, 'session:' || s.id || '/') = 1)
+AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand = demands.id)
+
+-- name: pool_set
+INSERT INTO pools (name, size, used) VALUES (?, ?, 0) ON CONFLICT (name) DO UPDATE SET size = excluded.size
+
+-- name: pool_use
+UPDATE pools SET used = used + ?2 WHERE name = ?1
+
 -- name: attempts_insert
 INSERT INTO attempts (task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at,
                       finished_at, result, result_hash, cached) VALUES {rows}

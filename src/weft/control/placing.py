@@ -1,0 +1,92 @@
+"""Nodes and pools as placement sees them: for `why`, for the list of pools, and to refuse what nobody could run."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from weft.control.records import NodeInfo, PoolInfo
+from weft.core.demands import demand_of, pools_of, public
+from weft.core.explain import NodeView, PoolView
+from weft.core.placement import NodeFacts, eligible
+from weft.core.workflow import Workflow
+
+if TYPE_CHECKING:
+    from weft.control.local import LocalControl
+
+NODES_TOLD = 10  # nodes named in a refusal; a hundred of them would say no more
+
+
+def facts_of(node: NodeInfo) -> NodeFacts:
+    return NodeFacts(
+        tuple(node.kinds), node.labels, node.node, node.session, tuple(node.capabilities), node.memory, node.disk,
+        node.gpus, node.gpu_memory,
+    )  # fmt: skip
+
+
+def unplaceable(workflow: Workflow, nodes: Sequence[NodeFacts], here: NodeFacts | None = None) -> str | None:
+    """Why some task can run on none of these nodes, however long it waits; None: each has a place. `here` is the node
+    that this process will be."""
+    seen: dict[str, None] = {}
+    for task in workflow.tasks:
+        id, body = demand_of(task)
+        if task.kind == "wait" or id in seen:
+            continue  # a wait runs nowhere
+        seen[id] = None
+        demand = msgspec.json.decode(body)
+        reasons = [("this node", eligible(demand, here))] if here is not None else []
+        reasons += [(node.name, eligible(demand, node)) for node in nodes]
+        if reasons and all(why for _, why in reasons):
+            told = [f"{name}: {', '.join(why)}" for name, why in reasons[:NODES_TOLD]]
+            return f"no live node can run {task.name}: {'; '.join(told)}"
+    return None
+
+
+def node_views(control: "LocalControl") -> list[NodeView]:
+    """Every node that is there, with what it holds."""
+    held: dict[str, list[dict[str, Any]]] = {}
+    bodies: dict[str, dict[str, Any]] = {}
+    for session, demand, count in control._read("demands_occupied"):
+        if demand not in bodies:
+            bodies[demand] = demand_body(control, demand).get("requires", {})
+        held.setdefault(session, []).extend([bodies[demand]] * count)
+    return [
+        NodeView(
+            facts_of(node), node.state == "draining", node.scope, node.slots, node.running,
+            tuple(held.get(node.session, ())),
+        )
+        for node in control.nodes()
+        if node.state in ("live", "draining")
+    ]  # fmt: skip
+
+
+def demand_body(control: "LocalControl", demand: str) -> dict[str, Any]:
+    for name in (demand, public(demand)):  # that of a session which is over may be gone
+        rows = control._read("demand_body", name)
+        if rows:
+            body: dict[str, Any] = msgspec.json.decode(rows[0][0])
+            return body
+    return {"kind": "?"}
+
+
+def pools(control: "LocalControl") -> list[PoolInfo]:
+    waiting: dict[str, int] = {}
+    for demand, count in control._read("pool_queue"):
+        for name in pools_of(demand):
+            waiting[name] = waiting.get(name, 0) + count
+    holders: dict[str, list[str]] = {}
+    for run_id, workflow, pos, idx, demand, _ in control._read("pool_holders"):
+        task = control._workflow(workflow).tasks[pos].called(idx)
+        for name in pools_of(demand):
+            holders.setdefault(name, []).append(f"{run_id}/{task}")
+    return [
+        PoolInfo(name=name, size=size, used=used, waiting=waiting.get(name, 0), holders=holders.get(name, []))
+        for name, size, used in control._read("pools_all")
+    ]
+
+
+def pool_views(control: "LocalControl", demand: str) -> list[PoolView]:
+    wanted = pools_of(demand)
+    if not wanted:
+        return []
+    return [PoolView(p.name, p.size, p.used, tuple(p.holders)) for p in pools(control) if p.name in wanted]

@@ -1,0 +1,153 @@
+"""Which queued tasks a node gets: best rank first, never more than it has room for, nor than a pool has places.
+
+A node says what it has free and what a task of each demand takes of it. A pool is one more thing to have free, but
+its row is locked before it is counted. A demand without such limits costs nothing of this.
+
+Nothing starves: a task that does not fit now lets younger ones pass for a minute (the worth of one point of
+priority), and then what it waits for is kept for it.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from weft.core.commands import Claim, Exchange
+from weft.core.demands import pools_of
+from weft.core.draft import Draft, Rule
+from weft.core.needs import Pools, Queued, QueuedEach, Waiting
+from weft.core.placement import EACH
+from weft.core.rows import TaskRow
+
+POOL: Final = "pool:"
+PATIENCE_MS: Final = 60_000
+#: A task that needs places in several pools at once holds up more than one node, so it waits longer before it does.
+POOLS_PATIENCE_MS: Final = 600_000
+
+
+def claim(draft: Draft, command: Exchange) -> Rule:
+    limited = [d for d in command.demands if "@" in d or d in command.costs]
+    if limited:
+        limited = yield from _asked_for(draft, limited)
+    if limited:
+        return (yield from _claim_within(draft, command, limited))
+    demands = [d for d in command.demands if "@" not in d and d not in command.costs]
+    changed = _changed(draft)
+    (rows,) = yield (Queued(demands, command.scope, command.want + changed),)
+    draft.adopt(rows)
+    return [_take(draft, command, task) for task in _queued(draft, command, demands)[: command.want]]
+
+
+def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
+    room = _Room(command.free)
+    limited = yield from _with_room(draft, command, limited, room)
+    plain = [d for d in command.demands if "@" not in d and d not in command.costs]
+    changed = _changed(draft)
+    most = max((room.times(d) for d in limited), default=0)
+    rows, others = yield (
+        Queued(plain, command.scope, command.want + changed),
+        QueuedEach(limited, command.scope, min(command.want, max(1, most)) + changed),
+    )
+    draft.adopt(rows)
+    draft.adopt(others)
+    claims: list[Claim] = []
+    for task in _queued(draft, command, [*plain, *limited]):
+        if len(claims) == command.want:
+            break
+        if room.take(task):
+            claims.append(_take(draft, command, task))
+    return claims
+
+
+def _asked_for(draft: Draft, limited: list[str]) -> Rule:
+    """Those under which something is queued: no pool is locked, and nothing more is asked, for the others."""
+    (rows,) = yield (Waiting(limited),)
+    stored = frozenset(row[0] for row in rows)
+    drafted = frozenset(t.demand for t in draft.tasks.values() if t.state == "queued")
+    return [d for d in limited if d in stored or d in drafted]
+
+
+def _with_room(draft: Draft, command: Exchange, limited: list[str], room: "_Room") -> Rule:
+    """Lock the pools, and leave out what only waits for a full one."""
+    names = sorted({pool for demand in limited for pool in pools_of(demand)})
+    if names:
+        (rows,) = yield (Pools(names),)
+        draft.pools |= {row.name: row for row in rows}
+    left = []
+    for demand in limited:
+        pools = pools_of(demand)
+        cost = dict(command.costs.get(demand, {}))
+        if any(pool not in draft.pools for pool in pools):
+            continue  # it was removed by hand: nothing may pass a limit that is not there
+        for pool in pools:
+            room.left[POOL + pool] = draft.room_in(pool)
+            cost[POOL + pool] = 1
+        paused = any(draft.pools[pool].size == 0 for pool in pools)
+        full = any(draft.room_in(pool) <= 0 for pool in pools)
+        if paused or (full and len(pools) == 1):
+            continue
+        room.costs[demand] = cost
+        left.append(demand)
+    return left
+
+
+class _Room:
+    """What is left while tasks are taken one by one."""
+
+    def __init__(self, free: Mapping[str, int]) -> None:
+        self.left = dict(free)
+        self.costs: dict[str, dict[str, int]] = {}
+        self._kept: dict[str, int] = {}  # for a task that waits: those of a worse rank than this may not have it
+
+    def times(self, demand: str) -> int:
+        """How many tasks of a demand would fit if there were no others."""
+        return min(
+            (self.left.get(name, 0) // amount for name, amount in self.costs[demand].items() if amount), default=1
+        )
+
+    def take(self, task: TaskRow) -> bool:
+        cost = self.costs.get(task.demand)
+        if cost is None:
+            return True
+        missing = [name for name, amount in cost.items() if self.left.get(name, 0) < amount]
+        if missing:
+            self._keep(task, cost, missing)
+            return False
+        if any(task.rank > self._kept[name] for name in cost if name in self._kept):
+            return False
+        for name, amount in cost.items():
+            self.left[name] -= amount
+        return True
+
+    def _keep(self, task: TaskRow, cost: Mapping[str, int], missing: list[str]) -> None:
+        """What is short on this node is kept for the first task that lacks it, and the places of pools for one that
+        needs several at once. A task that lacks both waits for the pools: this node is not what holds it up. One that
+        runs here as often as it may (max_per_node) keeps nothing from others."""
+        if any(name.startswith(EACH) for name in missing):
+            return
+        lacks_pool = any(name.startswith(POOL) for name in missing)
+        names = [name for name in cost if name.startswith(POOL)] if lacks_pool else missing
+        for name in names:
+            self._kept.setdefault(name, task.rank + (POOLS_PATIENCE_MS if lacks_pool else PATIENCE_MS))
+
+
+def _queued(draft: Draft, command: Exchange, demands: list[str]) -> list[TaskRow]:
+    wanted = frozenset(demands)
+    queued = [
+        t for t in draft.tasks.values()
+        if t.state == "queued" and t.demand in wanted and (command.scope is None or t.run_no == command.scope)
+    ]  # fmt: skip
+    queued.sort(key=_order)
+    return queued
+
+
+def _changed(draft: Draft) -> int:
+    """The store does not know yet that these are no longer queued."""
+    return sum(1 for t in draft.dirty_tasks if t.guard and t.guard.state == "queued")
+
+
+def _take(draft: Draft, command: Exchange, task: TaskRow) -> Claim:
+    draft.claim(task, command.session, command.number)
+    return Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation)
+
+
+def _order(task: TaskRow) -> tuple[int, int]:
+    return (task.rank, task.id)
