@@ -42,6 +42,7 @@ class Exchange(msgspec.Struct):
     known_demands: int  # how many demands the node has looked at; it is told of new ones
     scope: int | None = None
     started: list[tuple[int, int, int]] = []  # task, attempt, how long ago in ms: those that outlive a moment
+    following: list[tuple[int, int, int]] = []  # a hint, places of what needs the reported tasks: loaded with them
 
 
 class Claim(msgspec.Struct, gc=False):

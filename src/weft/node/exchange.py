@@ -87,6 +87,7 @@ class ExchangeLoop:
         command = Exchange(
             self._session, self._number, worker.take_reports(), want,
             self._eligible.demands, self._eligible.known, self._scope, worker.take_started(),
+            worker.take_following(),
         )  # fmt: skip
         reply = await self._say(command)
         if reply is None:

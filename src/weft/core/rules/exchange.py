@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.draft import Draft, Rule
-from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks
+from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks, TasksAt
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.context import update_context
@@ -21,9 +21,15 @@ DUE_MAX = 100
 
 def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
-    run_nos = sorted({r.task_id >> ORDINAL_BITS for r in command.reports})
-    ids = [r.task_id for r in command.reports] + [task_id for task_id, _, _ in command.started]
-    glances, runs, tasks = yield (Glance(command.session), Runs(run_nos), Tasks(sorted(ids)))
+    ids = sorted([r.task_id for r in command.reports] + [task_id for task_id, _, _ in command.started])
+    run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
+    glances, runs, tasks, following, queued = yield (
+        Glance(command.session),
+        Runs(run_nos),
+        Tasks(ids),
+        TasksAt(_within(command.following, run_nos)),
+        Queued(command.demands, command.scope, max(0, command.want)),
+    )
     if _is_over(glances):
         for report in command.reports:
             keep_stale(draft, command.session, report, "its session is over")
@@ -35,6 +41,8 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.exchanged = (command.session, command.number)
     draft.adopt_runs(runs)
     draft.adopt(tasks)
+    draft.adopt(following)
+    draft.adopt(queued)
 
     _note_started(draft, command)
     ended: list[TaskRow] = []
@@ -130,10 +138,17 @@ def _wake_in(draft: Draft, stored: int | None) -> int | None:
     return max(0, min(moments) - draft.now) if moments else None
 
 
+def _within(places: list[tuple[int, int, int]], run_nos: list[int]) -> list[tuple[int, int, int]]:
+    """Places of other runs are left out: those are not locked, and their rows could be old."""
+    return [place for place in places if place[0] in run_nos] if places else places
+
+
 def _claim(draft: Draft, command: Exchange) -> Rule:
+    """Among those queued in the store and those that this exchange queued; all in one order."""
     changed = sum(1 for t in draft.dirty_tasks if t.guard and t.guard.state == "queued")
-    (rows,) = yield (Queued(command.demands, command.scope, command.want + changed),)
-    draft.adopt(rows)
+    if changed:
+        (rows,) = yield (Queued(command.demands, command.scope, command.want + changed),)
+        draft.adopt(rows)
     eligible = frozenset(command.demands)
     queued = [
         t for t in draft.tasks.values()

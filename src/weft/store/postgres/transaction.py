@@ -103,7 +103,7 @@ class PostgresTransaction:
         return self._tasks("tasks_by_place", *[list(column) for column in zip(*need.places, strict=True)])
 
     def _queued(self, need: n.Queued) -> "Read | None":
-        if not need.demands:
+        if not need.demands or not need.limit:
             return None
         if need.run_no is None:
             return self._tasks("tasks_queued", need.demands, need.limit)

@@ -85,7 +85,7 @@ WITH free AS MATERIALIZED (
                  ORDER BY d.wake_at, d.id LIMIT $2::int)
   ORDER BY r.no FOR UPDATE SKIP LOCKED)
 SELECT {task} FROM tasks t WHERE t.wake_at IS NOT NULL AND t.wake_at <= $1::bigint
-AND t.run_no IN (SELECT no FROM free) ORDER BY t.wake_at, t.id LIMIT $2::int
+AND t.run_no IN (SELECT no FROM free) ORDER BY t.wake_at, t.id LIMIT $2::int FOR UPDATE OF t
 
 -- name: tasks_held: runs before tasks
 WITH held AS MATERIALIZED (
