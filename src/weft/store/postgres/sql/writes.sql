@@ -13,12 +13,12 @@ SELECT v.id, $9::bigint, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NUL
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::bigint[])
   AS v (id, pos, idx, state, open, demand, ready_at, rank)
 
--- name: tasks_claim_if_queued
+-- name: tasks_claim_if_queued: with `state = 'queued'` a plan may read the whole queue instead of these ids
 WITH done AS (
   UPDATE tasks SET state = 'running', attempt = v.was_attempt + 1, session = $3::text, claim_no = $4::bigint,
                    claimed_at = $5::bigint
   FROM unnest($1::bigint[], $2::int[]) AS v (id, was_attempt)
-  WHERE tasks.id = v.id AND tasks.state = 'queued' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
+  WHERE tasks.id = v.id AND tasks.state || '' = 'queued' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
   RETURNING 1)
 SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 
