@@ -25,9 +25,9 @@ KEEP_REPLIES_MS = 7 * 86_400_000
 _BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
 #: Of this transaction only, so that any pooler may stand between.
 _LIMITS = {"lock_timeout": "5s", "statement_timeout": "15s", "idle_in_transaction_session_timeout": "5s"}
-#: Planning costs more than most of our statements, so each is planned once per connection. But plans are made for the table
-#: as it is then: for a small one, PostgreSQL reads it all, and would go on so with a million rows (a claim of 500
-#: took 100 ms). With pages free and rows dear, the plan that touches the fewest rows wins at any size.
+#: Planning costs more than most of our statements, so each is planned once per connection. But a plan is made for the
+#: table as it is then: a small one PostgreSQL reads whole, and would go on so with a million rows. With pages free
+#: and rows dear, the plan that touches the fewest rows wins at any size (tests/postgres/test_store.py looks at them).
 _PLANS = {
     "plan_cache_mode": "force_generic_plan", "jit": "off", "enable_seqscan": "off", "enable_hashjoin": "off",
     "enable_mergejoin": "off", "seq_page_cost": "0", "random_page_cost": "0", "cpu_tuple_cost": "1",
@@ -212,9 +212,9 @@ class PostgresTransaction:
         if draft.new_run:
             run, extra = draft.new_run
             self._rows("run_insert", [(*run_values(run, RUN_COLUMNS), *extra.values())])
-        changed = [(run.no, *run_values(run, RUN_CHANGING)) for run in draft.dirty_runs if run is not new]
-        if changed:
-            self._rows("run_update", changed)
+        for run in draft.dirty_runs:
+            if run is not new:
+                self._send("run_update", run.no, *run_values(run, RUN_CHANGING))
 
     def _insert_tasks(self, draft: Draft) -> None:
         fresh, others = additions(draft.new_tasks)
