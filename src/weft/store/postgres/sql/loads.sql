@@ -141,7 +141,8 @@ ORDER BY r.finished_at, r.no LIMIT $3::int FOR UPDATE OF r
 SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result
 FROM json_array_elements_text($2::text::json) AS j (pos) CROSS JOIN LATERAL (
   SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = j.pos::int OFFSET 0) t
-LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+LEFT JOIN LATERAL (
+  SELECT * FROM attempts l WHERE l.task_id = t.id AND l.attempt = t.attempt OFFSET 0) a ON true
 WHERE t.generation = (SELECT max(g.generation) FROM tasks g
                       WHERE g.run_no = $1::bigint AND g.pos = t.pos AND g.idx = t.idx)
   AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = $1::bigint AND w.pos = t.pos AND w.idx = -1
