@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import engine, peers, scale, shell
+from bench import engine, peers, postgres, scale, shell
 from bench.harness import Result
 from weft.control.process import tune
 
@@ -27,7 +27,11 @@ async def _scale() -> list[Result]:
     return [*await scale.large_run(), *await scale.million()]
 
 
-PARTS = {"engine": _engine, "shell": _shell, "scale": _scale}
+async def _postgres() -> list[Result]:
+    return await postgres.all_of_it()
+
+
+PARTS = {"postgres": _postgres, "engine": _engine, "shell": _shell, "scale": _scale}
 
 
 def _line(result: Result) -> str:

@@ -17,6 +17,7 @@ from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
 from weft.core.workflow import Workflow
 from weft.node.node import Node
+from weft.store.protocol import Store
 from weft.store.sqlite.driver import SqliteStore
 
 
@@ -76,7 +77,7 @@ class Bench:
     async def finished(self, run_no: int) -> None:
         while True:
             await asyncio.sleep(0.002)
-            state = self._reader.execute("SELECT state FROM runs WHERE no = ?", (run_no,)).get
+            ((state,),) = self._reader.read("run_state", run_no)
             if state not in ("pending", "running"):
                 assert state == "succeeded", state
                 return
@@ -84,9 +85,9 @@ class Bench:
 
 @contextlib.asynccontextmanager
 async def node_on(
-    path: Path, slots: int, inline: dict[str, Callable[..., Any]] | None = None
+    path: Path, slots: int, inline: dict[str, Callable[..., Any]] | None = None, store: Store | None = None
 ) -> AsyncIterator[Bench]:
-    control = LocalControl(SqliteStore(path / "weft.db"))
+    control = LocalControl(store or SqliteStore(path / "weft.db"), root=path)
     node = make_node(control, node_settings(control, slots=slots, workdir=path), inline=inline)
     task = asyncio.create_task(node.run())
     await node.ready()

@@ -1,4 +1,4 @@
-"""Drives the rules over a real in-memory store, one command at a time: for tests of the core."""
+"""Drives the rules over a real store (in memory, if none is given), one command at a time: for tests of the core."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,9 +22,9 @@ from weft.store.sqlite.driver import SqliteStore
 class Engine:
     """A store with a clock that tests set, and sessions that claim and report when told to."""
 
-    def __init__(self) -> None:
-        self.store = SqliteStore(None)
-        self.store.clock = self  # type: ignore[assignment]
+    def __init__(self, store: Any = None) -> None:
+        self.store: Any = store or SqliteStore(None)
+        self.store.clock = self
         self.committer = Committer(self.store)
         self.time_ms = 1_000_000
         self.numbers: dict[str, int] = {}

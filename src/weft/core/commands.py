@@ -44,6 +44,7 @@ class Exchange(msgspec.Struct):
     started: list[tuple[int, int, int]] = []  # task, attempt, how long ago in ms: those that outlive a moment
     free: dict[str, int] = {}  # what the node has left of what it counts: memory, disk, gpu, places of a task
     costs: dict[str, dict[str, int]] = {}  # by demand: what a task of it takes of that
+    following: list[tuple[int, int, int]] = []  # a hint, places of what needs the reported tasks: loaded with them
 
 
 class Claim(msgspec.Struct, gc=False):

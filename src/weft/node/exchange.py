@@ -88,6 +88,7 @@ class ExchangeLoop:
             self._session, self._number, worker.take_reports(), want,
             self.eligible.demands, self.eligible.known, self._scope, worker.take_started(),
             self.eligible.free(held.definition.requires for held in worker.held.values()), self.eligible.costs,
+            worker.take_following(),
         )  # fmt: skip
         reply = await self._say(command)
         if reply is None:

@@ -13,7 +13,7 @@ import msgspec
 
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
-from weft.core.rows import RecordRow
+from weft.core.rows import WHOLE, RecordRow
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker, needles
 from weft.executors.protocol import Answer, Ask, Outcome, Question, StopReason
@@ -31,6 +31,7 @@ ANNOUNCE_S = 0.25  # an attempt that outlives this says when it started before i
 FAILED_STARTS_MAX = 3
 FAILED_STARTS_PAUSE_S = 5.0
 REPORTS_MAX = 500
+FOLLOWING_MAX = 1000  # beyond, they are loaded when they are asked for
 REPORT_BYTES_MAX = 4 * 2**20
 
 
@@ -68,6 +69,7 @@ class Worker:
         self._unannounced: deque[tuple[float, tuple[int, int]]] = deque()  # started, oldest first
         self._reports: deque[Report] = deque()
         self._report_bytes = 0
+        self._following: dict[tuple[int, int, int], None] = {}  # places of what needs the reported tasks
         self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
         self._mean_s = 0.0
         self.accepting = True
@@ -203,18 +205,29 @@ class Worker:
             self._over(outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))
 
     def _over(self, outcome: Outcome, report: Report) -> None:
-        del self.held[(outcome.task_id, outcome.attempt)]
+        held = self.held.pop((outcome.task_id, outcome.attempt))
         self.running -= 1
         reach("attempt.ended")
         self._count_start(outcome.startable)
         self._count(outcome)
         self._report(report)
+        if report.outcome == "succeeded":
+            self._follows(held)
         if self._waiting:
             self.start_waiting()
         while self._unannounced and self._unannounced[0][1] not in self.held:
             self._unannounced.popleft()
         if not self.busy:
             self.calm.set()
+
+    def _follows(self, held: Held) -> None:
+        """What needs this task is loaded with its report: that spares a round trip to the store."""
+        claim = held.claim
+        if claim.idx >= 0:
+            self._following[(claim.run_no, claim.pos, WHOLE)] = None
+        else:
+            for pos in held.workflow.successors[claim.pos]:
+                self._following[(claim.run_no, pos, WHOLE)] = None
 
     def _count_start(self, startable: bool) -> None:
         """A node that cannot start anything (no memory, no processes, disk full) leaves the work to others."""
@@ -299,6 +312,10 @@ class Worker:
         self._report_bytes -= size
         return batch
 
+    def take_following(self) -> list[tuple[int, int, int]]:
+        following, self._following = self._following, {}
+        return list(following)[:FOLLOWING_MAX]
+
     def take_started(self) -> list[tuple[int, int, int]]:
         """(task, attempt, how long ago in ms) of attempts that last; they trigger no exchange of their own."""
         now = self._ports.clock()
@@ -323,4 +340,5 @@ class Worker:
         self._unannounced.clear()
         self._reports.clear()
         self._report_bytes = 0
+        self._following.clear()
         self.running = 0

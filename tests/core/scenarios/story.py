@@ -45,8 +45,8 @@ EVENTS_MAX = 30  # of one command; more are counted
 
 
 class Story:
-    def __init__(self, definition: dict[str, Any]) -> None:
-        self.engine = Engine()
+    def __init__(self, definition: dict[str, Any], store: Any = None) -> None:
+        self.engine = Engine(store)
         self.definition = definition
         self.run_ids: list[str] = []
         self.claims: dict[tuple[str, str], c.Claim] = {}  # every claim ever handed out, the newest per task
@@ -430,10 +430,10 @@ def _large(shape: str, count: int) -> dict[str, Any]:
     return tasks
 
 
-def play(text: str) -> str:
+def play(text: str, store: Any = None) -> str:
     """The whole story again, with what happens now."""
     head, definition, body = text.split("---\n", 2)
-    story = Story(read_definition(definition))
+    story = Story(read_definition(definition), store)
     out = [f"{head}---\n{definition}---"]
     for line in body.splitlines():
         if not line or line.startswith(" "):

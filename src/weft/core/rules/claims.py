@@ -23,27 +23,34 @@ PATIENCE_MS: Final = 60_000
 POOLS_PATIENCE_MS: Final = 600_000
 
 
+def unlimited(command: Exchange) -> list[str]:
+    """Demands of which a task takes nothing that is counted: no pool, no memory."""
+    return [d for d in command.demands if "@" not in d and d not in command.costs]
+
+
 def claim(draft: Draft, command: Exchange) -> Rule:
+    """The exchange has loaded the first `want` tasks of unlimited demands already."""
     limited = [d for d in command.demands if "@" in d or d in command.costs]
     if limited:
         limited = yield from _asked_for(draft, limited)
     if limited:
         return (yield from _claim_within(draft, command, limited))
-    demands = [d for d in command.demands if "@" not in d and d not in command.costs]
+    demands = unlimited(command)
     changed = _changed(draft)
-    (rows,) = yield (Queued(demands, command.scope, command.want + changed),)
-    draft.adopt(rows)
+    if changed:
+        (rows,) = yield (Queued(demands, command.scope, command.want + changed),)
+        draft.adopt(rows)
     return [_take(draft, command, task) for task in _queued(draft, command, demands)[: command.want]]
 
 
 def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
     room = _Room(command.free)
     limited = yield from _with_room(draft, command, limited, room)
-    plain = [d for d in command.demands if "@" not in d and d not in command.costs]
+    plain = unlimited(command)
     changed = _changed(draft)
     most = max((room.times(d) for d in limited), default=0)
     rows, others = yield (
-        Queued(plain, command.scope, command.want + changed),
+        Queued(plain, command.scope, command.want + changed if changed else 0),
         QueuedEach(limited, command.scope, min(command.want, max(1, most)) + changed),
     )
     draft.adopt(rows)

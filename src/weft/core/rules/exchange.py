@@ -8,10 +8,10 @@ from typing import Any
 
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.draft import Draft, Rule
-from weft.core.needs import ClaimedAt, Demands, Due, Glance, Runs, Stops, Tasks
+from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks, TasksAt
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
-from weft.core.rules.claims import claim
+from weft.core.rules.claims import claim, unlimited
 from weft.core.rules.context import update_context
 from weft.core.rules.place import reopen
 from weft.core.rules.settle import PRIORITY_MS, settle
@@ -23,9 +23,15 @@ DUE_MAX = 100
 
 def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
-    run_nos = sorted({r.task_id >> ORDINAL_BITS for r in command.reports})
-    ids = [r.task_id for r in command.reports] + [task_id for task_id, _, _ in command.started]
-    glances, runs, tasks = yield (Glance(command.session), Runs(run_nos), Tasks(sorted(ids)))
+    ids = sorted([r.task_id for r in command.reports] + [task_id for task_id, _, _ in command.started])
+    run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
+    glances, runs, tasks, following, queued = yield (
+        Glance(command.session),
+        Runs(run_nos),
+        Tasks(ids),
+        TasksAt(_within(command.following, run_nos)),
+        Queued(unlimited(command), command.scope, max(0, command.want)),
+    )
     if _is_over(glances):
         for report in command.reports:
             keep_stale(draft, command.session, report, "its session is over")
@@ -37,6 +43,8 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.exchanged = (command.session, command.number)
     draft.adopt_runs(runs)
     draft.adopt(tasks)
+    draft.adopt(following)
+    draft.adopt(queued)
 
     _note_started(draft, command)
     ended: list[TaskRow] = []
@@ -132,3 +140,8 @@ def _wake_in(draft: Draft, stored: int | None) -> int | None:
     if stored is not None:
         moments.append(stored)
     return max(0, min(moments) - draft.now) if moments else None
+
+
+def _within(places: list[tuple[int, int, int]], run_nos: list[int]) -> list[tuple[int, int, int]]:
+    """Places of other runs are left out: those are not locked, and their rows could be old."""
+    return [place for place in places if place[0] in run_nos] if places else places

@@ -48,8 +48,9 @@ def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
 
 
 def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
-    """One load for the whole wave. After a failure the tasks further down are fetched too, up to the bound:
-    a long chain would otherwise be skipped one load at a time."""
+    """One load for the whole wave. After a failure the tasks below those that are missing are fetched too, up to the
+    bound: a long chain would otherwise be skipped one load at a time."""
+    at = draft.at
     missing: dict[tuple[int, int, int], None] = {}
     for task in wave:
         run = draft.runs[task.run_no]
@@ -57,7 +58,8 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
             continue
         workflow = draft.workflows[run.workflow]
         if task.idx >= 0:
-            missing[(run.no, task.pos, WHOLE)] = None
+            if (run.no, task.pos, WHOLE) not in at:
+                missing[(run.no, task.pos, WHOLE)] = None
             continue
         far = task.state != "succeeded"
         frontier = [task.pos]
@@ -68,13 +70,12 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
                     if run.halted and not workflow.tasks[after].survives_halt:
                         continue
                     place = (run.no, after, WHOLE)
-                    if place not in missing:
+                    if place not in at and place not in missing:
                         missing[place] = None
                         deeper.append(after)
             frontier = deeper if far and len(missing) < SETTLE_MAX else []
-    places = [place for place in missing if place not in draft.at]
-    if places:
-        (rows,) = yield (TasksAt(places),)
+    if missing:
+        (rows,) = yield (TasksAt(list(missing)),)
         draft.adopt(rows)
 
 

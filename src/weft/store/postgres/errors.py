@@ -44,10 +44,10 @@ _CONNECTING = (
     ("pg_hba.conf", "the server does not let this role in from here (pg_hba.conf)"),
     ("role ", "there is no such role"),
     ("database ", "there is no such database. Make it with createdb, or name another one"),
-    ("invalid URI", "the URL cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
     ("invalid port", "the URL's port is no number"),
     ("invalid connection option", "the URL has a parameter that libpq does not know"),
     ("invalid URI query parameter", "the URL has a parameter that libpq does not know"),
+    ("invalid URI", "the URL cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
     ("server does not support SSL", "the server has no TLS, and the URL asks for it (sslmode)"),
 )
 _PASSING_TEXTS = ("starting up", "shutting down", "in recovery", "too many clients", "remaining connection slots")

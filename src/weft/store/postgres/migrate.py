@@ -29,20 +29,17 @@ def latest() -> int:
 
 def version(connection: "psycopg.Connection[Any]", name: str) -> int:
     """The schema's number, 0 for an empty one; raises for a schema that is not ours."""
-    row = connection.execute(
-        "SELECT to_regclass('meta') IS NOT NULL, to_regclass('tasks') IS NOT NULL OR to_regclass('runs') IS NOT NULL"
-    ).fetchone()
-    assert row is not None
-    has_meta, has_ours = row
+    # Not to_regclass: that asks a cache, which after a wait for the migrations' lock may not know of the tables yet.
+    rows = connection.execute(
+        "SELECT c.relname, count(a.attname) FROM pg_class c LEFT JOIN pg_attribute a"
+        " ON a.attrelid = c.oid AND c.relname = 'meta' AND a.attname IN ('key', 'value')"
+        " WHERE c.relname IN ('meta', 'runs', 'tasks') AND pg_table_is_visible(c.oid) GROUP BY c.relname"
+    ).fetchall()
     found = None
-    if has_meta:
-        columns = connection.execute(
-            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('meta') AND attname IN ('key', 'value')"
-        ).fetchone()
-        if columns == (2,):
-            found = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+    if ("meta", 2) in rows:
+        found = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
     if found is None:
-        if has_meta or has_ours:
+        if rows:
             raise StoreUnusable(
                 f"{name} has tables of somebody else with names that Weft needs. Use another database, or a schema of"
                 " its own (?options=-csearch_path%3Dweft)"

@@ -63,9 +63,9 @@ def statements() -> dict[str, Statement]:
         "{run_arrays}": _arrays(
             [*(run[c] for c in RUN_COLUMNS), *("boolean[]" if c == "fresh" else "text[]" for c in RUN_EXTRA)]
         ),
-        "{run_changing}": ", ".join(RUN_CHANGING),
-        "{run_change_arrays}": _arrays(["bigint[]", *(run[c] for c in RUN_CHANGING)]),
-        "{run_assignments}": ", ".join(f"{c} = v.{c}" for c in RUN_CHANGING),
+        "{run_assignments}": ", ".join(
+            f"{column} = ${number}::{run[column].removesuffix('[]')}" for number, column in enumerate(RUN_CHANGING, 2)
+        ),
         "{record_columns}": ", ".join(RECORD_COLUMNS),
         "{record_arrays}": _arrays([record[c] for c in RECORD_COLUMNS]),
         "{record_values}": _arrays([record[c].removesuffix("[]") for c in RECORD_COLUMNS]),

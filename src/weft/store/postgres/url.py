@@ -1,7 +1,5 @@
 """A store's address. What is printed of it never has the password."""
 
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
-
 SCHEMES = ("postgresql://", "postgres://")
 
 
@@ -11,6 +9,8 @@ class PostgresUrl(str):
     @property
     def shown(self) -> str:
         """Without its password and its parameters."""
+        from urllib.parse import urlsplit, urlunsplit  # not above: the command line reads its settings at every start
+
         try:
             parts = urlsplit(self)
             user, where = parts.username, parts.netloc.rpartition("@")[2]
@@ -23,6 +23,8 @@ class PostgresUrl(str):
 
     def for_libpq(self) -> tuple[str, bool]:
         """The URL without what is ours, and whether statements may be prepared. ValueError: neither on nor off."""
+        from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
         try:
             parts = urlsplit(self)
             pairs = parse_qsl(parts.query, keep_blank_values=True)

@@ -96,6 +96,8 @@ class SqliteTransaction:
         return self._tasks("tasks_by_place", json_of(need.places))
 
     def _queued(self, need: n.Queued) -> list[TaskRow]:
+        if not need.limit:
+            return []
         if need.run_no is None:
             return self._tasks("tasks_queued", json_of(need.demands), need.limit)
         return self._tasks("tasks_queued_of_run", json_of(need.demands), need.limit, need.run_no)

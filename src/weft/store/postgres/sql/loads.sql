@@ -41,14 +41,14 @@ SELECT document FROM workflows WHERE hash = $1::text
 -- name: tasks_by_id
 SELECT {task} FROM tasks t WHERE t.id = ANY($1::bigint[]) ORDER BY t.id
 
--- name: tasks_by_place
-SELECT {task} FROM unnest($1::bigint[], $2::int[], $3::int[]) AS v (run_no, pos, idx)
-JOIN tasks t ON t.run_no = v.run_no AND t.pos = v.pos AND t.idx = v.idx
+-- name: tasks_by_place: OFFSET 0 keeps one look per place; joined, a small run's rows would be read all each time
+SELECT {task} FROM unnest($1::bigint[], $2::int[], $3::int[]) AS v (run_no, pos, idx) CROSS JOIN LATERAL (
+  SELECT * FROM tasks p WHERE p.run_no = v.run_no AND p.pos = v.pos AND p.idx = v.idx OFFSET 0) t
 ORDER BY t.id
 
 -- name: tasks_by_position
-SELECT {task} FROM unnest($2::int[]) AS v (pos)
-JOIN tasks t ON t.run_no = $1::bigint AND t.pos = v.pos AND t.idx = -1
+SELECT {task} FROM unnest($2::int[]) AS v (pos) CROSS JOIN LATERAL (
+  SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = v.pos AND p.idx = -1 OFFSET 0) t
 ORDER BY t.id
 
 -- name: task_elements
@@ -110,8 +110,9 @@ SELECT d.id, d.body FROM demands d WHERE d.id = ANY($1::text[]) ORDER BY d.id
 -- name: tasks_queued_all_of_run: waits for claims that are under way, and leaves out what they took
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = $1::bigint ORDER BY t.rank, t.id FOR UPDATE
 
--- name: tasks_running_of_run
-SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint AND t.state = 'running' ORDER BY t.id
+-- name: tasks_running_of_run: by the range of its ids; by run_no, a plan made while there was one run reads all runs
+SELECT {task} FROM tasks t WHERE t.id >= $1::bigint << 24 AND t.id < ($1::bigint + 1) << 24 AND t.state = 'running'
+ORDER BY t.id
 
 -- name: tasks_ready
 SELECT {task} FROM tasks t
@@ -178,9 +179,10 @@ ORDER BY r.finished_at, r.no LIMIT $3::int FOR UPDATE OF r
 
 -- name: ends_at: the newest generation of each, without elements that only an earlier one had
 SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result
-FROM json_array_elements_text($2::text::json) AS j (pos)
-JOIN tasks t ON t.run_no = $1::bigint AND t.pos = j.pos::int
-LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+FROM json_array_elements_text($2::text::json) AS j (pos) CROSS JOIN LATERAL (
+  SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = j.pos::int OFFSET 0) t
+LEFT JOIN LATERAL (
+  SELECT * FROM attempts l WHERE l.task_id = t.id AND l.attempt = t.attempt OFFSET 0) a ON true
 WHERE t.generation = (SELECT max(g.generation) FROM tasks g
                       WHERE g.run_no = $1::bigint AND g.pos = t.pos AND g.idx = t.idx)
   AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = $1::bigint AND w.pos = t.pos AND w.idx = -1

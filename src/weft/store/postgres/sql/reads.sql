@@ -6,11 +6,11 @@ FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
 
 -- name: run_facts
 SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh
-FROM json_array_elements_text($1::text::json) AS j (no) JOIN runs r ON r.no = j.no::bigint ORDER BY r.no
+FROM runs r WHERE r.no = ANY(ARRAY(SELECT json_array_elements_text($1::text::json)::bigint)) ORDER BY r.no
 
 -- name: records_cached: results that may stand for others now
-SELECT {record} FROM json_array_elements_text($1::text::json) AS j (key) JOIN records k ON k.key = j.key
-WHERE k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > $2::bigint) ORDER BY k.key
+SELECT {record} FROM records k WHERE k.key = ANY(ARRAY(SELECT json_array_elements_text($1::text::json)))
+AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > $2::bigint) ORDER BY k.key
 
 -- name: runs_page
 SELECT {run}, r.inputs, r.source, r.key FROM runs r

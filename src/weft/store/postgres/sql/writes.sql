@@ -13,20 +13,21 @@ SELECT v.id, $9::bigint, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NUL
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::bigint[])
   AS v (id, pos, idx, state, open, demand, ready_at, rank)
 
--- name: tasks_claim_if_queued
+-- name: tasks_claim_if_queued: with `state = 'queued'` a plan may read the whole queue instead of these ids
 WITH done AS (
   UPDATE tasks SET state = 'running', attempt = v.was_attempt + 1, session = $3::text, claim_no = $4::bigint,
                    claimed_at = $5::bigint
   FROM unnest($1::bigint[], $2::int[]) AS v (id, was_attempt)
-  WHERE tasks.id = v.id AND tasks.state = 'queued' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
+  WHERE tasks.id = v.id AND tasks.state || '' = 'queued' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
   RETURNING 1)
 SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 
--- name: tasks_succeed_if_running
+-- name: tasks_succeed_if_running: likewise, `session =` would bring in the index of all that is held
 WITH done AS (
   UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, started_at = v.started_at, finished_at = $5::bigint
   FROM unnest($1::bigint[], $2::int[], $3::text[], $4::bigint[]) AS v (id, was_attempt, was_session, started_at)
-  WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt AND tasks.session = v.was_session
+  WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt
+    AND tasks.session IS NOT DISTINCT FROM v.was_session
   RETURNING 1)
 SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 
@@ -42,8 +43,8 @@ SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 -- name: run_insert
 INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh) SELECT * FROM unnest({run_arrays})
 
--- name: run_update: as many as changed
-UPDATE runs SET {run_assignments} FROM unnest({run_change_arrays}) AS v (no, {run_changing}) WHERE runs.no = v.no
+-- name: run_update
+UPDATE runs SET {run_assignments} WHERE no = $1::bigint
 
 -- name: workflow_insert
 INSERT INTO workflows (hash, name, document, created_at) VALUES ($1::text, $2::text, $3::bytea, $4::bigint)

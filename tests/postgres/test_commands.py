@@ -1,0 +1,251 @@
+"""The command line on PostgreSQL: every way to run, look and change; several workers; a server that goes away."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import WEFT, Result, environment, wait_for
+from tests.postgres_server import Server, emptied
+
+Call = Callable[..., Result]
+Start = Callable[..., "subprocess.Popen[str]"]
+
+FLOW = """\
+name: flow
+on_failure: continue
+tasks:
+  first: echo one
+  gate: {needs: [first], run: "test -e open"}
+  after: {needs: [gate], run: 'echo "${{ tasks.first.result.stdout }}"'}
+  many: {needs: [first], replicas: 3, run: echo element $WEFT_INDEX}
+"""
+
+
+@pytest.fixture
+def store() -> str:
+    return emptied()
+
+
+@pytest.fixture
+def weft(tmp_path: Path, store: str) -> Call:
+    def call(*words: str, code: int | None = 0, url: str | None = None) -> Result:
+        done = subprocess.run(
+            [*WEFT, *words], cwd=tmp_path, env=environment(WEFT_STORE=url or store), capture_output=True, timeout=120,
+            check=False,
+        )  # fmt: skip
+        result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert "Traceback" not in result.err, result.err
+        assert code is None or result.code == code, (words, result)
+        return result
+
+    return call
+
+
+@pytest.fixture
+def start(tmp_path: Path, store: str) -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*words: str, url: str | None = None, **env: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [*WEFT, *words], cwd=tmp_path, env=environment(WEFT_STORE=url or store, **env), stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def ready(worker: "subprocess.Popen[str]") -> None:
+    assert worker.stderr is not None
+    while json.loads(worker.stderr.readline())["message"] != "ready":
+        pass
+
+
+def test_run_look_and_resume(tmp_path: Path, weft: Call) -> None:
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    weft("run", "flow.yaml", code=1)
+    assert weft("ls", "--json").json["runs"][0]["state"] == "failed"
+    states = {task["name"]: task["state"] for task in weft("tasks", "last", "--json").json["tasks"]}
+    assert (states["first"], states["gate"], states["after"]) == ("succeeded", "failed", "skipped")
+    assert "gate" in weft("show", "last").out
+    assert "gate failed" in weft("why", "last", "after").out
+    assert weft("logs", "last", "many.1").out == "element 1\n"
+    kinds = [event["kind"] for event in weft("events", "last", "--json").lines]
+    assert (kinds[0], kinds[-1]) == ("submitted", "run_finished")
+    (tmp_path / "open").touch()
+    weft("resume", "last")
+    assert "one" in weft("logs", "last", "after").out
+    weft("verify", "last")
+    facts = weft("store", "info", "--json").json
+    assert (facts["kind"], facts["runs"]) == ("postgresql", {"succeeded": 1})
+    assert weft("nodes", "--ended", "--json").json["nodes"]
+    assert weft("rerun", "last").code == 0
+    weft("prune", "--older", "0s")
+    assert weft("ls", "--json").json["runs"] == []
+
+
+def test_submit_to_a_worker_and_follow(tmp_path: Path, weft: Call, start: Start) -> None:
+    (tmp_path / "w.yaml").write_text(
+        "tasks:\n  slow: 'while ! test -e open; do sleep 0.02; done'\n"
+        "  approve: {needs: [slow], wait: {signal: ok}}\n"
+        "  last: {needs: [approve], run: 'sleep 60'}\n"
+    )
+    worker = start("worker", "--json", "--slots", "2")
+    ready(worker)
+    run_id = weft("submit", "w.yaml").out.strip()
+    following = start("events", run_id, "--follow", "--json")
+    assert following.stdout is not None
+    assert json.loads(following.stdout.readline())["kind"] == "submitted"
+    (tmp_path / "open").touch()
+    while json.loads(following.stdout.readline())["kind"] != "waiting":
+        pass
+    weft("signal", run_id, "ok", "--data", '{"by": "me"}')
+    while (event := json.loads(following.stdout.readline()))["task"] != "last" or event["kind"] != "started":
+        pass
+    weft("cancel", run_id, code=None)
+    kinds = [json.loads(line)["kind"] for line in following.stdout]
+    assert kinds[-1] == "run_finished"
+    assert weft("ls", "--json").json["runs"][0]["state"] == "cancelled"
+    weft("verify", run_id)
+    worker.terminate()
+    assert worker.wait(30) == 0
+
+
+def test_two_workers_share_a_graph_and_nothing_runs_twice(tmp_path: Path, weft: Call, start: Start) -> None:
+    layers = {f"t{i}": {"argv": ["sh", "-c", "echo $WEFT_TASK $WEFT_ATTEMPT >> journal"]} for i in range(500)}
+    for i in range(100, 500):
+        layers[f"t{i}"]["needs"] = [f"t{i - 100}"]  # type: ignore[assignment]
+    (tmp_path / "w.json").write_text(json.dumps({"name": "shared", "tasks": layers}))
+    workers = [start("worker", "--json", "--slots", "8", "--name", name) for name in ("one", "two")]
+    for worker in workers:
+        ready(worker)
+    run_id = weft("submit", "w.json").out.strip()
+    wait_for_end(weft, run_id)
+    assert weft("ls", "--json").json["runs"][0]["succeeded"] == 500
+    ran = Counter((tmp_path / "journal").read_text().splitlines())
+    assert len(ran) == 500
+    assert set(ran.values()) == {1}
+    by_node = Counter(task["node"] for task in weft("tasks", run_id, "--limit", "1000", "--json").json["tasks"])
+    assert set(by_node) == {"one", "two"}
+    weft("verify", run_id)
+
+
+def wait_for_end(weft: Call, run_id: str, url: str | None = None) -> None:
+    deadline = time.monotonic() + 120
+    while weft("ls", "--json", url=url).json["runs"][0]["state"] in ("pending", "running"):
+        assert time.monotonic() < deadline, weft("show", run_id, url=url).out
+
+
+def test_a_killed_worker_loses_nothing(tmp_path: Path, weft: Call, start: Start) -> None:
+    """There is no proof of death between machines but the lease."""
+    (tmp_path / "w.yaml").write_text(
+        "tasks:\n  t: 'echo $WEFT_ATTEMPT >> journal; test $WEFT_ATTEMPT = 2 || sleep 60'\n"
+    )
+    short = {"WEFT_LEASE_TTL": "3s", "WEFT_RENEW_EVERY": "500ms"}
+    first = start("worker", "--json", **short)
+    ready(first)
+    run_id = weft("submit", "w.yaml").out.strip()
+    wait_for(lambda: (tmp_path / "journal").exists())
+    second = start("worker", "--json", **short)
+    ready(second)
+    first.send_signal(signal.SIGKILL)
+    began = time.monotonic()
+    wait_for_end(weft, run_id)
+    assert time.monotonic() - began < 30
+    assert (tmp_path / "journal").read_text() == "1\n2\n"
+    weft("verify", run_id)
+
+
+@pytest.fixture
+def own_server() -> Iterator[Any]:
+    server = Server(durable=True)  # else what was acknowledged could be lost with it
+    yield server
+    server.close()
+
+
+def test_a_server_that_is_stopped_and_started_again(
+    tmp_path: Path, own_server: Server, weft: Call, start: Start
+) -> None:
+    """`immediate`: it writes nothing any more, and recovers. What was acknowledged is there, and all finishes."""
+    import psycopg
+
+    with psycopg.connect(own_server.url("postgres"), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE weft")
+    url = own_server.url("weft")
+    tasks = {f"t{i}": {"run": "echo $WEFT_TASK >> journal; sleep 0.02"} for i in range(300)}
+    for i in range(10, 300):
+        tasks[f"t{i}"]["needs"] = [f"t{i - 10}"]  # type: ignore[assignment]
+    (tmp_path / "w.json").write_text(json.dumps({"name": "stopped", "tasks": tasks}))
+    worker = start("worker", "--json", "--slots", "4", url=url)
+    ready(worker)
+    run_id = weft("submit", "w.json", url=url).out.strip()
+    for count in (30, 120, 210):
+        wait_for(lambda count=count: lines(tmp_path / "journal") >= count)  # type: ignore[misc]
+        own_server.stop()
+        own_server.start()
+    wait_for_end(weft, run_id, url)
+    run = weft("ls", "--json", url=url).json["runs"][0]
+    assert (run["state"], run["succeeded"]) == ("succeeded", 300)
+    weft("verify", run_id, url=url)
+    assert worker.poll() is None, "the worker went through it"
+
+
+def lines(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_a_command_waits_for_a_server_that_restarts(tmp_path: Path, own_server: Server, start: Start) -> None:
+    """It says in one line what it waits for, and goes on when the server is back."""
+    url = own_server.url("postgres")
+    (tmp_path / "wait.py").write_text(
+        "import sys\n"
+        "from weft.control.opening import open_store\n"
+        "from weft.control.local import LocalControl\n"
+        "from weft.core.commands import Prune\n"
+        "from weft.store.postgres.url import PostgresUrl\n"
+        "control = LocalControl(open_store(PostgresUrl(sys.argv[1])))\n"
+        "control.store.say = lambda text: print(text, flush=True)\n"
+        "print('open', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "print(control._commit(Prune(1)).changed, flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "wait.py"), url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    own_server.stop()
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    assert process.stdout.readline().startswith("waiting for the store: postgresql://weft@127.0.0.1")
+    own_server.start()
+    assert process.stdout.read() == "0\n"
+    assert process.wait(30) == 0
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_a_server_that_is_not_there(weft: Call) -> None:
+    done = weft("ls", code=4, url="postgresql://weft:s3cret@127.0.0.1:9/weft")
+    assert "does not answer" in done.err
+    assert "s3cret" not in done.err + done.out
+
+
+def test_the_password_is_not_logged(weft: Call, store: str) -> None:
+    done = weft("run", "-v", "--", "true", url=store.replace("weft@", "weft:s3cret@"))
+    assert "settings" in done.err
+    assert "s3cret" not in done.err + done.out

@@ -1,0 +1,126 @@
+"""Wake-ups between processes: heard, coalesced, and restored when their connection dies."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from weft.store.postgres import notify as module
+from weft.store.postgres.driver import PostgresStore
+
+Make = Callable[..., PostgresStore]
+
+
+async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_others_are_told_and_oneself_is_not(make_store: Make) -> None:
+    async def talk() -> None:
+        mine, yours = make_store().wakeups(), make_store().wakeups()
+        heard = {"mine": 0, "yours": 0}
+
+        def hear(name: str) -> Callable[[], None]:
+            return lambda: heard.update({name: heard[name] + 1})
+
+        mine.listen(hear("mine"))
+        yours.listen(hear("yours"))
+        await until(lambda: mine.heard and yours.heard)  # both hear themselves: they are listening
+        mine.tell_others()
+        await until(lambda: heard["yours"])
+        assert heard["mine"] == 0
+        mine.tell_all()
+        await until(lambda: heard["mine"])
+        mine.close()
+        yours.close()
+
+    asyncio.run(talk())
+
+
+def test_many_words_become_few(make_store: Make) -> None:
+    async def talk() -> None:
+        mine, yours = make_store().wakeups(), make_store().wakeups()
+        heard = []
+        yours.listen(lambda: heard.append(1))
+        await until(lambda: yours.heard)
+        for _ in range(2000):
+            mine.tell_others()
+        await until(lambda: heard)
+        mine.close()
+        yours.close()
+        assert len(heard) < 200
+
+    asyncio.run(talk())
+
+
+def test_what_is_said_last_is_said_before_closing(make_store: Make) -> None:
+    """`weft submit` commits, tells, and ends."""
+
+    async def talk() -> None:
+        mine, yours = make_store().wakeups(), make_store().wakeups()
+        heard = []
+        yours.listen(lambda: heard.append(1))
+        await until(lambda: yours.heard)
+        mine.tell_others()
+        mine.close()
+        await until(lambda: heard)
+        yours.close()
+
+    asyncio.run(talk())
+
+
+def test_a_killed_connection_is_made_anew(make_store: Make, url: str) -> None:
+    async def talk() -> None:
+        mine, yours = make_store().wakeups(), make_store().wakeups()
+        heard = []
+        yours.listen(lambda: heard.append(1))
+        await until(lambda: yours.heard)
+        with psycopg.connect(url, autocommit=True) as connection:
+            killed = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE query LIKE '%pg_notify%' AND datname = current_database() AND pid <> pg_backend_pid()"
+            ).fetchall()
+        assert killed
+        await until(lambda: heard, module.HEARD_WITHIN_S)  # whatever was said meanwhile was lost: it looks for itself
+        heard.clear()
+        before = yours.heard
+        await until(lambda: yours.heard > before, 15)  # it listens again
+        mine.tell_others()
+        await until(lambda: heard)
+        mine.close()
+        yours.close()
+
+    asyncio.run(talk())
+
+
+def test_behind_a_pooler_that_breaks_listen_it_says_so_once(
+    make_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a transaction pooler: LISTEN is accepted, and nothing ever comes."""
+    monkeypatch.setattr(module, "HEARD_WITHIN_S", 0.2)
+    monkeypatch.setattr(module, "TEST_EVERY_S", 0.3)
+    genuine = module.Notifier._notify
+
+    def notify(self: module.Notifier, connection: Any, text: str) -> None:
+        connection.execute(f"UNLISTEN {module.CHANNEL}")
+        genuine(self, connection, text)
+
+    monkeypatch.setattr(module.Notifier, "_notify", notify)
+    said: list[str] = []
+
+    async def talk() -> None:
+        store = make_store()
+        store.say = said.append
+        wakeups = store.wakeups()
+        wakeups.listen(lambda: None)
+        await until(lambda: said)
+        await asyncio.sleep(1.5)  # two more tests: it is not said again
+        wakeups.close()
+
+    asyncio.run(talk())
+    assert len(said) == 1
+    assert "polling" in said[0]
