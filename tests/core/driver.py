@@ -6,6 +6,7 @@ from typing import Any
 from weft.core import commands as c
 from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
+from weft.core.demands import private_demand
 from weft.core.invariants import check_run, current_rows
 from weft.core.needs import Current, RunById
 from weft.core.replay import Replay
@@ -57,11 +58,16 @@ class Engine:
 
     def exchange(self, session: str, reports: list[c.Report] | None = None, want: int = 100) -> c.ExchangeReply:
         self.numbers[session] += 1
-        command = c.Exchange(session, self.numbers[session], reports or [], want, ["inline", "shell"], 0)
+        command = c.Exchange(session, self.numbers[session], reports or [], want, self.demands(session), 0)
         reply = self.commit(command)
         for claim in reply.claims:
             self.held[session][self.name(claim)] = claim
         return reply
+
+    def demands(self, session: str) -> list[str]:
+        """What a node that can run anything offers."""
+        known = [id for (id,) in self.store.reader().execute("SELECT id FROM demands ORDER BY no")]
+        return [private_demand(session), *dict.fromkeys(["inline", "shell", *known])]
 
     def name(self, claim: c.Claim) -> str:
         run_id = self.store.reader().execute("SELECT id FROM runs WHERE no = ?", (claim.run_no,)).get
@@ -124,7 +130,7 @@ class Engine:
         """The invariants hold, and the events alone tell the same story as the tables."""
         run, rows, workflow = self.run(run_id), self.rows(run_id), self.workflows[run_id]
         found = check_run(run, rows, workflow)
-        replay = Replay(workflow, run.max_parallel is not None)
+        replay = Replay(workflow, run.limited)
         position = workflow.position
         for kind, name, data in self.history(run_id):
             place = None
@@ -137,11 +143,12 @@ class Engine:
             found.append(f"the run is {run.state}, replay says {replay.state}")
         for row in current_rows(rows):
             told = replay.tasks[(row.pos, row.idx)]
-            if (row.state, row.attempt, row.failures, row.lost) != (
+            if (row.state, row.attempt, row.failures, row.lost, row.held) != (
                 told.state,
                 told.attempt,
                 told.failures,
                 told.lost,
+                told.held,
             ):
                 found.append(f"{workflow.tasks[row.pos].name}[{row.idx}]: {row} but replay says {told}")
         story = "\n".join(f"{kind:12} {name or '':12} {data}" for kind, name, data in self.history(run_id))

@@ -39,6 +39,9 @@ def refuse_unplaceable(control: LocalControl, workflow: Workflow, labels: dict[s
     nodes = [NodeFacts(KINDS, node.labels, node.node) for node in workers(control)]
     if labels is not None:
         nodes.insert(0, NodeFacts(KINDS, labels, "this node"))
+    if workflow.own is not None:  # one node runs all of it
+        _refuse(nodes, workflow.own[1], f"a run of {workflow.name} alone")
+        return
     seen: dict[str, None] = {}
     for task in workflow.tasks:
         if task.kind == "wait":
@@ -47,11 +50,15 @@ def refuse_unplaceable(control: LocalControl, workflow: Workflow, labels: dict[s
         if id in seen:
             continue
         seen[id] = None
-        reasons = [eligible(msgspec.json.decode(body), node) for node in nodes]
-        if reasons and all(reasons):
-            told = "; ".join(f"{node.name}: {', '.join(why)}" for node, why in zip(nodes, reasons, strict=True))
-            raise GiveUp(
-                BAD_INPUT,
-                f"no live node can run {task.name}: {told}",
-                "start one that can, or label this one: --label",
-            )
+        _refuse(nodes, body, task.name)
+
+
+def _refuse(nodes: list[NodeFacts], body: str, what: str) -> None:
+    reasons = [eligible(msgspec.json.decode(body), node) for node in nodes]
+    if reasons and all(reasons):
+        told = "; ".join(f"{node.name}: {', '.join(why)}" for node, why in zip(nodes, reasons, strict=True))
+        raise GiveUp(
+            BAD_INPUT,
+            f"no live node can run {what}: {told}",
+            "start one that can, or label this one: --label",
+        )

@@ -113,6 +113,14 @@ class Submit(msgspec.Struct):
     source: str | None = None  # the definition's directory, where its tasks start
     labels: str = "{}"
     fresh: bool = False  # results kept by `cache` are not used, only made anew
+    step: bool = False  # rest after each level until somebody advances it
+
+
+class Advance(msgspec.Struct):
+    """Move a run that rests between its levels on, by one level or by one task."""
+
+    run_id: str
+    by_task: bool = False
 
 
 class CancelRun(msgspec.Struct):
@@ -156,7 +164,9 @@ class Tidy(msgspec.Struct):
     run_no: int | None = None
 
 
-Command = Exchange | Once | Register | Expire | Submit | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
+Command = (
+    Exchange | Once | Register | Expire | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
+)  # fmt: skip
 
 
 class Refused(Exception):

@@ -72,6 +72,7 @@ def _read_document(reader: Reader, value: Any, name: str) -> Any:
     _check_graph(reader, written, checker, tasks)
     _check_signals(reader, written, tasks)
     _check_secrets(reader, written, tasks, document)
+    _check_mode(reader, document)
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))
@@ -347,6 +348,24 @@ def _check_secrets(reader: Reader, written: Written, tasks: dict[str, Any], docu
                 path = (*written.task(name)[0], "secrets") if "secrets" in task else ("defaults", "secrets")
                 message = f"{quoted(secret)} is a secret of the task {quoted(name)} and a variable in its `env`, too"
                 reader.problem_at(path, message, "give one of them another name")
+
+
+def _check_mode(reader: Reader, document: Document) -> None:
+    in_levels = document.get("mode") == "levels"
+    if in_levels and document.get("on_failure") == "continue":
+        reader.problem_at(
+            ("on_failure",),
+            "with mode: levels the first failure ends its level, so the run cannot continue past it",
+            "use halt, mark tasks that may fail with allow_failure, or use mode: eager",
+        )
+    if in_levels and document.get("ownership") == "task":
+        reader.problem_at(("ownership",), "with mode: levels one node owns the run", "use run, or remove this key")
+    if not in_levels and document.get("max_parallel") == 0:
+        reader.problem_at(
+            ("max_parallel",),
+            "max_parallel: 0 (one by one, by name) needs mode: levels",
+            "use 1, or add mode: levels",
+        )
 
 
 def _unknown_need(reader: Reader, written: Written, name: str, need: str, position: dict[str, int]) -> None:

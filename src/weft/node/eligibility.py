@@ -1,15 +1,19 @@
-"""Which demands this node satisfies. Each distinct demand is judged once, when the node first hears of it."""
+"""Which demands this node satisfies. Each distinct demand is judged once, when the node first hears of it.
+
+Its session's private demand is always among them: what carries it was given to this session by name.
+"""
 
 import msgspec
 
+from weft.core.demands import private_demand
 from weft.core.placement import NodeFacts, eligible
 
 
 class Eligibility:
-    def __init__(self, kinds: frozenset[str], labels: dict[str, str]) -> None:
+    def __init__(self, session: str, kinds: frozenset[str], labels: dict[str, str]) -> None:
         self._facts = NodeFacts(kinds=tuple(sorted(kinds)), labels=labels)
         self.known = 0
-        self.demands: list[str] = []
+        self.demands: list[str] = [private_demand(session)]
 
     def learn(self, demands: list[tuple[int, str, str]]) -> bool:
         """True if one of them can be claimed from now on."""

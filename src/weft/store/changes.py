@@ -11,7 +11,7 @@ import msgspec
 from weft.core.rows import RecordRow, RunRow, TaskRow
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
-_FIXED = ("id", "run_no", "pos", "idx", "generation", "demand")
+_FIXED = ("id", "run_no", "pos", "idx", "generation")
 TASK_CHANGING = tuple(c for c in TASK_COLUMNS if c not in _FIXED)
 GUARD = ("id", "was_state", "was_attempt", "was_session")
 _RUN_FIXED = ("no", "id", "name", "workflow", "created_at")
@@ -22,7 +22,7 @@ _encode = msgspec.json.Encoder().encode
 Rows = list[tuple[Any, ...]]
 
 
-def changes(tasks: list[TaskRow]) -> tuple[dict[tuple[Any, ...], Rows], Rows, Rows]:
+def changes(tasks: list[TaskRow], now: int) -> tuple[dict[tuple[Any, ...], Rows], Rows, Rows]:
     """Claims by what they share (session, exchange, time): (id, attempt); successes: (id, attempt, session, start);
     everything else, whole."""
     claimed: dict[tuple[Any, ...], Rows] = {}
@@ -33,7 +33,10 @@ def changes(tasks: list[TaskRow]) -> tuple[dict[tuple[Any, ...], Rows], Rows, Ro
         assert was is not None
         if was.state == "queued" and t.state == "running":
             claimed.setdefault((t.session, t.claim_no, t.claimed_at), []).append((t.id, was.attempt))
-        elif was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session:
+        elif (
+            was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session
+            and t.finished_at == now  # what a level held had finished before
+        ):  # fmt: skip
             succeeded.append((t.id, was.attempt, was.session, t.started_at))
         else:
             others.append(_change(t))
@@ -45,7 +48,8 @@ def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
     fresh: dict[int, Rows] = {}
     others: Rows = []
     for t in tasks:
-        if t.generation == 1 and t.state in ("pending", "queued") and not (t.failed or t.skipped or t.tolerated):
+        spoilt = t.failed or t.skipped or t.tolerated or t.admitted
+        if t.generation == 1 and t.state in ("pending", "queued") and not spoilt:
             row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
             fresh.setdefault(t.run_no, []).append(row)
         else:
@@ -77,13 +81,13 @@ def _change(t: TaskRow) -> tuple[Any, ...]:
     return (
         t.id, g.state, g.attempt, g.session,
         t.state, t.attempt, t.failures, t.lost, t.open, t.failed, t.skipped, t.tolerated, t.elements, t.admitted,
-        t.ready_at, t.rank, t.wake_at, t.session, t.claim_no, t.stop, t.upstream, t.settled,
-        t.claimed_at, t.started_at, t.finished_at, t.reason,
+        t.demand, t.ready_at, t.rank, t.wake_at, t.session, t.claim_no, t.stop, t.upstream, t.settled,
+        t.claimed_at, t.started_at, t.finished_at, t.reason, t.held,
     )  # fmt: skip
 
 
 assert TASK_CHANGING == (
     "state", "attempt", "failures", "lost", "open", "failed", "skipped", "tolerated", "elements", "admitted",
-    "ready_at", "rank", "wake_at", "session", "claim_no", "stop", "upstream", "settled",
-    "claimed_at", "started_at", "finished_at", "reason",
+    "demand", "ready_at", "rank", "wake_at", "session", "claim_no", "stop", "upstream", "settled",
+    "claimed_at", "started_at", "finished_at", "reason", "held",
 )  # fmt: skip

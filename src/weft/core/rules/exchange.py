@@ -7,11 +7,14 @@ exchange per task, because the successor that a report queues can be claimed in 
 from typing import Any
 
 from weft.core.commands import Claim, Exchange, ExchangeReply
+from weft.core.demands import OWN
 from weft.core.draft import Draft, Rule
 from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.context import update_context
+from weft.core.rules.levels import by_key, key_rank
+from weft.core.rules.ownership import enqueue, take_runs
 from weft.core.rules.settle import PRIORITY_MS, settle
 from weft.core.rules.tidy import tidy
 from weft.core.rules.waits import due as wait_due
@@ -43,7 +46,9 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
         if not apply_report(draft, command.session, report, ended):
             stale.append((report.task_id, report.attempt))
         elif report.context and report.outcome == "succeeded":
-            yield from update_context(draft, draft.tasks[report.task_id], report.context)
+            task = draft.tasks[report.task_id]
+            if draft.runs[task.run_no].level is None:  # else it is merged when the level commits
+                yield from update_context(draft, task, report.context)
     if wake_at is not None and wake_at <= draft.now:
         yield from _promote(draft, ended)
     yield from settle(draft, ended)
@@ -105,7 +110,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
         draft.adopt_runs(runs)
     promoted: dict[int, list[list[int]]] = {}
     for task in due:
-        if task.state == "waiting":
+        if task.state == "waiting" and task.held is None:
             wait_due(draft, task, ended)
         if task.state != "scheduled":
             continue
@@ -114,7 +119,12 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
             continue  # its run is being swept, and the sweep will come to it
         task.ready_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
         task.rank = task.ready_at - (run.priority + draft.definition(task).priority) * PRIORITY_MS
-        draft.move(task, "pending" if run.max_parallel is not None else "queued")
+        if run.max_parallel is None and run.step is None:
+            enqueue(draft, run, task)
+        else:
+            if by_key(run):
+                task.rank = key_rank(draft, run, task)
+            draft.move(task, "pending")
         draft.touch_run(run)
         task.wake_at = None
         promoted.setdefault(task.run_no, []).append([task.pos, task.idx])
@@ -140,8 +150,11 @@ def _claim(draft: Draft, command: Exchange) -> Rule:
         if t.state == "queued" and t.demand in eligible and (command.scope is None or t.run_no == command.scope)
     ]  # fmt: skip
     queued.sort(key=_order)
+    chosen = queued[: command.want]
+    if any(demand.startswith(OWN) for demand in command.demands):
+        chosen = yield from take_runs(draft, command.session, queued, command.want)
     claims = []
-    for task in queued[: command.want]:
+    for task in chosen:
         draft.claim(task, command.session, command.number)
         claims.append(Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation))
     return claims
