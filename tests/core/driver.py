@@ -161,7 +161,7 @@ class Engine:
         """The invariants hold, and the events alone tell the same story as the tables."""
         run, rows, workflow = self.run(run_id), self.rows(run_id), self.workflows[run_id]
         found = check_run(run, rows, workflow)
-        replay = Replay(workflow, run.max_parallel is not None)
+        replay = Replay(workflow, run.limited)
         position = workflow.position
         for kind, name, data in self.history(run_id):
             place = None
@@ -174,11 +174,12 @@ class Engine:
             found.append(f"the run is {run.state}, replay says {replay.state}")
         for row in current_rows(rows):
             told = replay.tasks[(row.pos, row.idx)]
-            if (row.state, row.attempt, row.failures, row.lost) != (
+            if (row.state, row.attempt, row.failures, row.lost, row.held) != (
                 told.state,
                 told.attempt,
                 told.failures,
                 told.lost,
+                told.held,
             ):
                 found.append(f"{workflow.tasks[row.pos].name}[{row.idx}]: {row} but replay says {told}")
         found += self.check_pools()

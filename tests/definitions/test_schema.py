@@ -92,7 +92,7 @@ def test_examples(path: Path) -> None:
         {"tasks": {"a": {"run": 3}}},
         {"tasks": {"a": {"argv": []}}}, {"tasks": {"a": {"run": "x", "priority": 11}}},
         {"tasks": {"a": {"run": "x", "timeout": "soon"}}},
-        {"tasks": {"a": "x"}, "on_failure": "stop"}, {"tasks": {"a": "x"}, "max_parallel": 0},
+        {"tasks": {"a": "x"}, "on_failure": "stop"}, {"tasks": {"a": "x"}, "max_parallel": -1},
         {"tasks": {"a": {"python": "m"}}}, {"tasks": {"a": {"python": "m:f", "with": [1]}}},
         {"tasks": {"a": {"run": "x", "map": "plain"}}}, {"tasks": {"a": {"run": "x", "map": 3}}},
         {"tasks": {"a": {"run": "x", "map": [1], "batch": 0}}},

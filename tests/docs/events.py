@@ -26,7 +26,9 @@ EVENTS = {
     "finished": Event(
         "task", "an attempt ended, and the task is now in this state",
         {
-            "attempt": _ATTEMPT, "state": "the task's state; `scheduled` if it is tried again",
+            "attempt": _ATTEMPT,
+            "state": "the task's state; `scheduled` if it is tried again; `held` if it counts when its level commits",
+            "end": "of a held one: the state it will have then",
             "started_at": "when its process began", "exitCode": "the process's", "error": "why it failed",
             "hash": "of its result, which is kept with the attempt",
             "cached": "nothing ran: the `run`, `task` and `attempt` whose result it took (`cache`)",
@@ -35,7 +37,8 @@ EVENTS = {
     ),
     "lost": Event(
         "task", "its node is gone; it goes back to the queue, or is given up",
-        {"attempt": _ATTEMPT, "session": "the session that is over", "state": "the task's state", "reason": "why"},
+        {"attempt": _ATTEMPT, "session": "the session that is over", "state": "the task's state", "reason": "why",
+         "end": "if that is `held`: what it will be"},
     ),
     "returned": Event(
         "task", "its node handed it back, at no cost",
@@ -56,7 +59,8 @@ EVENTS = {
         {"elements": "how many", "again": "after a resume: those that run again, the others are kept"},
     ),
     "closed": Event(
-        "task", "all elements of a mapped task have ended", {"state": "the mapped task's state", "reason": "why"}
+        "task", "all elements of a mapped task have ended",
+        {"state": "the mapped task's state", "reason": "why", "end": "if that is `held`: what it will be"},
     ),
     "placed": Event(
         "task", "the leader gave it to a node, which alone may claim it until then (`placement: scored`)",
@@ -75,7 +79,10 @@ EVENTS = {
         "task", "a wait task was reached; it holds no slot",
         {"signal": "the signal that it waits for", "wake_at": "when it stops waiting"},
     ),
-    "answered": Event("task", "a wait is over", {"state": "the task's state", "reason": "why it failed"}),
+    "answered": Event(
+        "task", "a wait is over",
+        {"state": "the task's state", "reason": "why it failed", "end": "if that is `held`: what it will be"},
+    ),
     "signalled": Event(
         "run", "a signal came, perhaps before its wait was reached", {"signal": "its name", "rejected": "the reason"}
     ),
@@ -84,8 +91,29 @@ EVENTS = {
         {"key": "which", "writers": "the tasks' names"},
     ),
     "resumed": Event(
-        "run", "a new generation began", {"generation": "its number", "tasks": "positions that run again"}
+        "run", "a new generation began",
+        {"generation": "its number", "tasks": "positions that run again", "level": "in levels: where it begins"},
     ),
+    "owned": Event("run", "a node took the whole run", {"session": "its session"}),
+    "disowned": Event("run", "its owner's session is over; any node may take it", {"session": "that session"}),
+    "began": Event("run", "its tasks of this level may start (`mode: levels`)", {"level": "which, from 0"}),
+    "merged": Event(
+        "task", "its level committed, in the order of names and indexes: from now on its end counts",
+        {"level": "which", "state": "the task's state", "hash": "of its result"},
+    ),
+    "level": Event(
+        "run", "a level committed, and the cursor moved",
+        {"level": "which", "tasks": "how many", "hash": "of their names, states and results"},
+    ),
+    "voided": Event(
+        "tasks", "their level failed, or the run was stopped: what they had done does not count",
+        {"tasks": f"cancelled: {_TASKS}", "failed": "elements that failed and stay so", "reason": "why"},
+    ),
+    "dropped": Event(
+        "tasks", "they had finished, but their run's owner was lost before the level committed: they run again",
+        {"tasks": _TASKS, "later": "elements that wait for their map's `max_parallel`"},
+    ),
+    "advanced": Event("run", "somebody moved a run on that rests between its levels", {"by": "`level` or `task`"}),
     "run_finished": Event(
         "run", "all its tasks have ended", {"state": "the run's state", "reason": "the first failure"}
     ),

@@ -27,6 +27,7 @@ class Auditor:
         self.done: dict[tuple[tuple[int, int, int], str], str] = {}  # effects that are completed, with their value
         self.effects = 0
         self.cached = 0
+        self.owners: dict[int, str] = {}
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -40,6 +41,15 @@ class Auditor:
         if kind == "cancelled":
             for p, i in data["tasks"]:
                 self._end((run_no, p, i), "cancelled")
+        if kind == "voided":
+            for p, i in [*data["tasks"], *data["failed"]]:
+                self._end((run_no, p, i), "voided")
+        if kind == "owned":
+            if self.owners.get(run_no) is not None:
+                self.objections.append(f"run {run_no} was given to {data['session']}, {self.owners[run_no]} owns it")
+            self.owners[run_no] = data["session"]
+        if kind in ("disowned", "run_finished"):
+            self.owners.pop(run_no, None)
         if pos is None or idx is None:
             return
         place = (run_no, pos, idx)
@@ -49,8 +59,12 @@ class Auditor:
             self._over(place, kind, data, session)
         elif kind == "skipped":
             self._end(place, "skipped")
+        elif kind == "merged" and data["state"] == "succeeded":
+            self._end(place, "succeeded")
 
     def _assigned(self, place: tuple[int, int, int], attempt: int, session: str | None) -> None:
+        if self.owners.get(place[0], session) != session:
+            self._object(place, f"attempt {attempt} was given to {session}, {self.owners[place[0]]} owns the run")
         if place[0] in self.stopped_runs:
             self._object(place, f"attempt {attempt} was assigned after the run was stopped")
         if place in self.ended:
@@ -72,12 +86,14 @@ class Auditor:
             self._object(place, f"{kind} of attempt {held[0]} came from {session}, it was held by {held[1]}")
         if kind == "finished" and "cached" in data:
             self.cached += 1
-            if data["state"] != "succeeded" or (*place, held[0]) in self.began:
+            came = data.get("end", data["state"])
+            if came not in ("succeeded", "cancelled") or (*place, held[0]) in self.began:
                 self._object(place, f"attempt {held[0]} ran, and is called cached: {data}")
         if kind == "finished":
             told = self.said.get((*place, held[0], held[1]))
-            accepted = "ok" if data["state"] == "succeeded" else "not ok"
-            if told is not None and told != accepted:
+            accepted = "ok" if data.get("end", data["state"]) == "succeeded" else "not ok"
+            too_late = data["state"] == "cancelled"  # a success in a level that had failed already
+            if told is not None and told != accepted and not too_late:
                 self._object(place, f"attempt {held[0]} ended {told}, the store says {data['state']}")
         self.holder[place] = None
         if data["state"] in END_STATES:

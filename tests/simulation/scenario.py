@@ -61,9 +61,21 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
     document["on_failure"] = rng.choice(["halt", "halt_now", "continue", "continue"])
     if rng.random() < 0.3:
         document["max_parallel"] = rng.randint(1, 4)
-    if rng.random() < 0.2:
+    own = random.Random(rng.random())
+    if own.random() < 0.3:
+        document["mode"] = "levels"
+        document["on_failure"] = own.choice(["halt", "halt_now"])
+        if own.random() < 0.1:
+            document["max_parallel"] = 0
+    elif own.random() < 0.15:
+        document["ownership"] = "run"
+    if "mode" in document or "ownership" in document:
+        for task in tasks.values():  # its owner counts nothing task by task
+            task.pop("pools", None)
+            task.pop("requires", None)
+    elif rng.random() < 0.2:
         document["concurrency"] = rng.randint(1, 4)
-    if rng.random() < 0.2:
+    elif rng.random() < 0.2:
         document["placement"] = "scored"
     return document
 

@@ -199,7 +199,7 @@ class World:
         return [TaskRow(*row) for row in self.store.reader().execute(sql)]
 
     def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[str]:
-        replay = Replay(workflow, run.max_parallel is not None)
+        replay = Replay(workflow, run.limited)
         for pos, idx, kind, data in self.store.reader().execute(
             "SELECT pos, idx, kind, data FROM events WHERE run_no = ? ORDER BY seq", (run.no,)
         ):
@@ -208,8 +208,8 @@ class World:
         found = [] if replay.state == run.state else [f"run {run.id} is {run.state}, replay says {replay.state}"]
         for row in current_rows(rows):
             told = replay.tasks[(row.pos, row.idx)]
-            have = (row.state, row.attempt, row.failures, row.lost)
-            want = (told.state, told.attempt, told.failures, told.lost)
+            have = (row.state, row.attempt, row.failures, row.lost, row.held)
+            want = (told.state, told.attempt, told.failures, told.lost, told.held)
             if have != want:
                 found.append(f"replay of {workflow.tasks[row.pos].name}[{row.idx}]: {want}, the table has {have}")
         return found

@@ -4,7 +4,6 @@ A backend is one way to have a store: a new one joins by one more entry in BACKE
 is named in `lacks`, with the reason, and shows as a skip.
 """
 
-import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
@@ -85,7 +84,7 @@ def blank(row: type[Row], **given: Any) -> Row:
     for name, hint in get_type_hints(row).items():
         if name in given or name in ("guard", "dirty"):
             continue
-        arms = typing.get_args(hint) if isinstance(hint, types.UnionType) else ()
+        arms = typing.get_args(hint)
         values[name] = None if type(None) in arms else {str: "", bool: False}.get(hint, 0)
     return row(**{**values, **given})
 
@@ -135,8 +134,8 @@ def make_world(store: Any) -> int:
         put_session(tx, "s1")
         put_run(tx, run_row(6, state="succeeded", finished_at=now - 500), [])
         put_run(tx, run_row(9, state="failed", finished_at=now - 900), [])
-        put_run(tx, run_row(7, deadline_at=now - 1), [])
-        put_run(tx, run_row(8, deadline_at=now + 5_000), [])
+        put_run(tx, run_row(7, deadline_at=now - 1, owner="s1"), [])
+        put_run(tx, run_row(8, deadline_at=now + 5_000, owner="s2"), [])
         put_run(tx, run_row(5, sweep=0), tasks_of_5(now))
         put_run(tx, run_row(3, id="three"), tasks_of_3(now), key="key-3", body_hash="body")
     return now

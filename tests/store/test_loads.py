@@ -6,7 +6,7 @@ import pytest
 
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id, task_row
 from weft.core import needs as n
-from weft.core.rows import PoolRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import AttemptRow, PoolRow, RunRow, SessionRow, TaskRow
 
 T3, T5 = task_id(3, 0), task_id(5, 0)
 FAR = 2**62
@@ -18,6 +18,11 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.Lease("nobody"), []),
     (n.Runs([7, 3, 5, 99]), [3, 5, 7]),
     (n.Runs([]), []),
+    (n.RunsIfFree([7, 3, 99]), [3, 7]),
+    (n.OwnedBy("s1"), [7]),
+    (n.OwnedBy("nobody"), []),
+    (n.EndsHeld([]), []),
+    (n.EndsHeld([T3]), []),
     (n.RunById("three"), [3]),
     (n.RunById("thre"), []),
     (n.RunByKey("key-3"), [("three", 3, "body")]),
@@ -47,6 +52,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.Occupied(), [("s1", "x", 2)]),
     (n.LiveSessions(), ["s1"]),
     (n.QueuedOf(3), [T3 + 3, T3 + 2]),
+    (n.QueuedIfFree(3), [T3 + 3, T3 + 2]),
     (n.RunningOf(3), [T3 + 1, T3 + 8, T3 + 10]),
     (n.Ready(3, 10), [T3 + 12, T3 + 4]),
     (n.Ready(3, 1), [T3 + 12]),
@@ -205,6 +211,23 @@ def test_how_tasks_ended(store: Any) -> None:
     assert [(e.pos, e.idx, e.state) for e in ends] == [
         (0, -1, "pending"), (8, -1, "running"), (8, 0, "succeeded"), (8, 1, "running"),
         (11, -1, "failed"),
+    ]  # fmt: skip
+
+
+def test_what_a_level_holds(store: Any) -> None:
+    """The result comes along only where it sets keys of the context, or has no hash; of the current attempt alone."""
+    make_world(store)
+    results = [(1, 1, '{"output":1}', "h1"), (10, 1, '{"context":{"k":1}}', "h2"), (3, 0, '{"output":2}', None)]
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.attempts = [
+            AttemptRow(T3 + at, attempt, 1, "s1", "succeeded", 0, None, None, None, 5, result, hash)
+            for at, attempt, result, hash in [*results, (1, 7, '{"context":{}}', "other")]
+        ]
+        tx.write(draft)
+        (ends,) = tx.load([n.EndsHeld([T3 + 10, T3 + 1, T3 + 3, T3 + 2])])
+    assert [tuple(row) for row in ends] == [
+        (T3 + 1, "h1", None), (T3 + 3, None, '{"output":2}'), (T3 + 10, "h2", '{"context":{"k":1}}'),
     ]  # fmt: skip
 
 

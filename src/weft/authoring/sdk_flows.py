@@ -27,7 +27,8 @@ class FlowOptions(TypedDict, total=False):
     name: str
     description: str
     on_failure: str  # halt, halt_now, continue
-    mode: str
+    mode: str  # eager, levels
+    ownership: str  # task, run
     max_parallel: int
     concurrency: int  # tasks of all its runs at a time
     placement: str  # pull, scored

@@ -43,7 +43,7 @@ def cancel(args: Namespace, session: Session) -> int:
 
 def _running(control: LocalControl, run_id: str, task: str | None) -> list[str]:
     found, _ = control.tasks(run_id, states=["running"], limit=1000)
-    names = [t.name for t in found if t.elements is None]
+    names = [t.name for t in found if t.elements is None and t.held is None]
     return [name for name in names if task is None or name == task or name.rpartition(".")[0] == task]
 
 

@@ -69,6 +69,7 @@ DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
 NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
 LIMIT = _option("--limit", "-n", metavar="N", type=int, help="at most so many")
+STEP = _flag("--step", help="of a workflow with mode: levels: rest after each level, until `weft advance`")
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
 WORKING = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, LOGS, VERBOSE)
 
@@ -76,13 +77,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "weft.cli.running:run",
         (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
-         NO_CACHE, *WORKING),
+         NO_CACHE, STEP, *WORKING),
         "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on.",
     ),
     Command(
         "submit", "Run", "store a run for workers to take", "weft.cli.running:submit",
-        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE),
+        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE, STEP),
     ),
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
@@ -92,6 +93,12 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "weft.cli.running:resume",
         (RUN, DETACH, *WORKING),
+    ),
+    Command(
+        "advance", "Run", "move a run that rests between its levels on", "weft.cli.running:advance",
+        (RUN, _flag("--task", help="by one task, in the order of their names, instead of by one level"),
+         DETACH, *WORKING),
+        "Such a run was started with `weft run --step`. It rests again after this level, or task.",
     ),
     Command(
         "rerun", "Run", "start a new run with the same definition and inputs", "weft.cli.running:rerun",
@@ -125,7 +132,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "events", "Look", "show a run's history", "weft.cli.history:events",
-        (RUN, FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=int, default=0, help="only what came later")),
+        (RUN, FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=int, default=0, help="only what came later"),
+         _flag("--canonical", help="only the records of a run in levels, the same whatever order tasks ended in")),
     ),
     Command("why", "Look", "say what a task waits for", "weft.cli.history:why", (RUN, TASK)),
     Command(

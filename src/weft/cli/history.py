@@ -20,6 +20,10 @@ PAGE = 500
 def events(args: Namespace, session: Session) -> int:
     control = session.control()
     _, run_id = control.find(args.run)
+    if args.canonical:
+        for line in control.canonical(run_id):
+            session.print(line)
+        return OK
     left = limit_of(args, 2**62 if args.follow else EVENTS_LIMIT)
     after = args.after
     while True:

@@ -48,8 +48,11 @@ def _say_who_works(session: Session, control: LocalControl) -> None:
 def _store_run(args: Namespace, session: Session, config: Config | None) -> tuple[LocalControl, Reply]:
     loaded = load(args)
     inputs = read_inputs(loaded.workflow, args.input)
-    if args.max_parallel is not None and args.max_parallel < 1:
-        raise GiveUp(BAD_INPUT, "--max-parallel must be at least 1")
+    least = 1 if loaded.workflow.passes is None else 0
+    if args.max_parallel is not None and args.max_parallel < least:
+        raise GiveUp(BAD_INPUT, f"--max-parallel must be at least {least}")
+    if args.step and loaded.workflow.passes is None:
+        raise GiveUp(BAD_INPUT, f"{loaded.workflow.name} has no levels to rest after", "add mode: levels to it")
     if not 0 <= args.priority <= PRIORITY_MAX:
         raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
     if args.key is not None and not 0 < len(args.key) <= 256:
@@ -57,7 +60,7 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
     workflow = loaded.workflow
     control = session.control(create=True)
     refuse_unplaceable(control, workflow, config)
-    body = f"{workflow.hash}\n{inputs}\n{args.max_parallel}\n{args.priority}"
+    body = f"{workflow.hash}\n{inputs}\n{args.max_parallel}\n{args.priority}" + ("\nstep" if args.step else "")
     command = Submit(
         run_id=new_id(),
         workflow=workflow.hash,
@@ -70,6 +73,7 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
         body_hash=hashlib.sha256(body.encode()).hexdigest(),
         source=source_directory(loaded, session.config.workdir or session.directory),
         fresh=args.no_cache,
+        step=args.step,
     )
     return control, control.submit(command, workflow)
 
@@ -80,6 +84,13 @@ def resume(args: Namespace, session: Session) -> int:
     refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config)
     after = last_seq(control, run_id)
     return go_on(args, session, control, control.resume(run_id), after)
+
+
+def advance(args: Namespace, session: Session) -> int:
+    control = session.control()
+    _, run_id = control.find(args.run)
+    after = last_seq(control, run_id)
+    return go_on(args, session, control, control.advance(run_id, by_task=args.task), after)
 
 
 def go_on(args: Namespace, session: Session, control: LocalControl, reply: Reply, after: int) -> int:
@@ -140,6 +151,7 @@ def _same_again(control: LocalControl, old: Any, fresh: bool) -> Submit:
         max_parallel=old.max_parallel,
         source=old.source,
         fresh=fresh,
+        step=old.step is not None,
     )
 
 

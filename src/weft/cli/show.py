@@ -154,6 +154,8 @@ def _row(
     sign = session.out.sign("ok" if task.state == "succeeded" else "wait")
     if task.state in ("failed", "dead_letter"):
         sign = session.out.sign("bad")
+    elif task.held is not None:
+        sign = session.out.sign("ok" if task.held == "succeeded" else "bad")
     elif task.state == "running":
         sign = session.out.sign("run")
     ms = task_ms(task, now)
@@ -163,8 +165,8 @@ def _row(
     elements = f" {session.out.sign('times')}{task.elements:,}" if task.elements is not None else ""
     needs = ", ".join(task.needs[:4]) + (f" +{len(task.needs) - 4}" if len(task.needs) > 4 else "")
     return [
-        str(task.level + 1) if first else "", f"{sign} {task.name}{elements}", state_word(task.state),
-        task_took(task, now),
+        str(task.level + 1) if first else "", f"{sign} {task.name}{elements}",
+        "held" if task.held else state_word(task.state), task_took(task, now),
         str(task.attempt) if task.attempt else "", slack, needs if task.idx < 0 else "",
     ]  # fmt: skip
 
@@ -188,8 +190,9 @@ def _show_task(args: Namespace, session: Session, control: LocalControl) -> int:
         return OK
     out = session.out
     now = control.now()
-    state = out.state(task.state, state_word(task.state))
-    session.print(f"{out.state(task.state)} {out.paint(task.name, 'bold')}  {state}  {task_took(task, now)}")
+    looks = "held" if task.held else task.state
+    state = out.state(looks, f"held ({state_word(task.held)})" if task.held else state_word(task.state))
+    session.print(f"{out.state(looks)} {out.paint(task.name, 'bold')}  {state}  {task_took(task, now)}")
     facts = [
         ("run", run_id),
         ("needs", ", ".join(task.needs)),

@@ -33,9 +33,12 @@ class Summary(msgspec.Struct):
     interrupted: bool = False
     output: Any = None  # the run's result, of a workflow that has one
     output_error: str | None = None  # why there is none after all
+    resting: bool = False  # it is moved by hand, and waits for that
 
     @property
     def exit_code(self) -> int:
+        if self.resting:
+            return OK
         return OK if self.run.state == "succeeded" else FAILED
 
 
@@ -50,7 +53,7 @@ def summarise(control: LocalControl, run_id: str, tried_again: int, interrupted:
     began = run.started_at or run.created_at
     took = (run.finished_at or control.now()) - began
     output, error = output_or_why(control, run)
-    return Summary(run, took, failures, tried_again, interrupted, output, error)
+    return Summary(run, took, failures, tried_again, interrupted, output, error, control.resting(run_id))
 
 
 def output_or_why(control: LocalControl, run: RunInfo) -> tuple[Any, str | None]:
@@ -78,6 +81,10 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
     run = summary.run
     ended = ", ".join(f"{count:,} {state_word(state)}" for state, count in counts(run)) or "nothing ended yet"
     again = f"; {counted(summary.tried_again, 'task')} tried more than once" if summary.tried_again else ""
+    if summary.resting:
+        where = f"{'before' if run.level_open is None else 'within'} level {(run.level or 0) + 1}"
+        lines = [f"{terminal.state('waiting')} {run.name} rests {where}: {ended}{again}"]
+        return [*lines, f"  to go on: weft advance {run.id}, or with --task by one task"]
     if not run.finished:
         left = run.total - sum(count for _, count in counts(run))
         lines = [f"{terminal.state('cancelled')} {run.name} stopped: {ended}, {counted(left, 'task')} left{again}"]

@@ -17,6 +17,7 @@ _SIGNS = {
 _ASCII = str.maketrans(dict(_SIGNS.values()) | {"—": "-", "–": "-", "“": '"', "”": '"'})
 STATE_LOOKS = {
     "succeeded": ("ok", "green"), "failed": ("bad", "red"), "dead_letter": ("bad", "red"),
+    "held": ("ok", "cyan"), "committed": ("ok", "green"),
     "cancelled": ("stop", "yellow"), "skipped": ("skip", "dim"), "running": ("run", "cyan"),
     "scheduled": ("again", "yellow"), "queued": ("wait", "dim"), "pending": ("wait", "dim"),
     "waiting": ("wait", "yellow"), "lost": ("again", "yellow"), "returned": ("again", "yellow"),

@@ -50,12 +50,12 @@ class Tracker:
         """For a run that was under way before we came."""
         tasks, _ = self._control.tasks(self.run_id, states=["running"], limit=_INITIAL_RUNNING)
         for task in tasks:
-            if task.elements is None and task.claimed_at is not None:
+            if task.elements is None and task.claimed_at is not None and task.held is None:
                 self.running[task.name] = Running(task.name, task.attempt, task.claimed_at, task.node, task.session)
         tasks, _ = self._control.tasks(self.run_id, states=["waiting"], limit=_INITIAL_RUNNING)
         for task in tasks:
             spec = self.workflow.tasks[task.pos].spec
-            if "signal" in spec:
+            if "signal" in spec and task.held is None:
                 self.wanted[task.name] = spec["signal"]
 
     def read(self) -> tuple[list[EventInfo], list[Change]]:
@@ -113,8 +113,13 @@ class Tracker:
             return Change(event.at, name, "succeeded")
         if kind == "closed":
             return Change(event.at, name, data["state"], why=data.get("reason"))
-        if kind == "cancelled":
-            return self._cancelled(event)
+        if kind in ("cancelled", "voided"):
+            return self._cancelled(event) if event.data["tasks"] else None
+        if kind == "level":
+            return Change(event.at, f"level {data['level'] + 1}", "committed")
+        if kind == "dropped":
+            places = [*data["tasks"], *data["later"]]
+            return Change(event.at, self._names(places), "lost", why="they run again", count=len(places))
         if kind == "resumed":
             self.run_ended = False
         elif kind == "run_finished":
@@ -128,11 +133,15 @@ class Tracker:
 
     def _cancelled(self, event: EventInfo) -> Change | None:
         places = event.data["tasks"]
-        names = [self._name(pos, idx) for pos, idx in places[:3]]
         for name in [self._name(pos, idx) for pos, idx in places] if self.wanted else ():
             self.wanted.pop(name, None)
-        shown = ", ".join(names) + (f" and {len(places) - 3:,} more" if len(places) > 3 else "")
-        return Change(event.at, shown, "cancelled", why=event.data.get("reason"), count=len(places))
+        return Change(
+            event.at, self._names(places), "cancelled", why=event.data.get("reason"), count=len(places)
+        )  # fmt: skip
+
+    def _names(self, places: list[list[int]]) -> str:
+        names = ", ".join(self._name(pos, idx) for pos, idx in places[:3])
+        return names + (f" and {len(places) - 3:,} more" if len(places) > 3 else "")
 
     def _name(self, pos: int, idx: int) -> str:
         return self.workflow.tasks[pos].called(idx)

@@ -40,6 +40,8 @@ def change_text(change: Change) -> str:
         parts = ["lost its node"]
     elif change.state == "returned":
         parts = ["handed back"]
+    elif change.state == "held":
+        parts = ["done, held for its level"]
     if change.cached is not None:
         parts.append(f"cached (run {change.cached})")
     if change.took_ms is not None:
@@ -154,7 +156,7 @@ class JsonView:
             "total": run.total, "succeeded": run.succeeded, "failed": run.failed, "dead_letter": run.dead_letter,
             "cancelled": run.cancelled, "skipped": run.skipped, "tried_again": summary.tried_again,
             "reason": run.reason, "failures": summary.failures, "interrupted": summary.interrupted,
-            "output": summary.output, "output_error": summary.output_error,
+            "output": summary.output, "output_error": summary.output_error, "resting": summary.resting,
         }  # fmt: skip
         self._sink.put(OUT, (json_text(value) + "\n").encode())
 

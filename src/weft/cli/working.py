@@ -99,6 +99,7 @@ class Work:
         self._woken = True
         self._exchanges = -1
         self._over = False  # the run has ended: the node needs the processor no more
+        self._rests = False  # it is moved by hand, and may have come to rest
         self.interrupts = 0
 
     def _make_streams(self, workflow: Workflow, options: Options) -> Streams | None:
@@ -199,6 +200,8 @@ class Work:
                 next_draw = now + REDRAW_S
             if self._tracker.run_ended and not more and self._control.run(self._run_id).finished:
                 return
+            if self._rests and not more and self._control.resting(self._run_id):
+                return
             pause = 0.0 if more and self._over and not self._sink.full else LOOK_S
             await asyncio.sleep(REDRAW_S if now - quiet_since > IDLE_AFTER_S else pause)
         working.result()
@@ -240,6 +243,7 @@ class Work:
         running = self._running(node, now)
         run = self._control.run(self._run_id)
         self._over = run.finished
+        self._rests = run.step == "rest"
         if not (run.finished or run.active or running):
             self._say_held()
         self._view.tick(run, running, now)

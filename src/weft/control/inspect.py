@@ -43,9 +43,11 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
         ahead = (
             control._read("tasks_queued_before", row.demand, row.rank, row.id)[0][0] if row.state == "queued" else 0
         )
+        demand = row.demand if workflow.own is None else workflow.own[0]
         situation = Situation(
-            run, row, workflow, needs, nodes, demand_body(control, row.demand), ahead, control.now(),
+            run, row, workflow, needs, nodes, demand_body(control, demand), ahead, control.now(),
             names.get(row.session or holder_of(row.demand) or ""), pool_views(control, row.demand),
+            names.get(run.owner or ""),
         )  # fmt: skip
         summary, details = explain(situation)
         name = workflow.tasks[row.pos].called(row.idx)
@@ -60,7 +62,7 @@ def verify(control: "LocalControl", ref: str) -> Verification:
     with control.snapshot():
         run = _run_row(control, no)
         rows = _task_rows(control, no, None, None, None, 2**31)
-        replay = Replay(workflow, run.max_parallel is not None)
+        replay = Replay(workflow, run.limited)
         events = 0
         for kind, place, data in _events(control, no):
             replay.apply(kind, place, data)
@@ -73,6 +75,8 @@ def verify(control: "LocalControl", ref: str) -> Verification:
     current = current_rows(rows)
     if run.state != replay.state:
         differences.append(f"the run is {run.state}, its events say {replay.state}")
+    if run.level != replay.level and run.level_open is not None:
+        differences.append(f"the run is at level {run.level}, its events say {replay.level}")
     if len(current) != len(replay.tasks):
         differences.append(f"{len(current)} tasks are stored, the events tell of {len(replay.tasks)}")
     for row in current:
@@ -87,6 +91,7 @@ def verify(control: "LocalControl", ref: str) -> Verification:
             ("attempt", row.attempt, told.attempt),
             ("failures", row.failures, told.failures),
             ("lost", row.lost, told.lost),
+            ("held", row.held, told.held),
             ("wake_at", row.wake_at, told.wake_at if row.state not in TERMINAL else None),
             ("result", hashes.get(row.id), told.hash),
         ]

@@ -26,6 +26,7 @@ from weft.control.records import (
     Verification,
 )  # fmt: skip
 from weft.core import commands as c
+from weft.core.canonical import RECORD_KINDS, canonical_lines
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
@@ -177,16 +178,17 @@ class LocalControl:
         run_id, workflow_hash, node, exit_code, last_session, last_node, cached = row[width:]
         workflow = self._workflow(workflow_hash)
         definition = workflow.tasks[t.pos]
+        levels = workflow.levels if workflow.passes is None else workflow.passes.at
         return TaskInfo(
             run_id=run_id,
             name=definition.called(t.idx),
-            pos=t.pos, idx=t.idx, level=workflow.levels[t.pos], kind=definition.kind,
+            pos=t.pos, idx=t.idx, level=levels[t.pos], kind=definition.kind,
             needs=[workflow.tasks[p].name for p in definition.needs],
             state=t.state, generation=t.generation, attempt=t.attempt, failures=t.failures, lost=t.lost,
             elements=t.elements, open=t.open, ready_at=t.ready_at, wake_at=t.wake_at, claimed_at=t.claimed_at,
             started_at=t.started_at, finished_at=t.finished_at, reason=t.reason,
             node=node or last_node, session=t.session or last_session, exit_code=exit_code,
-            allow_failure=definition.allow_failure, cached=_source(cached),
+            allow_failure=definition.allow_failure, cached=_source(cached), held=t.held,
         )  # fmt: skip
 
     def task(self, ref: str, task: str) -> TaskInfo:
@@ -209,7 +211,7 @@ class LocalControl:
                 cached in self._read("attempts_of_task", no, pos, idx)
         ]  # fmt: skip
         now = self.task(ref, task)
-        if now.state == "running" and now.session is not None and now.elements is None:
+        if now.state == "running" and now.session is not None and now.elements is None and now.held is None:
             out.append(
                 AttemptInfo(
                     run_id=run_id, task=task, attempt=now.attempt, generation=now.generation, session=now.session,
@@ -235,6 +237,22 @@ class LocalControl:
                 )
             )  # fmt: skip
         return out
+
+    def canonical(self, ref: str) -> list[str]:
+        """The level records as they stand, one JSON text each: the same bytes whatever order tasks finished in."""
+        events: list[tuple[str, str | None, dict[str, Any]]] = []
+        after = 0
+        while page := self.events(ref, after=after):
+            events += [(e.kind, e.task, e.data) for e in page if e.kind in RECORD_KINDS]
+            after = page[-1].seq
+        return canonical_lines(events)
+
+    def resting(self, ref: str) -> bool:
+        """A run that is moved by hand has nothing to do until somebody advances it."""
+        run = self.run(ref)
+        if run.finished or run.step != "rest" or run.active:
+            return False
+        return not self._read("run_at_work", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)[0][0]
 
     def nodes(self, *, ended: bool = False) -> list[NodeInfo]:
         now = self.now()
@@ -304,6 +322,11 @@ class LocalControl:
     def resume(self, ref: str) -> c.Reply:
         _, run_id = self.find(ref)
         return self._commit(c.Resume(run_id))
+
+    def advance(self, ref: str, *, by_task: bool = False) -> c.Reply:
+        """Move a run that rests between its levels on, by one level or one task."""
+        _, run_id = self.find(ref)
+        return self._commit(c.Advance(run_id, by_task))
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> c.Reply:
         _, run_id = self.find(ref)

@@ -27,18 +27,16 @@ def facts_of(node: NodeInfo) -> NodeFacts:
 def unplaceable(workflow: Workflow, nodes: Sequence[NodeFacts], here: NodeFacts | None = None) -> str | None:
     """Why some task can run on none of these nodes, however long it waits; None: each has a place. `here` is the node
     that this process will be."""
-    seen: dict[str, None] = {}
-    for task in workflow.tasks:
-        id, body = demand_of(task)
-        if task.kind == "wait" or id in seen:
-            continue  # a wait runs nowhere
-        seen[id] = None
+    demands = {demand_of(task)[1]: task.name for task in reversed(workflow.tasks) if task.kind != "wait"}
+    if workflow.own is not None:  # one node runs all of it
+        demands = {workflow.own[1]: f"a run of {workflow.name} alone"}
+    for body, what in reversed(demands.items()):
         demand = msgspec.json.decode(body)
         reasons = [("this node", eligible(demand, here))] if here is not None else []
         reasons += [(node.name, eligible(demand, node)) for node in nodes]
         if reasons and all(why for _, why in reasons):
             told = [f"{name}: {', '.join(why)}" for name, why in reasons[:NODES_TOLD]]
-            return f"no live node can run {task.name}: {'; '.join(told)}"
+            return f"no live node can run {what}: {'; '.join(told)}"
     return None
 
 

@@ -31,6 +31,10 @@ class RunInfo(msgspec.Struct, kw_only=True):
     inputs: dict[str, Any]
     source: str | None
     key: str | None
+    level: int | None = None  # of `mode: levels`: the one that is worked on, from 0
+    level_open: int | None = None  # how many of its tasks have not finished; None: it has not begun
+    step: str | None = None  # moved by hand: go, task, rest
+    owner: str | None = None  # the session that owns it
 
     @property
     def finished(self) -> bool:
@@ -63,6 +67,7 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     exit_code: int | None
     allow_failure: bool
     cached: dict[str, Any] | None = None  # the run, task and attempt whose result it took, without running
+    held: str | None = None  # finished; its level's commit will make this its state
 
 
 class AttemptInfo(msgspec.Struct, kw_only=True):

@@ -116,6 +116,14 @@ class Submit(msgspec.Struct):
     source: str | None = None  # the definition's directory, where its tasks start
     labels: str = "{}"
     fresh: bool = False  # results kept by `cache` are not used, only made anew
+    step: bool = False  # rest after each level until somebody advances it
+
+
+class Advance(msgspec.Struct):
+    """Move a run that rests between its levels on, by one level or by one task."""
+
+    run_id: str
+    by_task: bool = False
 
 
 class CancelRun(msgspec.Struct):
@@ -174,8 +182,8 @@ class Place(msgspec.Struct):
 
 
 Command = (
-    Exchange | Once | Register | Expire | Submit | CancelRun | CancelTask | Resume | Signal | Prune | Tidy
-    | SetPool | Place
+    Exchange | Once | Register | Expire | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune
+    | Tidy | SetPool | Place
 )  # fmt: skip
 
 

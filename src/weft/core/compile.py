@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.core.definition import Document
-from weft.core.demands import workflow_pool
+from weft.core.demands import own_demand, workflow_pool
 from weft.core.durations import parse_duration_ms, parse_size_bytes
 from weft.core.graph import levels_of, successors_of
 from weft.core.inferred_needs import complete_needs
@@ -23,7 +23,7 @@ from weft.core.references import (
     value_names,
     value_reads_context,
 )
-from weft.core.workflow import Cache, Retry, TaskDef, Tolerate, Workflow
+from weft.core.workflow import Cache, Passes, Retry, TaskDef, Tolerate, Workflow
 
 _ACCEPTING = ("any_success", "on_failure", "always")
 _HANDLERS = ("on_failure", "always")
@@ -51,20 +51,22 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
     survives = _spread(order, successors, accepting)
     defaults = _Defaults(given, document)
     secrets = [name for task in (given, *tasks.values()) for name in task.get("secrets", ())]
+    in_levels = document.get("mode") == "levels"
+    complete = tuple(
+        defaults.complete(
+            name, task,
+            _Place(
+                needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
+                _positions(names[pos].condition, position), _positions(names[pos].templates, position),
+                _positions(names[pos].map, position), names[pos].context,
+            ),
+        )
+        for pos, (name, task) in enumerate(tasks.items())
+    )  # fmt: skip
     return Workflow(
         hash=hash,
         name=document["name"],
-        tasks=tuple(
-            defaults.complete(
-                name, task,
-                _Place(
-                    needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
-                    _positions(names[pos].condition, position), _positions(names[pos].templates, position),
-                    _positions(names[pos].map, position), names[pos].context,
-                ),
-            )
-            for pos, (name, task) in enumerate(tasks.items())
-        ),
+        tasks=complete,
         successors=tuple([tuple(after) for after in successors]),
         levels=tuple(_final_last(levels, order, needs, final)),
         position=position,
@@ -80,7 +82,33 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
         output_reads=_positions(value_names(document.get("output")), position),
         secrets=tuple(sorted(dict.fromkeys(secrets))),
         concurrency=document.get("concurrency"),
+        passes=_passes(complete, order) if in_levels else None,
+        own=own_demand(complete) if in_levels or document.get("ownership") == "run" else None,
     )  # fmt: skip
+
+
+def _passes(tasks: tuple[TaskDef, ...], order: list[int]) -> Passes:
+    """Main tasks by level; then handlers and what follows them, by levels of their own, over what the others
+    committed; then handlers of the whole run. The wait tasks of a level come after its other tasks."""
+    key: list[tuple[int, int, bool]] = [(0, 0, False)] * len(tasks)
+    for pos in order:
+        task = tasks[pos]
+        group = 2 if task.final else int(task.survives_halt)
+        depth = max((key[need][1] + 1 for need in task.needs if key[need][0] == group), default=0)
+        key[pos] = (group, depth, task.kind == "wait")
+    number = {found: at for at, found in enumerate(sorted(set(key)))}
+    by_name = sorted(range(len(tasks)), key=lambda pos: tasks[pos].name)
+    members: list[list[int]] = [[] for _ in number]
+    place = [0] * len(tasks)
+    for at, pos in enumerate(by_name):
+        members[number[key[pos]]].append(pos)
+        place[pos] = at
+    return Passes(
+        at=tuple([number[k] for k in key]),
+        tasks=tuple([tuple(m) for m in members]),
+        handlers=sum(1 for group, _, _ in number if group == 0),
+        place=tuple(place),
+    )
 
 
 def _positions(names: Sequence[str], position: dict[str, int]) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from weft.core import commands as c
 from weft.core.draft import Draft, Rule
 from weft.core.rules.exchange import exchange
-from weft.core.rules.people import cancel_run, cancel_task, prune, resume
+from weft.core.rules.people import advance, cancel_run, cancel_task, prune, resume
 from weft.core.rules.place import place
 from weft.core.rules.pools import set_pool
 from weft.core.rules.records import once
@@ -44,6 +44,7 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Register: register,
     c.Expire: expire,
     c.Submit: submit,
+    c.Advance: advance,
     c.CancelRun: cancel_run,
     c.CancelTask: cancel_task,
     c.Resume: resume,

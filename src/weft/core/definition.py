@@ -72,6 +72,7 @@ def _read_document(reader: Reader, value: Any, name: str) -> Any:
     _check_graph(reader, written, checker, tasks)
     _check_signals(reader, written, tasks)
     _check_secrets(reader, written, tasks, document)
+    _check_mode(reader, document)
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))
@@ -347,6 +348,42 @@ def _check_secrets(reader: Reader, written: Written, tasks: dict[str, Any], docu
                 path = (*written.task(name)[0], "secrets") if "secrets" in task else ("defaults", "secrets")
                 message = f"{quoted(secret)} is a secret of the task {quoted(name)} and a variable in its `env`, too"
                 reader.problem_at(path, message, "give one of them another name")
+
+
+def _check_mode(reader: Reader, document: Document) -> None:
+    in_levels = document.get("mode") == "levels"
+    if in_levels and document.get("on_failure") == "continue":
+        reader.problem_at(
+            ("on_failure",),
+            "with mode: levels the first failure ends its level, so the run cannot continue past it",
+            "use halt, mark tasks that may fail with allow_failure, or use mode: eager",
+        )
+    if in_levels and document.get("ownership") == "task":
+        reader.problem_at(("ownership",), "with mode: levels one node owns the run", "use run, or remove this key")
+    if not in_levels and document.get("max_parallel") == 0:
+        reader.problem_at(
+            ("max_parallel",),
+            "max_parallel: 0 (one by one, by name) needs mode: levels",
+            "use 1, or add mode: levels",
+        )
+    if in_levels or document.get("ownership") == "run":
+        _check_owned(reader, document)
+
+
+def _check_owned(reader: Reader, document: Document) -> None:
+    """Its owner takes the tasks of a run as they come: nothing is counted task by task."""
+    why = "a run that one node owns (mode: levels, ownership: run) counts nothing task by task"
+    for key in ("concurrency", "placement"):
+        if key in document and document[key] != "pull":
+            reader.problem_at((key,), f"{why}, so it has no `{key}`", "remove it", "key")
+    for name, task in document["tasks"].items():
+        if "pools" in task:
+            reader.problem_at(("tasks", name, "pools"), f"{why}, so it takes no pools", "remove them", "key")
+        for counted in ("memory", "disk", "gpu", "max_per_node"):
+            if counted in task.get("requires", ()):
+                fix = "remove it, or ask for a label or a capability"
+                path = ("tasks", name, "requires", counted)
+                reader.problem_at(path, f"{why}, so it reserves no `{counted}`", fix, "key")
 
 
 def _unknown_need(reader: Reader, written: Written, name: str, need: str, position: dict[str, int]) -> None:

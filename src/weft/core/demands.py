@@ -10,6 +10,7 @@ Its id says who may claim what is queued under it, and from which pools a place 
 """
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,7 @@ SESSION: Final = "session:"
 #: In the name of a workflow's own pool, because demands separate pools by commas.
 _ESCAPED: Final = str.maketrans({",": "%2C", "%": "%25"})
 WORKFLOW_POOL: Final = "workflow:"  # no pool that people make may be called so: their names have no colon
+OWN: Final = "own:"  # demands of runs that wait for an owner begin with it
 
 
 def demand_of(task: TaskDef) -> tuple[str, str]:
@@ -66,3 +68,15 @@ def open_to_all(demand: str) -> str:
 def holder_of(demand: str) -> str | None:
     """The session that alone may claim it."""
     return demand[len(SESSION) :].partition("/")[0] if demand.startswith(SESSION) else None
+
+
+def own_demand(tasks: Iterable[TaskDef]) -> tuple[str, str]:
+    """(id, body) of what a node needs to own a run of all these tasks: each of their demands."""
+    bodies = dict(demand_of(task) for task in tasks if task.kind != "wait")
+    text = f'{{"all":[{",".join(bodies[id] for id in sorted(bodies))}]}}'
+    return f"{OWN}{hashlib.sha256(text.encode()).hexdigest()[:16]}", text
+
+
+def private_demand(session: str) -> str:
+    """Only this session offers it."""
+    return SESSION + session

@@ -126,7 +126,7 @@ class Draft:
             task.guard = Guard(was, task.attempt, task.session, task.stop)
             self.dirty_tasks.append(task)
         task.state = to
-        if task.elements is None:  # an opened mapped task holds no slot
+        if task.elements is None and task.held is None:  # an opened mapped task holds no slot, nor does what is held
             if was in ACTIVE:
                 if was == "running" and "@" in task.demand:
                     self._count_pools(task, -1)
@@ -188,7 +188,8 @@ class Draft:
         run = self.runs[task.run_no]
         definition = self.workflows[run.workflow].tasks[task.pos]
         self.touch_run(run)
-        task.finished_at = self.now
+        if task.held is None:
+            task.finished_at = self.now
         task.session = None
         task.stop = None
         task.wake_at = None
@@ -196,6 +197,8 @@ class Draft:
         run.open -= 1
         if not definition.final:
             run.open_main -= 1
+        if run.level is not None:
+            self._count_level_end(run, task)
         whole_map = task.idx < 0 and definition.mapped
         if not whole_map:
             setattr(run, to, getattr(run, to) + 1)
@@ -203,6 +206,43 @@ class Draft:
             run.broken += 1
             if run.reason is None:
                 run.reason = f"{definition.name}: {task.reason or to}"
+
+    def _count_level_end(self, run: RunRow, task: TaskRow) -> None:
+        if task.held is not None:
+            task.held = None  # it was counted when it was held
+        elif run.level_open is not None and self._in_pass(run, task.pos):
+            run.level_open -= 1
+
+    def _in_pass(self, run: RunRow, pos: int) -> bool:
+        passes = self.workflows[run.workflow].passes
+        return passes is not None and passes.at[pos] == run.level
+
+    def hold(self, task: TaskRow, end: TaskState) -> None:
+        """It has finished, and holds no slot; this end counts when its level commits. Until then its state stays."""
+        run = self.runs[task.run_no]
+        assert run.level_open is not None
+        self.touch(task)
+        self.touch_run(run)
+        if task.state == "running" and task.elements is None:
+            run.active -= 1
+        run.level_open -= 1
+        task.held = end
+        task.finished_at = self.now
+        task.stop = None
+        task.wake_at = None
+        task.settled = False  # a mapped task has to hear of its elements; whoever tells it marks this
+
+    def unhold(self, task: TaskRow) -> None:
+        """Its finished work no longer counts."""
+        run = self.runs[task.run_no]
+        assert run.level_open is not None
+        self.touch(task)
+        self.touch_run(run)
+        if task.state == "running" and task.elements is None:
+            run.active += 1
+        run.level_open += 1
+        task.held = task.finished_at = None
+        task.settled = True
 
     def move_run(self, run: RunRow, to: RunState) -> None:
         if (run.state, to) not in RUN_TRANSITIONS:
@@ -235,6 +275,8 @@ class Draft:
             run.open_main += 1
         if idx >= 0 or not definition.mapped:
             run.total += 1
+        if run.level_open is not None and self._in_pass(run, pos):
+            run.level_open += 1
         self.touch_run(run)
         self.new_tasks.append(row)
         self.tasks[row.id] = row

@@ -44,6 +44,7 @@ class Situation(msgspec.Struct):
     now: int
     holder: str | None  # the node that runs it, or to which it was given
     pools: Sequence[PoolView] = ()  # those that it needs a place of
+    owner: str | None = None  # the node that owns the run
 
 
 def explain(s: Situation) -> tuple[str, list[str]]:
@@ -60,11 +61,18 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
         return "the run was stopped; it is about to be cancelled", [s.run.reason or s.run.stop]
     if s.run.halted and not definition.survives_halt:
         return "the run was halted by a failure; it is about to be cancelled", [s.run.reason or ""]
+    if task.ready_at is not None and s.run.step == "rest" and not task.admitted:
+        return "it is ready, and the run rests", [
+            f"weft advance {s.run.id} starts it; with --task, one task at a time"
+        ]
     if task.ready_at is not None:
         return (
-            f"it is ready, but the run may have {s.run.max_parallel} tasks at a time and has {s.run.active}",
+            f"it is ready, but the run may have {s.run.max_parallel or 1} tasks at a time and has {s.run.active}",
             ["it starts when one of them ends (max_parallel)"],
         )
+    passes = s.workflow.passes
+    if passes is not None and s.run.level is not None and task.ready_at is None and task.idx < 0:
+        return _other_level(s, passes.at[task.pos], s.run.level)
     if task.idx >= 0:
         limit = definition.max_parallel
         return f"{definition.name} may run {limit} elements at a time", ["it starts when an earlier element ends"]
@@ -75,6 +83,18 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
     shown = ", ".join(s.workflow.tasks[pos].name for pos in open_needs[:3])
     more = f" and {len(open_needs) - 3} more" if len(open_needs) > 3 else ""
     return f"it waits for {shown}{more}", [*names[:20], f"when: {definition.when}"]
+
+
+def _other_level(s: Situation, own: int, now: int) -> tuple[str, list[str]]:
+    if s.run.step == "rest" and s.run.level_open is None:
+        return f"it belongs to level {own + 1}, and the run rests before level {now + 1}", [
+            f"weft advance {s.run.id} works on that level"
+        ]
+    left = f"{s.run.level_open} of its tasks have not finished"
+    return f"it belongs to level {own + 1}; the run works on level {now + 1}", [
+        left,
+        "a level starts when all before it are done",
+    ]
 
 
 def _queued(s: Situation) -> tuple[str, list[str]]:
@@ -100,6 +120,8 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
             not eligible(s.demand, node.facts) for node in s.nodes if not node.draining and node.scope is None
         )
         return "no live node has room for it now" if waits else "no live node may take it", details
+    if s.run.owner is not None:
+        return f"it waits for room on {s.owner or s.run.owner}, which owns the run", []
     if s.task.demand.startswith(PLACE):
         return "the leader has not picked its node yet (placement: scored)", [*may, *busy, *details]
     return (
@@ -140,6 +162,8 @@ def _scheduled(s: Situation) -> tuple[str, list[str]]:
 
 
 def _running(s: Situation) -> tuple[str, list[str]]:
+    if s.task.held is not None:
+        return _held(s)
     if s.task.elements is not None:
         return f"{s.task.open} of its {s.task.elements} elements have not ended", []
     since = (s.now - (s.task.started_at or s.task.claimed_at or s.now)) / 1000
@@ -147,7 +171,16 @@ def _running(s: Situation) -> tuple[str, list[str]]:
     return f"it is running on {s.holder or 'a node'}, attempt {s.task.attempt}, for {since:.1f} s", details
 
 
+def _held(s: Situation) -> tuple[str, list[str]]:
+    how = "succeeded" if s.task.held == "succeeded" else "failed, which it may"
+    return f"it has finished ({how}); that counts when all of level {(s.run.level or 0) + 1} is done", [
+        f"{s.run.level_open} of its tasks have not finished"
+    ]
+
+
 def _waiting(s: Situation) -> tuple[str, list[str]]:
+    if s.task.held is not None:
+        return _held(s)
     spec = s.workflow.tasks[s.task.pos].spec
     left = None if s.task.wake_at is None else f"{max(0, s.task.wake_at - s.now) / 1000:.1f} s"
     if "signal" not in spec:

@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable
 
-from weft.core.demands import pools_of, public
+from weft.core.demands import pools_of, private_demand, public
 from weft.core.rows import PoolRow, RecordRow, RunRow, TaskRow
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
@@ -29,7 +29,7 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
     counted = [t for t in rows if t.idx >= 0 or not workflow.tasks[t.pos].mapped]
     expected = {
         "total": len(counted),
-        "active": sum(1 for t in rows if t.state in ACTIVE and t.elements is None),
+        "active": sum(1 for t in rows if t.state in ACTIVE and t.elements is None and t.held is None),
         "open": sum(1 for t in rows if t.state not in TERMINAL),
         "open_main": sum(1 for t in rows if t.state not in TERMINAL and not workflow.tasks[t.pos].final),
     }
@@ -40,10 +40,42 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
             found.append(f"run.{name} is {getattr(run, name)}, the tasks say {value}")
     if (run.state in RUN_TERMINAL) != (expected["open"] == 0):
         found.append(f"the run is {run.state} with {expected['open']} tasks not ended")
-    if run.max_parallel is not None and run.active > run.max_parallel:
+    if run.max_parallel is not None and run.active > (run.max_parallel or 1):
         found.append(f"{run.active} tasks are admitted, max_parallel is {run.max_parallel}")
     if run.stop and any(t.state == "queued" for t in rows):
         found.append("the run was stopped and has queued tasks")
+    if run.level is not None:
+        found += _check_level(run, rows, workflow)
+    if workflow.own is not None:  # a task that a claim held when the run was taken keeps the demand for an owner
+        allowed = [workflow.own[0], *([] if run.owner is None else [private_demand(run.owner)])]
+        for task in rows:
+            if task.state == "queued" and task.demand not in allowed:
+                found.append(
+                    f"{workflow.tasks[task.pos].name}[{task.idx}] is queued for {task.demand}, not {allowed}"
+                )
+    return found
+
+
+def _check_level(run: RunRow, rows: list[TaskRow], workflow: Workflow) -> list[str]:
+    """Only the pass at the cursor is worked on, and the cursor waits for all of it."""
+    assert workflow.passes is not None
+    assert run.level is not None
+    found = []
+    at = workflow.passes.at
+    here = [t for t in rows if at[t.pos] == run.level]
+    if run.level_open is not None:
+        left = sum(1 for t in here if t.state not in TERMINAL and t.held is None)
+        if run.level_open != left:
+            found.append(f"run.level_open is {run.level_open}, the tasks say {left}")
+    for task in rows:
+        name = f"{workflow.tasks[task.pos].name}[{task.idx}]"
+        begun = at[task.pos] < run.level or (at[task.pos] == run.level and run.level_open is not None)
+        if task.state in ("queued", "running", "scheduled", "waiting") and not begun:
+            found.append(f"{name} is {task.state}, but its pass {at[task.pos]} has not begun")
+        if at[task.pos] < run.level and task.state not in TERMINAL:
+            found.append(f"{name} is {task.state}, but the cursor has moved past it")
+        if task.held is not None and (at[task.pos] != run.level or task.state not in ("running", "waiting")):
+            found.append(f"{name} is {task.state} and held in pass {at[task.pos]}, the cursor is at {run.level}")
     return found
 
 
@@ -100,6 +132,10 @@ def _has_a_future(run: RunRow, task: TaskRow, workflow: Workflow) -> bool:
     """Every task that has not ended has an owner, a wake-up time, open needs, or a place in the queue."""
     if task.open or run.sweep is not None or task.ready_at is not None:
         return True
+    if workflow.passes is not None and run.level is not None:
+        at = workflow.passes.at[task.pos]
+        if at > run.level or (at == run.level and run.level_open is None):
+            return True  # its pass is to come
     return task.idx >= 0  # an element beyond its map's max_parallel: let in when another one ends
 
 

@@ -25,6 +25,18 @@ class Runs(msgspec.Struct):
     nos: list[int]
 
 
+class RunsIfFree(msgspec.Struct):
+    """Those of these runs that can be locked at once, ascending: who asks holds tasks already, and never waits."""
+
+    nos: list[int]
+
+
+class OwnedBy(msgspec.Struct):
+    """Runs that this session owns, locked, ascending."""
+
+    session: str
+
+
 class RunById(msgspec.Struct):
     id: str
 
@@ -102,6 +114,12 @@ class DemandBodies(msgspec.Struct):
 
 class QueuedOf(msgspec.Struct):
     """All queued tasks of a run."""
+
+    run_no: int
+
+
+class QueuedIfFree(msgspec.Struct):
+    """Queued tasks of a run, without those that a claim of somebody else holds at this moment."""
 
     run_no: int
 
@@ -185,6 +203,13 @@ class Results(msgspec.Struct):
     task_ids: list[int]
 
 
+class EndsHeld(msgspec.Struct):
+    """(task id, result hash, result) of these tasks' current attempts, by id. The result is None unless it is needed:
+    it sets keys of the context, or has no hash."""
+
+    task_ids: list[int]
+
+
 class Demands(msgspec.Struct):
     """Demands numbered above this one."""
 
@@ -242,7 +267,8 @@ class Finished(msgspec.Struct):
 
 
 Need = (
-    Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
+    RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld
+    | Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
     | Finished | Records | QueuedEach | Waiting | Pools | Placing | LiveSessions | Occupied | DemandBodies

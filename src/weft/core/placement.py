@@ -58,6 +58,8 @@ def node_facts(body: Mapping[str, Any], name: str, session: str) -> NodeFacts:
 
 def eligible(demand: Mapping[str, Any], node: NodeFacts) -> list[str]:
     """Why not, in words, one entry per requirement that the node does not satisfy; empty: it may."""
+    if "all" in demand:  # of a run that one node owns: it must be able to run all of its tasks
+        return list(dict.fromkeys(reason for one in demand["all"] for reason in eligible(one, node)))
     reasons = []
     if demand["kind"] not in node.kinds:
         reasons.append(f"it has no executor for {demand['kind']} tasks")

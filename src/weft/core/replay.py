@@ -15,7 +15,7 @@ from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
 #: Events that may stand between an end and what follows from it, within one transaction.
-_BEFORE_TELLING = frozenset({"finished", "lost", "returned", "promoted", "reopened", "halted", "stopped"})
+_BEFORE_TELLING = frozenset({"finished", "lost", "returned", "promoted", "reopened", "halted", "stopped", "voided"})
 
 
 class Replayed(msgspec.Struct):
@@ -35,6 +35,7 @@ class Replayed(msgspec.Struct):
     elements: int | None = None
     admitted: int = 0
     let_in: bool = True  # of an element: its map's max_parallel has let it start
+    held: str | None = None  # finished; its level has not been committed
 
 
 class Replay:
@@ -44,6 +45,8 @@ class Replay:
         self.tasks: dict[tuple[int, int], Replayed] = {}
         self.state = "pending"
         self.generation = 1
+        self._passes = workflow.passes
+        self.level: int | None = None if workflow.passes is None else 0
         self.halted = False
         self.stopped = False
         self._ended: list[tuple[int, int]] = []
@@ -68,6 +71,7 @@ class Replay:
 
     def _on_resumed(self, place: Any, data: dict[str, Any]) -> None:
         self.generation = data["generation"]
+        self.level = data.get("level")
         self.state, self.halted, self.stopped = "running", False, False
         positions: list[int] = data["tasks"]
         for pos in positions:
@@ -88,15 +92,18 @@ class Replay:
     def _on_finished(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         task = self.tasks[place]
         task.wake_at = data.get("wake_at")
-        if data["state"] in ("failed", "dead_letter", "scheduled"):
+        if data.get("end", data["state"]) in ("failed", "dead_letter", "scheduled"):
             task.failures += 1
+        if data["state"] == "held":
+            self._hold(place, data["end"])
+            return
         if data["state"] == "succeeded":
             task.hash = data.get("hash")
         self._set(place, data["state"])
 
     def _on_lost(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self.tasks[place].lost += 1
-        self._set(place, data["state"])
+        self._set_or_hold(place, data)
 
     def _on_returned(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self._set(place, data["state"])
@@ -107,7 +114,19 @@ class Replay:
 
     def _on_cancelled(self, place: Any, data: dict[str, Any]) -> None:
         for pos, idx in data["tasks"]:
+            self.tasks[(pos, idx)].held = None
             self._set((pos, idx), "cancelled")
+
+    def _on_voided(self, place: Any, data: dict[str, Any]) -> None:
+        """Held ends of a level that failed. Mapped tasks heard of their elements when those were held."""
+        for pos, idx in [*data["tasks"], *data["failed"]]:
+            task = self.tasks[(pos, idx)]
+            state = task.held if [pos, idx] in data["failed"] else "cancelled"
+            task.held = None
+            if idx < 0:
+                self._set((pos, idx), state or "failed")
+            else:
+                task.state = state or "failed"
 
     def _on_refused(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self._set(place, data["state"])
@@ -116,7 +135,7 @@ class Replay:
         self.tasks[place].state, self.tasks[place].wake_at = "waiting", data["wake_at"]
 
     def _on_answered(self, place: tuple[int, int], data: dict[str, Any]) -> None:
-        self._set(place, data["state"])
+        self._set_or_hold(place, data)
 
     def _on_signalled(self, place: Any, data: dict[str, Any]) -> None:
         """The signal itself moves nothing; its wait's answer is an event of its own."""
@@ -125,7 +144,7 @@ class Replay:
         """For people: the context keeps the writer that is last in the graph."""
 
     def _on_closed(self, place: tuple[int, int], data: dict[str, Any]) -> None:
-        self._set(place, data["state"])
+        self._set_or_hold(place, data)
 
     def _on_promoted(self, place: Any, data: dict[str, Any]) -> None:
         for pos, idx in data["tasks"]:
@@ -152,6 +171,9 @@ class Replay:
         for idx in range(count):
             if idx not in renewed:
                 self.tasks[(pos, idx)] = self._elements_before[(pos, idx)]
+        if not again and self._passes is not None:
+            whole.state, whole.held = "running", "succeeded"
+            return
         if not again:
             self._set(place, "succeeded")
             return
@@ -171,6 +193,54 @@ class Replay:
     def _on_stopped(self, place: Any, data: dict[str, Any]) -> None:
         self.stopped = True
 
+    def _on_began(self, place: Any, data: dict[str, Any]) -> None:
+        """A pass begins: what its needs allow is ready."""
+        assert self._passes is not None
+        self.level = data["level"]
+        bad = self._anything_failed()
+        for pos in self._passes.tasks[data["level"]]:
+            task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
+            if definition.final and not definition.needs:
+                task.open, task.failed = 0, int(bad)
+            self._start_if_ready(pos)
+
+    def _on_merged(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        """Its level has committed. Tasks that had ended before (skipped, cancelled) are named for the record only."""
+        task = self.tasks[place]
+        if task.held is None:
+            return
+        if data["state"] == "succeeded":
+            task.hash = data.get("hash")
+        task.held = None
+        if place[1] < 0:
+            self._set(place, data["state"])
+        else:
+            task.state = data["state"]
+
+    def _on_level(self, place: Any, data: dict[str, Any]) -> None:
+        self.level = data["level"] + 1
+
+    def _on_advanced(self, place: Any, data: dict[str, Any]) -> None:
+        """For people: what it lets in is told by events of its own."""
+
+    def _on_owned(self, place: Any, data: dict[str, Any]) -> None:
+        """For people: it says who may take the run's tasks, not what becomes of them."""
+
+    _on_disowned = _on_owned
+
+    def _on_dropped(self, place: Any, data: dict[str, Any]) -> None:
+        """What a lost owner held runs again; some elements have to be let in again first."""
+        for let_in, places in ((True, data["tasks"]), (False, data["later"])):
+            for pos, idx in places:
+                task, whole = self.tasks[(pos, idx)], self.tasks[(pos, WHOLE)]
+                if idx >= 0:
+                    whole.open += 1
+                    whole.failed -= task.held != "succeeded"
+                    whole.admitted -= not let_in
+                    whole.held = None
+                task.held, task.failures, task.let_in = None, 0, let_in
+                task.state = self._ready_state if let_in else "pending"
+
     def _on_run_finished(self, place: Any, data: dict[str, Any]) -> None:
         self.state = data["state"]
 
@@ -181,6 +251,18 @@ class Replay:
         if self.state == "pending":
             self.state = "running"
         return "pending" if self._limited else "queued"
+
+    def _set_or_hold(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        if data["state"] == "held":
+            self._hold(place, data["end"])
+        else:
+            self._set(place, data["state"])
+
+    def _hold(self, place: tuple[int, int], end: str) -> None:
+        self.tasks[place].held = end
+        self.tasks[place].wake_at = None
+        if place[1] >= 0:
+            self._ended.append(place)  # its mapped task hears of it now
 
     def _set(self, place: tuple[int, int], state: str) -> None:
         self.tasks[place].state = state
@@ -213,12 +295,14 @@ class Replay:
         task.skipped += ending == "skipped"
 
     def _start_ready(self, positions: Any) -> None:
-        for pos in positions:
+        for pos in positions if self._passes is None else ():  # in levels, a pass begins with an event
             self._start_if_ready(pos)
 
     def _start_if_ready(self, pos: int) -> None:
         task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
-        if task.state != "pending" or task.open or (definition.final and not definition.needs):
+        if task.state != "pending" or task.open:
+            return
+        if self._passes is None and definition.final and not definition.needs:
             return
         if judge(definition.when, len(definition.needs), 0, task.failed, task.skipped) == "start":
             state = self._ready_state
@@ -244,30 +328,43 @@ class Replay:
             task = self.tasks[(after, WHOLE)]
             if task.state == "pending" and task.open > 0:
                 self._count(after, pos, before)
-                self._start_if_ready(after)
+                if self._passes is None:
+                    self._start_if_ready(after)
 
     def _tell_map(self, pos: int, element: Replayed) -> None:
         whole = self.tasks[(pos, WHOLE)]
         whole.open -= 1
-        whole.failed += element.state != "succeeded"
+        whole.failed += (element.held or element.state) != "succeeded"
         over = self.stopped or (self.halted and not self._workflow.tasks[pos].survives_halt)
         if whole.elements is None or whole.admitted >= whole.elements or over:
             return
-        if whole.failed <= self._workflow.tasks[pos].tolerate.of(whole.elements):
+        if whole.failed <= self._workflow.tasks[pos].tolerate.of(whole.elements) or self._all_run(pos):
             following = self._next_element(pos, whole)
             whole.admitted += 1
             if following is not None and following.state == "pending":
                 following.let_in = True
                 following.state = self._ready_state
 
+    def _all_run(self, pos: int) -> bool:
+        """In a level, elements go on past what is tolerated, unless that voids the level."""
+        if self._passes is None or self.level is None:
+            return False
+        return self._workflow.tasks[pos].allow_failure or self.level >= self._passes.handlers
+
     def _next_element(self, pos: int, whole: Replayed) -> Replayed | None:
-        if whole.generation == 1:
+        if whole.generation == 1 and self._passes is None:
             return self.tasks[(pos, whole.admitted)]
         rows = (self.tasks[(pos, idx)] for idx in range(whole.elements or 0))
         return next((t for t in rows if not t.let_in and t.state == "pending"), None)
 
     def _start_final(self) -> None:
-        if self._open_main or not self.tasks or self.stopped or self.state not in ("pending", "running"):
+        if (
+            self._passes is not None
+            or self._open_main
+            or not self.tasks
+            or self.stopped
+            or self.state not in ("pending", "running")
+        ):
             return
         waiting = [p for p in self._after_all if self.tasks[(p, WHOLE)].open]
         if not waiting:

@@ -43,7 +43,7 @@ class TaskRow(msgspec.Struct, gc=False):
     skipped: int  # of those ended: skipped by their own condition
     tolerated: int  # of those ended: failed, but this task's condition asks about them
     elements: int | None  # of an opened mapped task: how many
-    admitted: int  # of an opened mapped task: how many may run so far
+    admitted: int  # of an opened mapped task: how many may run so far; 1: `weft advance` let it start
     demand: str
     ready_at: int | None  # since when nothing but room is missing
     rank: int  # order in the queue, fixed when it became ready
@@ -57,6 +57,7 @@ class TaskRow(msgspec.Struct, gc=False):
     started_at: int | None
     finished_at: int | None
     reason: str | None
+    held: TaskState | None = None  # finished; its level's commit will move it to this state
     guard: Guard | None = None  # set on the first change
 
     @property
@@ -92,7 +93,16 @@ class RunRow(msgspec.Struct):
     finished_at: int | None
     deadline_at: int | None
     reason: str | None
+    level: int | None = None  # of `mode: levels`: the cursor, the pass that is worked on
+    level_open: int | None = None  # rows of that pass neither held nor ended; None: it has not begun
+    step: str | None = None  # moved by hand: go (until this level's end), task (one more), rest
+    owner: str | None = None  # the session that has taken a run which one node owns
     dirty: bool = False
+
+    @property
+    def limited(self) -> bool:
+        """Being ready is not enough to be queued: the run bounds how much runs at a time, or is moved by hand."""
+        return self.max_parallel is not None or self.step is not None
 
 
 class SessionRow(msgspec.Struct):

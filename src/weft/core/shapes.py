@@ -133,7 +133,7 @@ class Json:
 
 def _refuse_in_keys(reader: Reader, value: dict[Any, Any], path: Path) -> None:
     for key in value:
-        if has_expression(key):
+        if isinstance(key, str) and has_expression(key):
             reader.problem_at((*path, key), *NO_EXPRESSION, "key")
 
 

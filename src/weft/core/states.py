@@ -6,6 +6,7 @@
     task   pending ──► queued ──► running ──► succeeded | failed | dead_letter | cancelled
               │  ▲        │         │  │
               │  │        │         │  └────► queued      lost lease, drain: no backoff
+              │  │        │         └───────► pending     the same for a held result, when the run has no room
               │  └────────┼── scheduled ◄──   retry with backoff, delay
               ├──► waiting┤                   waits hold no slot
               └──► skipped | cancelled        its rule was false; the run stopped
@@ -54,7 +55,8 @@ TRANSITIONS: Final[dict[tuple[TaskState, TaskState], str]] = {
     ("running", "dead_letter"): "retries, or the bound of lost leases, are used up",
     ("running", "cancelled"): "the attempt was stopped by a cancel",
     ("running", "scheduled"): "retry with backoff",
-    ("running", "queued"): "lost lease or drain",
+    ("running", "queued"): "lost lease, drain, or a level that a new owner works on again",
+    ("running", "pending"): "its level is worked on again by a new owner, and the run has no room yet",
 }
 
 RUN_TRANSITIONS: Final[dict[tuple[RunState, RunState], str]] = {

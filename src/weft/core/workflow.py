@@ -10,6 +10,7 @@ import msgspec
 
 When = Literal["all_success", "none_failed", "any_success", "on_failure", "always"]
 OnFailure = Literal["halt", "halt_now", "continue"]
+Mode = Literal["eager", "levels"]
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -99,6 +100,15 @@ class InputDef(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
+class Passes(msgspec.Struct, frozen=True):
+    """The order in which `mode: levels` works. A pass is a level, or the wait tasks of one; handlers come last."""
+
+    at: tuple[int, ...]  # by position: which pass
+    tasks: tuple[tuple[int, ...], ...]  # by pass: positions, by name
+    handlers: int  # the first pass of handlers
+    place: tuple[int, ...]  # by position: its place among all names
+
+
 class Workflow(msgspec.Struct, frozen=True):
     hash: str
     name: str
@@ -118,6 +128,8 @@ class Workflow(msgspec.Struct, frozen=True):
     output_reads: tuple[int, ...] = ()  # tasks whose results it reads
     secrets: tuple[str, ...] = ()  # of all its tasks
     concurrency: int | None = None  # how many tasks of all its runs may run at a time
+    passes: Passes | None = None  # of `mode: levels`
+    own: tuple[str, str] | None = None  # one node owns a run of it: the demand (id, body) for that node
 
     @property
     def final_count(self) -> int:

@@ -1,7 +1,8 @@
 """Which demands this node satisfies, and what it has left for them.
 
 Each distinct demand is judged once, when the node first hears of it. What a task takes while it runs is subtracted
-from the node's own totals here, task by task, so that a claim never takes more than there is.
+from the node's own totals here, task by task, so that a claim never takes more than there is. Its session's private
+demand is always among them: what carries it was given to this session by name.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from weft.core.demands import PLACE
+from weft.core.demands import PLACE, private_demand
 from weft.core.placement import NodeFacts, costs, eligible, free
 
 
@@ -18,7 +19,7 @@ class Eligibility:
         self._facts = facts
         self.known = 0
         self.scored = False  # there are workflows whose tasks have to be placed
-        self.demands: list[str] = []
+        self.demands: list[str] = [private_demand(facts.session)]
         self.costs: dict[str, dict[str, int]] = {}  # by demand, of those that take something
         self._counted: dict[str, Mapping[str, Any]] = {}  # the `requires` of those
 

@@ -22,7 +22,9 @@ _encode = msgspec.json.Encoder().encode
 Rows = list[tuple[Any, ...]]
 
 
-def changes(tasks: list[TaskRow], replaced: dict[int, None]) -> tuple[dict[tuple[Any, ...], Rows], Rows, Rows]:
+def changes(
+    tasks: list[TaskRow], replaced: dict[int, None], now: int
+) -> tuple[dict[tuple[Any, ...], Rows], Rows, Rows]:
     """Claims by what they share (session, exchange, time): (id, attempt); successes: (id, attempt, session, start);
     everything else, and what is queued under another demand now (`replaced`), whole."""
     claimed: dict[tuple[Any, ...], Rows] = {}
@@ -33,7 +35,10 @@ def changes(tasks: list[TaskRow], replaced: dict[int, None]) -> tuple[dict[tuple
         assert was is not None
         if was.state == "queued" and t.state == "running" and not (replaced and t.id in replaced):
             claimed.setdefault((t.session, t.claim_no, t.claimed_at), []).append((t.id, was.attempt))
-        elif was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session:
+        elif (
+            was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session
+            and t.finished_at == now  # what a level held had finished before
+        ):  # fmt: skip
             succeeded.append((t.id, was.attempt, was.session, t.started_at))
         else:
             others.append(_change(t))
@@ -45,7 +50,8 @@ def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
     fresh: dict[int, Rows] = {}
     others: Rows = []
     for t in tasks:
-        if t.generation == 1 and t.state in ("pending", "queued") and not (t.failed or t.skipped or t.tolerated):
+        spoilt = t.failed or t.skipped or t.tolerated or t.admitted
+        if t.generation == 1 and t.state in ("pending", "queued") and not spoilt:
             row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
             fresh.setdefault(t.run_no, []).append(row)
         else:
@@ -78,12 +84,12 @@ def _change(t: TaskRow) -> tuple[Any, ...]:
         t.id, g.state, g.attempt, g.session,
         t.state, t.attempt, t.failures, t.lost, t.open, t.failed, t.skipped, t.tolerated, t.elements, t.admitted,
         t.demand, t.ready_at, t.rank, t.wake_at, t.session, t.claim_no, t.stop, t.upstream, t.settled,
-        t.claimed_at, t.started_at, t.finished_at, t.reason,
+        t.claimed_at, t.started_at, t.finished_at, t.reason, t.held,
     )  # fmt: skip
 
 
 assert TASK_CHANGING == (
     "state", "attempt", "failures", "lost", "open", "failed", "skipped", "tolerated", "elements", "admitted",
     "demand", "ready_at", "rank", "wake_at", "session", "claim_no", "stop", "upstream", "settled",
-    "claimed_at", "started_at", "finished_at", "reason",
+    "claimed_at", "started_at", "finished_at", "reason", "held",
 )  # fmt: skip

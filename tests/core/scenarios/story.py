@@ -20,6 +20,8 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     records                     all there are
     node a memory 8GiB disk 1GiB gpus 1 label gaming slots 4        a node that has that
     pools set NAME SIZE | pools                                     place: the leader picks nodes
+    submit step yes             a run that rests after each level; `step` and `step task` move it on
+    canonical                   the level records as they stand
 """
 
 import shlex
@@ -32,6 +34,7 @@ import msgspec
 from tests.core.driver import Engine
 from weft.authoring import load_text, load_value
 from weft.core import commands as c
+from weft.core.canonical import canonical_lines
 from weft.core.demands import holder_of, pools_of, public
 from weft.core.durations import parse_duration_ms, parse_size_bytes
 from weft.core.explain import NodeView, PoolView, Situation, explain
@@ -75,7 +78,7 @@ class Story:
     def _do_submit(self, words: list[str]) -> list[str]:
         given = dict(zip(words[::2], words[1::2], strict=True))
         more: dict[str, Any] = {name: int(given[name]) for name in ("max_parallel", "priority") if name in given}
-        more |= {"key": given.get("key"), "body_hash": given.get("body", "")}
+        more |= {"key": given.get("key"), "body_hash": given.get("body", ""), "step": "step" in given}
         run_id = f"run-{len(self.run_ids) + 1}"
         loaded = load_value(self.definition, "story")
         command = c.Submit(
@@ -110,6 +113,7 @@ class Story:
         """`context SESSION TASK key=value`: it succeeds and sets a key of the run's context."""
         report = self._report(words[0], words[1], "ok")
         report.context = dict(word.split("=", 1) for word in words[2:])
+        report.result = msgspec.json.encode({"context": report.context}).decode()
         out = self._exchange(words[0], [report], 100)
         values = self.engine.store.context_of(self.engine.run_no(self.run_id))
         return [*out, f"context: {values}"]
@@ -145,6 +149,12 @@ class Story:
             + ("" if expires_at is None else f", until +{expires_at - self.engine.time_ms} ms")
             for key, kind, status, value, run, task, attempt, expires_at in rows
         ]
+
+    def _do_step(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Advance(self.run_id, by_task=words == ["task"])))
+
+    def _do_canonical(self, words: list[str]) -> list[str]:
+        return canonical_lines(self.engine.history(self.run_id))
 
     def _do_tidy(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Tidy()))
@@ -263,6 +273,7 @@ class Story:
         for name, state in self.engine.states(self.run_id).items():
             task = self.engine.task(self.run_id, name)
             tries = f"attempt {task.attempt}" if task.attempt else ""
+            state = f"held, {task.held}" if task.held else state
             out.append(f"{name:<12} {state:<11} {tries:<9} {task.reason or ''}".rstrip())
         return out
 
@@ -326,7 +337,7 @@ class Story:
                 continue
             if key == "wake_at":
                 key, value = "wakes", f"+{value - self.engine.time_ms} ms"
-            if key == "tasks" and isinstance(value, list):
+            if key in ("tasks", "later", "failed") and isinstance(value, list):
                 names = [
                     self._place(run_id, *at) if isinstance(at, list) else self._place(run_id, at, -1) for at in value
                 ]
@@ -341,7 +352,8 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
     needs = {pos: engine.task(run_id, workflow.tasks[pos].name) for pos in workflow.tasks[task.pos].needs}
     reader = engine.store.reader()
     views = tuple(NodeView(facts) for facts in nodes) or _nodes(engine)
-    body = reader.execute("SELECT body FROM demands WHERE id = ?", (task.demand,)).get
+    demand = task.demand if workflow.own is None else workflow.own[0]
+    body = reader.execute("SELECT body FROM demands WHERE id = ?", (demand,)).get
     ahead = reader.execute(
         "SELECT count(*) FROM tasks WHERE state = 'queued' AND demand = ? AND (rank, id) < (?, ?)",
         (task.demand, task.rank, task.id),
@@ -366,7 +378,7 @@ def _nodes(engine: Engine) -> tuple[NodeView, ...]:
         held = []
         for (demand,) in list(reader.execute("SELECT demand FROM tasks WHERE session = ? ORDER BY id", (id,))):
             text = reader.execute("SELECT body FROM demands WHERE id = ?", (public(demand),)).get
-            held.append(msgspec.json.decode(text).get("requires", {}))
+            held.append(msgspec.json.decode(text).get("requires", {}) if text else {})  # none: of a run it owns
         slots = facts.get("slots")
         out.append(NodeView(node_facts(facts, id, id), state == "draining", None, slots, len(held), tuple(held)))
     return tuple(out)

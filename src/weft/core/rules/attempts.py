@@ -6,7 +6,10 @@ from weft.core.backoff import delay_ms
 from weft.core.commands import Report
 from weft.core.draft import Draft
 from weft.core.rows import AttemptRow, StaleRow, TaskRow
+from weft.core.rules.levels import end_in_level
+from weft.core.rules.ownership import enqueue
 from weft.core.rules.records import keep_result
+from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
 LOST_MAX = 5  # leases a task may lose before it is given up
@@ -15,7 +18,10 @@ LOST_MAX = 5  # leases a task may lose before it is given up
 def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow]) -> bool:
     """Apply one report if it still speaks of the attempt that the store has; False: it is stale."""
     task = draft.tasks.get(report.task_id)
-    if task is None or task.state != "running" or task.attempt != report.attempt or task.session != session:
+    if (
+        task is None or task.state != "running" or task.attempt != report.attempt
+        or task.session != session or task.held is not None
+    ):  # fmt: skip
         why = "no such task" if task is None else f"the task is {task.state}, attempt {task.attempt}"
         keep_stale(draft, session, report, why)
         return False
@@ -25,7 +31,7 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
     _record(draft, task, report.outcome, now - report.ended_ago_ms, report)
     if report.outcome == "succeeded":
         task.reason = None  # of an earlier attempt
-        draft.move(task, "succeeded")
+        _end(draft, task, "succeeded")
         _finished(draft, task, report)
         if report.keep is not None:
             keep_result(draft, task, session, report)
@@ -34,12 +40,20 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         _go_back(draft, task, "returned", ended)
     elif report.outcome == "cancelled":
         task.reason = report.error or "cancelled"
-        draft.move(task, "cancelled")
+        _end(draft, task, "cancelled")
         _finished(draft, task, report)
         ended.append(task)
     else:
         _fail(draft, task, report, ended)
     return True
+
+
+def _end(draft: Draft, task: TaskRow, state: TaskState) -> None:
+    run = draft.runs[task.run_no]
+    if run.level is None:
+        draft.move(task, state)
+    else:
+        end_in_level(draft, run, task, state)
 
 
 def keep_stale(draft: Draft, session: str, report: Report, why: str) -> None:
@@ -75,6 +89,8 @@ def _finished(draft: Draft, task: TaskRow, report: Report) -> None:
         data["cached"] = report.cached
     if task.state == "scheduled":
         data["wake_at"] = task.wake_at
+    elif task.held is not None:
+        data["state"], data["end"] = "held", task.held
     draft.event(task.run_no, "finished", data, task)
 
 
@@ -91,7 +107,7 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
         _finished(draft, task, report)
         return
     used_up = definition.retry.max > 0 and task.failures > definition.retry.max
-    draft.move(task, "dead_letter" if used_up else "failed")
+    _end(draft, task, "dead_letter" if used_up else "failed")
     _finished(draft, task, report)
     ended.append(task)
 
@@ -112,20 +128,22 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow]) -> No
     if run.stop or task.stop or (run.halted and not definition.survives_halt):
         asked = "the run was halted" if run.halted else "cancelled by request"
         task.reason = run.reason if run.stop else asked
-        draft.move(task, "cancelled")
+        _end(draft, task, "cancelled")
         ended.append(task)
     elif kind == "lost" and not definition.retry.on_lost:
         task.reason = "its node was lost, and it may not be tried again (retry.on_lost: false)"
-        draft.move(task, "failed")
+        _end(draft, task, "failed")
         ended.append(task)
     elif kind == "lost" and task.lost > LOST_MAX:
         task.reason = f"its node was lost {task.lost} times"
-        draft.move(task, "dead_letter")
+        _end(draft, task, "dead_letter")
         ended.append(task)
     else:
-        draft.move(task, "queued")
+        enqueue(draft, run, task)
         release(task)
     data["state"] = task.state
+    if task.held is not None:
+        data["state"], data["end"] = "held", task.held
     if task.reason is not None:
         data["reason"] = task.reason
     draft.event(task.run_no, kind, data, task)

@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.core.commands import Claim, Exchange
-from weft.core.demands import pools_of
+from weft.core.demands import OWN, pools_of
 from weft.core.draft import Draft, Rule
 from weft.core.needs import Pools, Queued, QueuedEach, Waiting
 from weft.core.placement import EACH
 from weft.core.rows import TaskRow
+from weft.core.rules.ownership import take_runs
 
 POOL: Final = "pool:"
 PATIENCE_MS: Final = 60_000
@@ -40,7 +41,8 @@ def claim(draft: Draft, command: Exchange) -> Rule:
     if changed:
         (rows,) = yield (Queued(demands, command.scope, command.want + changed),)
         draft.adopt(rows)
-    return [_take(draft, command, task) for task in _queued(draft, command, demands)[: command.want]]
+    chosen = yield from _chosen(draft, command, _queued(draft, command, demands))
+    return [_take(draft, command, task) for task in chosen]
 
 
 def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
@@ -55,13 +57,16 @@ def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
     )
     draft.adopt(rows)
     draft.adopt(others)
-    claims: list[Claim] = []
-    for task in _queued(draft, command, [*plain, *limited]):
-        if len(claims) == command.want:
-            break
-        if room.take(task):
-            claims.append(_take(draft, command, task))
-    return claims
+    fitting = [task for task in _queued(draft, command, [*plain, *limited]) if room.take(task)]
+    chosen = yield from _chosen(draft, command, fitting)
+    return [_take(draft, command, task) for task in chosen]
+
+
+def _chosen(draft: Draft, command: Exchange, queued: list[TaskRow]) -> Rule:
+    """The best of them; of runs that one node owns, only those that this session owns or can take now."""
+    if any(task.demand.startswith(OWN) for task in queued):
+        return (yield from take_runs(draft, command.session, queued, command.want))
+    return queued[: command.want]
 
 
 def _asked_for(draft: Draft, limited: list[str]) -> Rule:

@@ -50,7 +50,8 @@ def _load(draft: Draft, run: RunRow) -> Rule:
 
 
 def _order(workflow: Workflow, pos: int, idx: int) -> tuple[int, str, int]:
-    return (workflow.levels[pos], workflow.tasks[pos].name, idx)
+    levels = workflow.levels if workflow.passes is None else workflow.passes.at
+    return (levels[pos], workflow.tasks[pos].name, idx)
 
 
 def _ordered(workflow: Workflow, a: int, b: int) -> bool:

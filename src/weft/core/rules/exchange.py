@@ -13,6 +13,8 @@ from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.claims import claim, unlimited
 from weft.core.rules.context import update_context
+from weft.core.rules.levels import by_key, key_rank
+from weft.core.rules.ownership import enqueue
 from weft.core.rules.place import reopen
 from weft.core.rules.settle import PRIORITY_MS, settle
 from weft.core.rules.tidy import tidy
@@ -53,7 +55,9 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
         if not apply_report(draft, command.session, report, ended):
             stale.append((report.task_id, report.attempt))
         elif report.context and report.outcome == "succeeded":
-            yield from update_context(draft, draft.tasks[report.task_id], report.context)
+            task = draft.tasks[report.task_id]
+            if draft.runs[task.run_no].level is None:  # else it is merged when the level commits
+                yield from update_context(draft, task, report.context)
     if wake_at is not None and wake_at <= draft.now:
         yield from _promote(draft, ended)
     yield from settle(draft, ended)
@@ -115,7 +119,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
         draft.adopt_runs(runs)
     promoted: dict[int, list[list[int]]] = {}
     for task in due:
-        if task.state == "waiting":
+        if task.state == "waiting" and task.held is None:
             wait_due(draft, task, ended)
         elif task.state == "queued":
             reopen(draft, task)  # the node it was given to did not claim it in time
@@ -126,7 +130,12 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
             continue  # its run is being swept, and the sweep will come to it
         task.ready_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
         task.rank = task.ready_at - (run.priority + draft.definition(task).priority) * PRIORITY_MS
-        draft.move(task, "pending" if run.max_parallel is not None else "queued")
+        if run.max_parallel is None and run.step is None:
+            enqueue(draft, run, task)
+        else:
+            if by_key(run):
+                task.rank = key_rank(draft, run, task)
+            draft.move(task, "pending")
         draft.touch_run(run)
         task.wake_at = None
         promoted.setdefault(task.run_no, []).append([task.pos, task.idx])

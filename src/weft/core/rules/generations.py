@@ -6,6 +6,7 @@ Old rows never change. Attempt numbers go on where they were; the retry budget s
 from weft.core.demands import demand_of
 from weft.core.draft import Draft, Rule
 from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.levels import begin_pass, passes_of
 from weft.core.rules.readiness import ending_of
 from weft.core.rules.settle import decide_start, settle
 from weft.core.workflow import Workflow
@@ -17,23 +18,31 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
     again = _positions_again(draft, run, workflow, chosen, only_dead)
     if not again:
         return 0
+    if run.level is not None:
+        run.level = min(passes_of(draft, run).at[pos] for pos in again)
+        run.step = None if run.step is None else "go"
+        again = [pos for pos, at in enumerate(passes_of(draft, run).at) if at >= run.level]
     draft.move_run(run, "running")
     run.generation += 1
     run.halted, run.stop, run.sweep, run.reason = False, None, None, None
     run.started_at, run.finished_at = run.started_at or draft.now, None
     run.deadline_at = None if workflow.timeout_ms is None else draft.now + workflow.timeout_ms
-    draft.event(run.no, "resumed", {"generation": run.generation, "tasks": again})
+    data = {"generation": run.generation, "tasks": again}
+    draft.event(run.no, "resumed", data if run.level is None else {**data, "level": run.level})
     rows = [_renew(draft, run, pos) for pos in again]
     for row in rows:  # once all of them are there: the document may name a task before what it needs
         _count_needs(draft, run, workflow, row)
     _recount(draft, run, workflow)
     following: list[TaskRow] = []
+    if run.level is not None:
+        yield from begin_pass(draft, run, decide_start, following)
+        rows = []
     for row in rows:
         if row.state == "pending" and row.open == 0:
             yield from decide_start(draft, run, workflow, row, following)
     yield from settle(draft, following)
     draft.wake = True
-    return len(rows)
+    return len(again)
 
 
 def _positions_again(
@@ -48,7 +57,8 @@ def _positions_again(
         seeds = [
             row.pos
             for row in _current(draft, run)
-            if row.state in wanted or (row.state == "skipped" and row.upstream and not only_dead)
+            if (row.state in wanted or (row.state == "skipped" and row.upstream and not only_dead))
+            and (only_dead or not _committed(run, workflow, row))
         ]
     queue = sorted(set(seeds))
     for pos in queue:
@@ -63,6 +73,11 @@ def _positions_again(
         for pos, definition in enumerate(workflow.tasks):
             marked[pos] = marked[pos] or definition.final
     return [pos for pos, mark in enumerate(marked) if mark]
+
+
+def _committed(run: RunRow, workflow: Workflow, row: TaskRow) -> bool:
+    """In levels, a failure that was allowed or tolerated is part of a level that stands."""
+    return run.level is not None and (row.idx >= 0 or workflow.tasks[row.pos].allow_failure)
 
 
 def _current(draft: Draft, run: RunRow) -> list[TaskRow]:

@@ -10,7 +10,9 @@ from weft.core.draft import Draft, Rule
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.needs import Elements, TasksAt
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
+from weft.core.rules.levels import end_in_level, is_fatal
 from weft.core.rules.names import names_of
+from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
 #: Puts a task whose needs are done into the queue (settle.make_ready; handed in, as the two need each other).
@@ -40,7 +42,12 @@ def open_map(
         run.succeeded += len(kept)
     draft.event(run.no, "expanded", data, task)
     if not again:
-        draft.move(task, "succeeded")
+        if run.level is None:
+            draft.move(task, "succeeded")
+        else:
+            draft.move(task, "running")
+            task.open = 0
+            draft.hold(task, "succeeded")
         following.append(task)
         return
     draft.move(task, "running")
@@ -121,16 +128,22 @@ def element_ended(
     draft.touch(whole)
     whole.open -= 1
     tolerated = definition.tolerate.of(whole.elements)
-    if element.state != "succeeded":
+    too_many = False
+    if (element.held or element.state) != "succeeded":
         whole.failed += 1
-        if whole.failed == tolerated + 1 and not run.stop:
+        too_many = whole.failed > tolerated
+        if whole.failed == tolerated + 1 and not run.stop and run.level is None:
             yield from _cancel_siblings(draft, run, definition, element, following)
-    if whole.open == 0:
+    # In a level, all elements run to their ends, or the first one too many voids it: which of them had been started
+    # when another failed depends on who was faster, and must not show.
+    voids = too_many and not run.halted and is_fatal(draft, run, definition)
+    if whole.open == 0 or voids:
         _close(draft, run, whole, tolerated)
         following.append(whole)
         return
     over = run.stop is not None or (run.halted and not definition.survives_halt)
-    if whole.failed <= tolerated and whole.admitted < whole.elements and not over:
+    go_on = whole.failed <= tolerated or (run.level is not None and not is_fatal(draft, run, definition))
+    if go_on and whole.admitted < whole.elements and not over:
         following_element = yield from _next_element(draft, run, whole)
         whole.admitted += 1
         if following_element is not None:
@@ -138,8 +151,8 @@ def element_ended(
 
 
 def _next_element(draft: Draft, run: RunRow, whole: TaskRow) -> Rule:
-    """The first element that has not been let in yet. After a resume they need not be in a row."""
-    if whole.generation > 1:
+    """The first element that has not been let in yet. After a resume or a lost owner they may not be in a row."""
+    if whole.generation > 1 or run.level is not None:
         (rows,) = yield (Elements(run.no, whole.pos),)
         rows = sorted(draft.adopt(rows), key=lambda t: t.idx)
         return next(
@@ -154,15 +167,21 @@ def _next_element(draft: Draft, run: RunRow, whole: TaskRow) -> Rule:
 
 
 def _close(draft: Draft, run: RunRow, whole: TaskRow, tolerated: int) -> None:
+    state: TaskState = "succeeded"
     if whole.failed and (run.stop or whole.stop):
         whole.reason = run.reason if run.stop else (whole.reason or "cancelled by request")
-        draft.move(whole, "cancelled")
-    elif whole.failed <= tolerated:
-        draft.move(whole, "succeeded")
-    else:
+        state = "cancelled"
+    elif whole.failed > tolerated:
         whole.reason = f"{whole.failed} of {whole.elements} elements did not succeed"
-        draft.move(whole, "failed")
-    draft.event(run.no, "closed", {"state": whole.state, "reason": whole.reason}, whole)
+        state = "failed"
+    if run.level is None:
+        draft.move(whole, state)
+    else:
+        end_in_level(draft, run, whole, state)
+    data: dict[str, object] = {"state": whole.state, "reason": whole.reason}
+    if whole.held is not None:
+        data["state"], data["end"] = "held", whole.held
+    draft.event(run.no, "closed", data, whole)
 
 
 def _cancel_siblings(

@@ -40,7 +40,9 @@ def _with_draft(draft: Draft, run: RunRow, reads: tuple[int, ...], stored: list[
             continue
         known = ends.get((row.pos, row.idx))
         attempt = attempts.get((row.id, row.attempt))
-        if attempt is not None:
+        if run.level is not None and row.state == "cancelled":  # see ends_at
+            ended = Ended(row.pos, row.idx, row.state, None, row.reason, None)
+        elif attempt is not None:
             ended = Ended(row.pos, row.idx, row.state, attempt.exit_code, attempt.error, attempt.result)
         elif known is not None:
             ended = Ended(row.pos, row.idx, row.state, known.exit_code, known.error, known.result)

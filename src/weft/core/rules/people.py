@@ -1,11 +1,12 @@
 """What people ask of a run that exists: cancel it, cancel one task, resume it, retry its dead letters, prune."""
 
-from weft.core.commands import CancelRun, CancelTask, Prune, Refused, Reply, Resume
+from weft.core.commands import Advance, CancelRun, CancelTask, Prune, Refused, Reply, Resume
 from weft.core.draft import Draft, Rule
 from weft.core.needs import Current, Finished, RunById, TasksAt
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
-from weft.core.rules.settle import settle
+from weft.core.rules.levels import begin_pass
+from weft.core.rules.settle import decide_start, settle
 from weft.core.rules.stopping import stop_run
 from weft.core.states import RUN_TERMINAL, TERMINAL
 
@@ -31,7 +32,7 @@ def cancel_run(draft: Draft, command: CancelRun) -> Rule:
 def cancel_task(draft: Draft, command: CancelTask) -> Rule:
     run: RunRow = yield from _run(draft, command.run_id)
     task: TaskRow = yield from _task(draft, run, command.task)
-    if task.state in TERMINAL:
+    if task.state in TERMINAL or task.held is not None:
         return Reply(run.id, run.no, task.state, existing=True)
     tasks = [task]
     if task.elements is not None and task.state == "running":
@@ -39,6 +40,7 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
         task.stop, task.reason = "cancel", command.reason
         (rows,) = yield (Current(run.no),)
         tasks = [t for t in draft.adopt(rows) if t.pos == task.pos and t.idx >= 0 and t.state not in TERMINAL]
+        tasks = [t for t in tasks if t.held is None]
     ended = []
     for one in tasks:
         draft.touch(one)
@@ -91,6 +93,28 @@ def resume(draft: Draft, command: Resume) -> Rule:
     draft.adopt(rows)
     changed = yield from begin_generation(draft, run, chosen, only_dead=command.only_dead)
     return Reply(run.id, run.no, run.state, changed=changed, existing=changed == 0)
+
+
+def advance(draft: Draft, command: Advance) -> Rule:
+    """Let a run that rests between its levels go on: by the rest of this level, or by one task of it."""
+    run: RunRow = yield from _run(draft, command.run_id)
+    if run.step is None:
+        raise Refused(
+            "conflict", f"run {run.id} goes on by itself: only one that was started with --step is advanced"
+        )
+    if run.state in RUN_TERMINAL:
+        return Reply(run.id, run.no, run.state, existing=True)
+    if run.step != "rest":
+        raise Refused("conflict", f"run {run.id} is still at work on level {(run.level or 0) + 1}")
+    draft.touch_run(run)
+    run.step = "task" if command.by_task else "go"
+    draft.event(run.no, "advanced", {"by": "task" if command.by_task else "level"})
+    following: list[TaskRow] = []
+    if run.level_open is None:
+        yield from begin_pass(draft, run, decide_start, following)
+    yield from settle(draft, following)
+    draft.wake = True
+    return Reply(run.id, run.no, run.state, changed=1)
 
 
 def prune(draft: Draft, command: Prune) -> Rule:

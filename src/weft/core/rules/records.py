@@ -48,7 +48,7 @@ def _not_held(command: Once, sessions: list[SessionRow], tasks: list[TaskRow]) -
     if not tasks:
         return "no such task"
     task = tasks[0]
-    if (task.state, task.attempt, task.session) != ("running", command.attempt, command.session):
+    if (task.state, task.attempt, task.session) != ("running", command.attempt, command.session) or task.held:
         return f"the task is {task.state}, attempt {task.attempt}"
     return None
 

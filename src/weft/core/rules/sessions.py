@@ -2,9 +2,11 @@
 
 from weft.core.commands import Expire, Refused, Register, Reply
 from weft.core.draft import Draft, Rule
-from weft.core.needs import Held, Lease, RunById, Runs, Session
+from weft.core.needs import Held, Lease, OwnedBy, RunById, Runs, Session
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.attempts import lose
+from weft.core.rules.levels import drop_held
+from weft.core.rules.ownership import free_run
 from weft.core.rules.settle import settle
 
 
@@ -32,10 +34,15 @@ def expire(draft: Draft, command: Expire) -> Rule:
         return Reply(changed=0, state="live")
     draft.by_session = command.session
     draft.ended_sessions.append((command.session, "left" if command.proof == "left" else "dead"))
-    (held,) = yield (Held(command.session),)
-    held = draft.adopt(held)
+    owned, held = yield (OwnedBy(command.session), Held(command.session))
+    owned = draft.adopt_runs(owned)
+    held = [task for task in draft.adopt(held) if task.held is None]
     (runs,) = yield (Runs(sorted({t.run_no for t in held})),)
     draft.adopt_runs(runs)
+    for run in owned:
+        yield from free_run(draft, run)
+        if run.level is not None and command.proof != "left":  # what was finished before leaving stays finished
+            yield from drop_held(draft, run, command.session)
     ended: list[TaskRow] = []
     for task in held:
         lose(draft, task, ended)

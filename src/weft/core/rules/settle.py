@@ -7,10 +7,12 @@ is left for the next transaction: its tasks stay marked as unsettled, and any no
 from collections.abc import Iterable
 
 from weft.core.draft import Draft, Rule
-from weft.core.needs import Ready, TasksAt
-from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.needs import Ready, TasksAt, Unsettled
+from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.conditions import ask
+from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_pass, key_rank, passes_of
 from weft.core.rules.maps import element_ended, open_map
+from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import ending_of, handles_failure, judge_task, run_state
 from weft.core.rules.stopping import halt
 from weft.core.rules.waits import begin_wait
@@ -26,13 +28,16 @@ def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
     wave = ended
     told = 0
     while True:
-        if told >= SETTLE_MAX:
+        if wave and told >= SETTLE_MAX:
             draft.wake = True
             break
         following: list[TaskRow] = []
         if not wave:
             for run in list(draft.dirty_runs):
-                yield from _start_final(draft, run, following)
+                if run.level is None:
+                    yield from _start_final(draft, run, following)
+                else:
+                    yield from _advance(draft, run, following)
             if not following:
                 break
         told += len(wave)
@@ -85,9 +90,10 @@ def _apply_policy(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule
     definition = workflow.tasks[task.pos]
     if task.idx >= 0 or definition.allow_failure or run.halted or run.stop:
         return
-    if workflow.on_failure == "continue":
+    if workflow.on_failure == "continue" or (run.level is not None and not in_main_pass(draft, run)):
         return
-    cancelled = yield from halt(draft, run, definition.name, now=workflow.on_failure == "halt_now")
+    now = workflow.on_failure == "halt_now" or run.level is not None
+    cancelled = yield from halt(draft, run, definition.name, now=now)
     following.extend(cancelled)
 
 
@@ -100,7 +106,7 @@ def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
     if task.idx >= 0:
         yield from element_ended(draft, run, definition, task, following, make_ready)
         return
-    if run.stop:
+    if run.stop or task.held is not None:
         return
     ending = ending_of(task.state, task.upstream, definition.allow_failure)
     for pos in workflow.successors[task.pos]:
@@ -119,7 +125,7 @@ def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
                 after.failed += 1
             else:
                 after.skipped += 1
-        if after.open == 0:
+        if after.open == 0 and run.level is None:  # in levels it is judged when its pass begins
             yield from decide_start(draft, run, workflow, after, following)
 
 
@@ -193,8 +199,37 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
     draft.touch(task)
     task.ready_at = draft.now
     task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
-    if run.max_parallel is None:
-        draft.move(task, "queued")
+    if run.max_parallel is None and run.step is None:
+        enqueue(draft, run, task)
+    elif by_key(run):
+        task.rank = key_rank(draft, run, task)
+
+
+def _advance(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
+    """A pass that is done commits, or after a failure gives way to the handlers; then the next one begins."""
+    if run.level_open != 0 or run.stop or run.sweep is not None or run.state in RUN_TERMINAL:
+        return
+    (rows,) = yield (Unsettled(SETTLE_MAX, run.no),)
+    untold = [t for t in draft.adopt(rows) if not t.settled]
+    if untold:
+        following.extend(untold)
+        return
+    assert run.level is not None
+    passes = passes_of(draft, run)
+    draft.touch_run(run)
+    if run.halted and run.level < passes.handlers:
+        run.level = passes.handlers
+    else:
+        committed = yield from commit_level(draft, run)
+        yield from _load_dependents(draft, committed)
+        for task in committed:
+            yield from _tell(draft, task, following)
+        run.level += 1
+    run.level_open = None
+    if run.step is not None:
+        run.step = "go" if run.halted else "rest"  # handlers are not held up
+    if run.level < len(passes.tasks) and run.step != "rest":
+        yield from begin_pass(draft, run, decide_start, following)
 
 
 def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
@@ -220,9 +255,11 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
 def admit(draft: Draft) -> Rule:
     """Queue what is ready, best rank first, in runs that bound how much runs at a time."""
     for run in list(draft.dirty_runs):
-        if run.max_parallel is None or run.stop or run.sweep is not None or run.state in RUN_TERMINAL:
+        if run.max_parallel is None and run.step is None:
             continue
-        room = run.max_parallel - run.active
+        if run.stop or run.sweep is not None or run.state in RUN_TERMINAL:
+            continue
+        room = _limit(run) - run.active
         if room <= 0:
             continue
         changed = sum(1 for t in draft.dirty_tasks if t.run_no == run.no and t.guard and t.guard.state == "pending")
@@ -232,11 +269,35 @@ def admit(draft: Draft) -> Rule:
             t for t in draft.tasks.values() if t.run_no == run.no and t.state == "pending" and t.ready_at is not None
         ]
         waiting.sort(key=lambda t: (t.rank, t.id))
-        admitted = waiting[:room]
+        admitted = waiting[:room] if run.step is None else _let_in(draft, run, waiting, room)
         for task in admitted:
-            draft.move(task, "queued")
+            if by_key(run):  # among themselves by name; in the queue like everybody else's
+                task.rank = draft.now - (run.priority + draft.definition(task).priority) * PRIORITY_MS
+            enqueue(draft, run, task)
         if admitted:
             draft.event(run.no, "admitted", {"tasks": [[t.pos, t.idx] for t in admitted]})
+
+
+def _limit(run: RunRow) -> int:
+    """How many tasks it may have at a time. 0 means one by one."""
+    return TASKS_MAX if run.max_parallel is None else (run.max_parallel or 1)
+
+
+def _let_in(draft: Draft, run: RunRow, waiting: list[TaskRow], room: int) -> list[TaskRow]:
+    """Of a run that is moved by hand: what was let in before (a retry, a level begun again), and what may go now."""
+    if run.step == "go":
+        chosen = waiting
+    else:
+        fresh = [t for t in waiting if not t.admitted][: run.step == "task"]
+        chosen = [t for t in waiting if t.admitted or t in fresh]
+    chosen = chosen[:room]
+    for task in chosen:
+        if not task.admitted and run.step == "task":
+            draft.touch_run(run)
+            run.step = "rest"
+        draft.touch(task)
+        task.admitted = 1
+    return chosen
 
 
 def end_runs(draft: Draft) -> None:
@@ -246,6 +307,6 @@ def end_runs(draft: Draft) -> None:
                 run.started_at = draft.now
             draft.move_run(run, run_state(run.stop, run.broken, run.cancelled))
             run.finished_at = draft.now
-            run.sweep = None
+            run.sweep = run.owner = run.level_open = None
             draft.event(run.no, "run_finished", {"state": run.state, "reason": run.reason})
             draft.wake = True

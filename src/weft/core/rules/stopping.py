@@ -7,6 +7,7 @@ thousand tasks at a time from the cursor `run.sweep`, which any node moves on.
 from weft.core.draft import Draft, Rule
 from weft.core.needs import Need, QueuedOf, RunningOf, Unended
 from weft.core.rows import RunRow, TaskRow
+from weft.core.rules.levels import void_level, why_void
 
 SWEEP_MAX = 1000
 
@@ -17,7 +18,7 @@ def halt(draft: Draft, run: RunRow, failed: str, *, now: bool) -> Rule:
     run.halted = True
     run.sweep = 0
     draft.event(run.no, "halted", {"task": failed, "now": now})
-    reason = f"the run was halted: {failed} failed"
+    reason = f"the run was halted: {failed} failed" if run.level is None else why_void(run)
     return (yield from _end_unstarted(draft, run, reason, stop="halted" if now else None))
 
 
@@ -37,12 +38,15 @@ def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) 
     needs: tuple[Need, ...] = (QueuedOf(run.no),) if stop is None else (QueuedOf(run.no), RunningOf(run.no))
     for rows in (yield needs):
         draft.adopt(rows)
+    ended: list[TaskRow] = []
     if stop is not None:
+        if run.level is not None:
+            ended = void_level(draft, run, stop, reason)
         _stop_running(draft, run, stop)
     here = [t for t in draft.tasks.values() if t.run_no == run.no]
     cancelled = _cancel(draft, run, here, reason)
     cancelled += yield from sweep(draft, run, reason)
-    return cancelled
+    return [*ended, *cancelled]
 
 
 def _stop_running(draft: Draft, run: RunRow, why: str) -> None:

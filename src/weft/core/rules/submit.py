@@ -9,6 +9,7 @@ from weft.core.demands import demand_of, open_to_all
 from weft.core.draft import Draft, Rule
 from weft.core.needs import NextRun, RunByKey, Workflow
 from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.levels import begin_pass
 from weft.core.rules.pools import check_pools
 from weft.core.rules.settle import decide_start, settle
 
@@ -42,6 +43,11 @@ def _new_run(draft: Draft, command: Submit, run_no: int) -> RunRow:
         False, None, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, now, None, None,
         None if workflow.timeout_ms is None else now + workflow.timeout_ms, None,
     )  # fmt: skip
+    if workflow.passes is not None:
+        run.level = 0
+        run.step = "go" if command.step else None
+    elif command.step:
+        raise Refused("invalid", "only a workflow with mode: levels can be moved on level by level")
     run.dirty = True  # inserted, not updated; still seen by the rules that go through changed runs
     draft.runs[run.no] = run
     draft.dirty_runs.append(run)
@@ -59,19 +65,25 @@ def _new_run(draft: Draft, command: Submit, run_no: int) -> RunRow:
 
 def _new_tasks(draft: Draft, run: RunRow) -> Rule:
     workflow = draft.workflow_of(run)
-    demands: dict[int, str] = {}
+    if workflow.own is not None:
+        draft.new_demands[workflow.own[0]] = workflow.own[1]
     roots: list[TaskRow] = []
     for pos, definition in enumerate(workflow.tasks):
         demand, body = demand_of(definition)
-        draft.new_demands[demand] = body
-        if definition.scored:
-            draft.new_demands[open_to_all(demand)] = body  # should no node be picked in time
-        demands[pos] = demand
+        if workflow.own is not None:
+            demand = workflow.own[0]
+        else:
+            draft.new_demands[demand] = body
+            if definition.scored:
+                draft.new_demands[open_to_all(demand)] = body  # should no node be picked in time
         after_all = definition.final and not definition.needs
         row = draft.new_task(run, pos, WHOLE, 1, demand, 1 if after_all else len(definition.needs))
         if row.open == 0:
             roots.append(row)
     following: list[TaskRow] = []
+    if run.level is not None:
+        yield from begin_pass(draft, run, decide_start, following)
+        roots = []
     for row in roots:
         yield from decide_start(draft, run, workflow, row, following)
     yield from settle(draft, following)

@@ -16,6 +16,7 @@ from weft.core.durations import parse_duration_ms
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.needs import RunById, TasksAt
 from weft.core.rows import WHOLE, AttemptRow, RunRow, TaskRow
+from weft.core.rules.levels import end_in_level
 from weft.core.rules.names import names_of
 from weft.core.states import RUN_TERMINAL
 from weft.core.workflow import TaskDef, Workflow
@@ -97,7 +98,7 @@ def signal(draft: Draft, command: Signal) -> Rule:
     following: list[TaskRow] = []
     for pos in waits:
         task = draft.at[(run.no, pos, WHOLE)]
-        if task.state == "waiting":
+        if task.state == "waiting" and task.held is None:
             answer(draft, task, command.data, command.rejected, following)
     return (run, following)
 
@@ -130,6 +131,13 @@ def _end(draft: Draft, task: TaskRow, state: Any, data: str | None, following: l
             task.started_at, task.started_at, draft.now, result, None,
         )
     )  # fmt: skip
-    draft.move(task, state)
-    draft.event(task.run_no, "answered", {"state": state, "reason": task.reason}, task)
+    run = draft.runs[task.run_no]
+    if run.level is None:
+        draft.move(task, state)
+    else:
+        end_in_level(draft, run, task, state)
+    told: dict[str, Any] = {"state": task.state, "reason": task.reason}
+    if task.held is not None:
+        told["state"], told["end"] = "held", task.held
+    draft.event(task.run_no, "answered", told, task)
     following.append(task)

@@ -147,6 +147,11 @@ class PostgresTransaction:
         self._send("runs_by_no", [need.run_no])
         return lambda rows: [run for run in _run_rows(rows) if run.sweep is not None]
 
+    def _owned_by(self, need: n.OwnedBy) -> "Read":
+        """The statement locks the runs of its attempts too, in one order; they are loaded when asked for."""
+        self._send("runs_owned_by", need.session)
+        return lambda rows: [run for run in _run_rows(rows) if run.owner == need.session]
+
     def _unended(self, need: n.Unended) -> "Read":
         first = need.run_no << ORDINAL_BITS
         after = max(need.after, first - 1)
@@ -247,7 +252,7 @@ class PostgresTransaction:
             self._rows("tasks_insert", others)
 
     def _update_tasks(self, draft: Draft) -> None:
-        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced)
+        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced, self.now)
         for shared, rows in claimed.items():
             self._rows("tasks_claim_if_queued", rows, *shared)
         if succeeded:
@@ -337,6 +342,10 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
     n.Records: _T._records,
     n.Runs: lambda t, need: t._runs("runs_by_no", need.nos) if need.nos else None,
+    n.RunsIfFree: lambda t, need: t._runs("runs_if_free", need.nos) if need.nos else None,
+    n.OwnedBy: _T._owned_by,
+    n.EndsHeld: lambda t, need: t._plain("ends_held", need.task_ids) if need.task_ids else None,
+    n.QueuedIfFree: lambda t, need: t._tasks("tasks_queued_if_free", need.run_no),
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),
     n.NextRun: lambda t, need: t._next_run(),

@@ -225,7 +225,7 @@ class SqliteTransaction:
 
     def _update_tasks(self, draft: Draft) -> None:
         """Three statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
-        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced)
+        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced, self.now)
         for shared, rows in claimed.items():
             self._rows("tasks_claim_if_queued", rows, *shared, expect=True)
         if succeeded:
@@ -301,6 +301,10 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
     n.Records: lambda t, need: [RecordRow(*row) for row in t._plain("records_by_key", json_of(need.keys))],
     n.Runs: _T._runs_by_no,
+    n.RunsIfFree: lambda t, need: t._runs("runs_if_free", json_of(need.nos)) if need.nos else [],
+    n.OwnedBy: lambda t, need: t._runs("runs_owned_by", need.session),
+    n.EndsHeld: lambda t, need: t._plain("ends_held", json_of(need.task_ids)) if need.task_ids else [],
+    n.QueuedIfFree: lambda t, need: t._tasks("tasks_queued_if_free", need.run_no),
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),
     n.NextRun: lambda t, need: [int(v) for (v,) in t._plain("run_next")],

@@ -44,11 +44,16 @@ CREATE TABLE runs (
   body_hash    TEXT NOT NULL,
   source       TEXT,
   labels       TEXT NOT NULL,
-  fresh        BOOLEAN NOT NULL DEFAULT false
+  fresh        BOOLEAN NOT NULL DEFAULT false,
+  level        INTEGER,
+  level_open   INTEGER CHECK (level_open >= 0),
+  step         TEXT CHECK (step IN ('go', 'task', 'rest')),
+  owner        TEXT
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
+CREATE INDEX runs_owned ON runs (owner, no) WHERE owner IS NOT NULL;
 CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
 CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
 
@@ -81,7 +86,8 @@ CREATE TABLE tasks (
   claimed_at  BIGINT,
   started_at  BIGINT,
   finished_at BIGINT,
-  reason      TEXT
+  reason      TEXT,
+  held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter'))
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
 CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);

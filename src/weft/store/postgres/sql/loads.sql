@@ -22,6 +22,14 @@ SELECT expires_at FROM leases WHERE session = $1::text FOR UPDATE
 -- name: runs_by_no
 SELECT {run} FROM runs r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR UPDATE
 
+-- name: runs_if_free: whoever asks holds tasks of theirs already, against the order of locks, so it never waits
+SELECT {run} FROM runs r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR UPDATE SKIP LOCKED
+
+-- name: runs_owned_by: with the runs of its attempts, which are wanted next: all runs are locked in one order
+SELECT {run} FROM runs r WHERE r.no IN (
+  SELECT no FROM runs WHERE owner = $1::text
+  UNION SELECT h.run_no FROM tasks h WHERE h.session = $1::text) ORDER BY r.no FOR UPDATE OF r
+
 -- name: run_by_id
 SELECT {run} FROM runs r WHERE r.id = $1::text FOR UPDATE
 
@@ -110,6 +118,9 @@ SELECT d.id, d.body FROM demands d WHERE d.id = ANY($1::text[]) ORDER BY d.id
 -- name: tasks_queued_all_of_run: waits for claims that are under way, and leaves out what they took
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = $1::bigint ORDER BY t.rank, t.id FOR UPDATE
 
+-- name: tasks_queued_if_free: those that a claim of somebody else holds are left out
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = $1::bigint ORDER BY t.rank, t.id FOR UPDATE SKIP LOCKED
+
 -- name: tasks_running_of_run: by the range of its ids; by run_no, a plan made while there was one run reads all runs
 SELECT {task} FROM tasks t WHERE t.id >= $1::bigint << 24 AND t.id < ($1::bigint + 1) << 24 AND t.state = 'running'
 ORDER BY t.id
@@ -135,7 +146,7 @@ WITH held AS MATERIALIZED (
 SELECT {task} FROM tasks t WHERE t.session = $1::text AND (SELECT count(*) FROM held) >= 0 ORDER BY t.id FOR UPDATE OF t
 
 -- name: tasks_claimed_at
-SELECT {task} FROM tasks t WHERE t.session = $1::text AND t.claim_no = $2::bigint AND t.state = 'running' ORDER BY t.id
+SELECT {task} FROM tasks t WHERE t.session = $1::text AND t.claim_no = $2::bigint AND t.state = 'running' AND t.held IS NULL ORDER BY t.id
 
 -- name: tasks_to_stop
 SELECT {task} FROM tasks t WHERE t.session = $1::text AND t.stop IS NOT NULL ORDER BY t.id
@@ -177,17 +188,24 @@ WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(1464157780, 3))
 SELECT {run} FROM held CROSS JOIN runs r WHERE r.finished_at < $1::bigint AND r.state = ANY($2::text[])
 ORDER BY r.finished_at, r.no LIMIT $3::int FOR UPDATE OF r
 
--- name: ends_at: the newest generation of each, without elements that only an earlier one had
+-- name: ends_at: the newest generation of each, without elements that only an earlier one had. In levels, what a
+-- cancelled task had done by then does not show: it depends on who was faster.
 SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result
 FROM json_array_elements_text($2::text::json) AS j (pos) CROSS JOIN LATERAL (
   SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = j.pos::int OFFSET 0) t
 LEFT JOIN LATERAL (
-  SELECT * FROM attempts l WHERE l.task_id = t.id AND l.attempt = t.attempt OFFSET 0) a ON true
+  SELECT * FROM attempts l WHERE l.task_id = t.id AND l.attempt = t.attempt OFFSET 0) a ON
+  NOT (t.state = 'cancelled' AND (SELECT r.level FROM runs r WHERE r.no = $1::bigint) IS NOT NULL)
 WHERE t.generation = (SELECT max(g.generation) FROM tasks g
                       WHERE g.run_no = $1::bigint AND g.pos = t.pos AND g.idx = t.idx)
   AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = $1::bigint AND w.pos = t.pos AND w.idx = -1
                              ORDER BY w.generation DESC LIMIT 1))
 ORDER BY t.pos, t.idx
+
+-- name: ends_held: a result only where it sets keys of the context, or has no hash
+SELECT t.id, a.result_hash, CASE WHEN a.result_hash IS NULL OR strpos(a.result, '"context":') > 0 THEN a.result END
+FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.id = ANY($1::bigint[]) ORDER BY t.id
 
 -- name: run_inputs
 SELECT inputs FROM runs WHERE no = $1::bigint

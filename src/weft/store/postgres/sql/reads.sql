@@ -75,7 +75,7 @@ ORDER BY e.seq LIMIT $3::int
 -- name: sessions_all
 SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body,
   (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
-  (SELECT count(*) FROM tasks t WHERE t.session = s.id)
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL)
 FROM sessions s WHERE $1::boolean OR s.ended_at IS NULL ORDER BY s.started_at, s.id
 
 -- name: count_runs
@@ -94,11 +94,17 @@ SELECT count(*) FROM stale_reports
 SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = $1::text
 AND (t.rank < $2::bigint OR (t.rank = $2::bigint AND t.id < $3::bigint))
 
+-- name: run_at_work: something of it runs, waits, or is about to run without anybody's doing
+SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.id >= $1::bigint AND t.id < $2::bigint AND t.held IS NULL
+  AND (t.state IN ('queued', 'scheduled', 'waiting') OR (t.state = 'running' AND t.elements IS NULL)
+       OR (t.state = 'pending' AND t.ready_at IS NOT NULL AND t.admitted > 0)))
+
 -- name: demand_body
 SELECT body FROM demands WHERE id = $1::text
 
 -- name: result_hashes
-SELECT task_id, result_hash FROM attempts WHERE task_id >= $1::bigint AND task_id < $2::bigint AND outcome = 'succeeded'
+SELECT t.id, a.result_hash FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.id >= $1::bigint AND t.id < $2::bigint AND t.state = 'succeeded' AND a.outcome = 'succeeded'
 
 -- name: placing_waits: one look at the index; mostly there is nothing
 SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;')

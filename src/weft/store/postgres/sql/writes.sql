@@ -9,7 +9,7 @@ INSERT INTO tasks ({task_columns}) SELECT * FROM unnest({task_arrays})
 -- name: tasks_insert_fresh: most columns of a task that was just made are the same for all
 INSERT INTO tasks ({task_columns})
 SELECT v.id, $9::bigint, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
-       NULL, NULL, false, true, NULL, NULL, NULL, NULL
+       NULL, NULL, false, true, NULL, NULL, NULL, NULL, NULL
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::bigint[])
   AS v (id, pos, idx, state, open, demand, ready_at, rank)
 
@@ -24,7 +24,8 @@ SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 
 -- name: tasks_succeed_if_running: likewise, `session =` would bring in the index of all that is held
 WITH done AS (
-  UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, started_at = v.started_at, finished_at = $5::bigint
+  UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at,
+                   finished_at = $5::bigint
   FROM unnest($1::bigint[], $2::int[], $3::text[], $4::bigint[]) AS v (id, was_attempt, was_session, started_at)
   WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt
     AND tasks.session IS NOT DISTINCT FROM v.was_session

@@ -40,11 +40,16 @@ CREATE TABLE runs (
   body_hash    TEXT NOT NULL,
   source       TEXT,
   labels       TEXT NOT NULL,
-  fresh        INTEGER NOT NULL DEFAULT 0
+  fresh        INTEGER NOT NULL DEFAULT 0,
+  level        INTEGER,
+  level_open   INTEGER CHECK (level_open >= 0),
+  step         TEXT CHECK (step IN ('go', 'task', 'rest')),
+  owner        TEXT
 );
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
+CREATE INDEX runs_owned ON runs (owner, no) WHERE owner IS NOT NULL;
 CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
 CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
 
@@ -77,7 +82,8 @@ CREATE TABLE tasks (
   claimed_at  INTEGER,
   started_at  INTEGER,
   finished_at INTEGER,
-  reason      TEXT
+  reason      TEXT,
+  held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter'))
 );
 CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);
 -- Partial, so that a finished task costs no claim anything: with a million of them the queue stays small.

@@ -19,6 +19,12 @@ SELECT expires_at FROM leases WHERE session = ?
 -- name: runs_by_no
 SELECT {run} FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
 
+-- name: runs_if_free: there is one writer at a time
+SELECT {run} FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
+
+-- name: runs_owned_by
+SELECT {run} FROM runs r WHERE r.owner = ? ORDER BY r.no
+
 -- name: run_by_id
 SELECT {run} FROM runs r WHERE r.id = ?
 
@@ -95,6 +101,9 @@ SELECT d.id, d.body FROM json_each(?) j CROSS JOIN demands d ON d.id = j.value O
 -- name: tasks_queued_all_of_run
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = ? ORDER BY t.rank, t.id
 
+-- name: tasks_queued_if_free: there is one writer at a time
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = ? ORDER BY t.rank, t.id
+
 -- name: tasks_running_of_run
 SELECT {task} FROM tasks t WHERE t.run_no = ? AND +t.state = 'running' ORDER BY t.id
 
@@ -109,7 +118,7 @@ SELECT {task} FROM tasks t WHERE t.wake_at IS NOT NULL AND t.wake_at <= ? ORDER 
 SELECT {task} FROM tasks t WHERE t.session = ? ORDER BY t.id
 
 -- name: tasks_claimed_at
-SELECT {task} FROM tasks t WHERE t.session = ? AND t.claim_no = ? AND t.state = 'running' ORDER BY t.id
+SELECT {task} FROM tasks t WHERE t.session = ? AND t.claim_no = ? AND t.state = 'running' AND t.held IS NULL ORDER BY t.id
 
 -- name: tasks_to_stop
 SELECT {task} FROM tasks t WHERE t.session = ? AND t.stop IS NOT NULL ORDER BY t.id
@@ -145,14 +154,21 @@ SELECT no, id, body FROM demands WHERE no > ? ORDER BY no
 SELECT {run} FROM runs r WHERE r.finished_at < ?1 AND r.state IN (SELECT value FROM json_each(?2))
 ORDER BY r.finished_at, r.no LIMIT ?3
 
--- name: ends_at: the newest generation of each, without elements that only an earlier one had
+-- name: ends_at: the newest generation of each, without elements that only an earlier one had. In levels, what a
+-- cancelled task had done by then does not show: it depends on who was faster.
 SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result FROM json_each(?2) j
 CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+  AND NOT (t.state = 'cancelled' AND (SELECT r.level FROM runs r WHERE r.no = ?1) IS NOT NULL)
 WHERE t.generation = (SELECT max(g.generation) FROM tasks g WHERE g.run_no = ?1 AND g.pos = t.pos AND g.idx = t.idx)
   AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = ?1 AND w.pos = t.pos AND w.idx = -1
                              ORDER BY w.generation DESC LIMIT 1))
 ORDER BY t.pos, t.idx
+
+-- name: ends_held: a result only where it sets keys of the context, or has no hash
+SELECT t.id, a.result_hash, CASE WHEN a.result_hash IS NULL OR instr(a.result, '"context":') THEN a.result END
+FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value
+JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt ORDER BY t.id
 
 -- name: run_inputs
 SELECT inputs FROM runs WHERE no = ?

@@ -73,7 +73,7 @@ WHERE e.run_no = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3
 -- name: sessions_all
 SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body,
   (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
-  (SELECT count(*) FROM tasks t WHERE t.session = s.id)
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL)
 FROM sessions s WHERE ?1 OR s.ended_at IS NULL ORDER BY s.started_at, s.id
 
 -- name: count_runs
@@ -91,11 +91,17 @@ SELECT count(*) FROM stale_reports
 -- name: tasks_queued_before
 SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = ?1 AND (t.rank < ?2 OR (t.rank = ?2 AND t.id < ?3))
 
+-- name: run_at_work: something of it runs, waits, or is about to run without anybody's doing
+SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.id >= ?1 AND t.id < ?2 AND t.held IS NULL
+  AND (t.state IN ('queued', 'scheduled', 'waiting') OR (t.state = 'running' AND t.elements IS NULL)
+       OR (t.state = 'pending' AND t.ready_at IS NOT NULL AND t.admitted > 0)))
+
 -- name: demand_body
 SELECT body FROM demands WHERE id = ?
 
 -- name: result_hashes
-SELECT task_id, result_hash FROM attempts WHERE task_id >= ?1 AND task_id < ?2 AND outcome = 'succeeded'
+SELECT t.id, a.result_hash FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.id >= ?1 AND t.id < ?2 AND t.state = 'succeeded' AND a.outcome = 'succeeded'
 
 -- name: placing_waits: one look at the index; mostly there is nothing
 SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;')

@@ -7,7 +7,7 @@ INSERT INTO tasks ({task_columns}) VALUES {rows}
 WITH v (id, pos, idx, state, open, demand, ready_at, rank) AS (VALUES {rows})
 INSERT INTO tasks ({task_columns})
 SELECT v.id, {run_no}, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
-       NULL, NULL, 0, 1, NULL, NULL, NULL, NULL FROM v
+       NULL, NULL, 0, 1, NULL, NULL, NULL, NULL, NULL FROM v
 
 -- name: tasks_claim_if_queued: the hot half of all updates; 26 parameters a row cost twice as much as these 2
 WITH v (id, was_attempt) AS (VALUES {rows})
@@ -16,7 +16,7 @@ FROM v WHERE tasks.id = v.id AND tasks.state = 'queued' AND tasks.attempt = v.wa
 
 -- name: tasks_succeed_if_running: the other half
 WITH v (id, was_attempt, was_session, started_at) AS (VALUES {rows})
-UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, started_at = v.started_at, finished_at = {now}
+UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = {now}
 FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt AND tasks.session = v.was_session
 
 -- name: tasks_update_if_unchanged
