@@ -64,7 +64,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 ]
 
 #: tested below, each in a way of its own
-APART = (n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal, n.Records)
+APART = (n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal, n.Records)
 
 
 def identity(row: Any) -> Any:
@@ -104,6 +104,16 @@ def test_due_tasks_come_earliest_first(store: Any) -> None:
         ((*due,), (*one,)) = tx.load([n.Due(10), n.Due(1)])
     assert [row.id for row in due] == [T3 + 13, T3 + 6]
     assert [row.id for row in one] == [T3 + 13]
+
+
+def test_the_next_wake_leaves_out_what_the_draft_has_changed(store: Any) -> None:
+    now = make_world(store)
+    with store.transaction() as tx:
+        found = [tx.load([n.NextWake(tasks, runs)])[0] for tasks, runs in (([], []), ([T3 + 13], []))]
+        assert found == [[now - 20], [now - 10]]
+        all_tasks = [T3 + 6, T3 + 7, T3 + 13]
+        found = [tx.load([n.NextWake(all_tasks, runs)])[0] for runs in ([], [7], [7, 8])]
+        assert found == [[now - 1], [now + 5_000], []], "deadlines of runs count as well"
 
 
 def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:

@@ -107,20 +107,6 @@ def test_events_keep_their_order_and_their_values(store: Any, backend: Backend) 
     assert all(at == tx.now and msgspec.json.decode(data) == values for _, at, data in rows)
 
 
-def test_results_are_those_of_the_winning_attempts(store: Any) -> None:
-    make_world(store)
-    with store.transaction() as tx:
-        draft = draft_of(tx)
-        draft.attempts = [
-            attempt(RUNNING, 2, result='{"n": 2}'),
-            attempt(RUNNING, 1, outcome="failed", result='{"n": 1}'),
-            attempt(task_id(3, 0), 1, result=None),
-        ]
-        tx.write(draft)
-        (rows,) = tx.load([n.Results([RUNNING, task_id(3, 0)])])
-    assert [tuple(row) for row in rows] == [(task_id(3, 0), None), (RUNNING, '{"n": 2}')]
-
-
 def test_documents_come_back_byte_for_byte(store: Any) -> None:
     body = bytes(range(256))
     with store.transaction() as tx:

@@ -163,6 +163,9 @@ class Draft:
         whole_map = task.idx < 0 and definition.mapped
         if not whole_map:
             setattr(run, to, getattr(run, to) + 1)
+        elif task.elements is None:  # it never opened: it is the one task that ended, in place of its elements
+            run.total += 1
+            setattr(run, to, getattr(run, to) + 1)
         if to in ("failed", "dead_letter") and task.idx < 0 and not definition.allow_failure:
             run.broken += 1
             if run.reason is None:

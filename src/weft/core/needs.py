@@ -94,6 +94,13 @@ class Due(msgspec.Struct):
     limit: int
 
 
+class NextWake(msgspec.Struct):
+    """The earliest wake-up time of a task, or deadline of a run that goes on, but for these; 0 or 1 row."""
+
+    but_tasks: list[int]
+    but_runs: list[int]
+
+
 class Held(msgspec.Struct):
     """Running tasks of a session, ascending."""
 
@@ -139,12 +146,6 @@ class Current(msgspec.Struct):
     """The current rows of a run, all of them, by position and index."""
 
     run_no: int
-
-
-class Results(msgspec.Struct):
-    """(task id, result JSON) of the winning attempts."""
-
-    task_ids: list[int]
 
 
 class Demands(msgspec.Struct):
@@ -206,6 +207,6 @@ class Finished(msgspec.Struct):
 Need = (
     Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
-    | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
+    | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
     | Finished | Records
 )  # fmt: skip

@@ -278,7 +278,7 @@ class Replay:
     def _anything_failed(self) -> bool:
         for (pos, idx), task in self.tasks.items():
             definition = self._workflow.tasks[pos]
-            if task.state == "cancelled" and not (definition.mapped and idx < 0):
+            if task.state == "cancelled" and not (definition.mapped and idx < 0 and task.elements is not None):
                 return True
             if task.state in ("failed", "dead_letter") and idx < 0 and not definition.allow_failure:
                 return True

@@ -113,8 +113,3 @@ class Workflow(msgspec.Struct, frozen=True):
     output: Any = None  # the run's result: a JSON value with templates in it, as the document has it
     output_reads: tuple[int, ...] = ()  # tasks whose results it reads
     secrets: tuple[str, ...] = ()  # of all its tasks
-
-    @property
-    def final_count(self) -> int:
-        """How many tasks wait for all the others."""
-        return sum(1 for t in self.tasks if t.final)

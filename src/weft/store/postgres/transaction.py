@@ -113,6 +113,10 @@ class PostgresTransaction:
         self._send("glance", need.session)
         return _glance_rows
 
+    def _next_wake(self, need: n.NextWake) -> "Read":
+        self._send("next_wake", need.but_tasks, need.but_runs)
+        return lambda rows: [at for (at,) in rows]
+
     def _unsettled(self, need: n.Unsettled) -> "Read":
         if need.run_no is None:
             return self._tasks("tasks_unsettled", need.limit)
@@ -321,6 +325,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
     n.Glance: _T._glance,
     n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
+    n.NextWake: _T._next_wake,
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),
@@ -328,7 +333,6 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Sweeping: _T._sweeping,
     n.Unended: _T._unended,
     n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
-    n.Results: lambda t, need: t._plain("results_of_tasks", need.task_ids),
     n.Demands: lambda t, need: t._plain("demands_above", need.above),
     n.Finished: lambda t, need: t._runs("runs_finished", need.before, need.states, need.limit),
 }

@@ -287,6 +287,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
     n.Glance: _T._glance,
     n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
+    n.NextWake: lambda t, need: [at for (at,) in t._plain("next_wake", json_of(need.but_tasks), json_of(need.but_runs))],
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),
@@ -294,7 +295,6 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Sweeping: _T._sweeping,
     n.Unended: _T._unended,
     n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
-    n.Results: lambda t, need: t._plain("results_of_tasks", json_of(need.task_ids)),
     n.Demands: lambda t, need: t._plain("demands_above", need.above),
     n.Finished: lambda t, need: t._runs("runs_finished", need.before, json_of(need.states), need.limit),
 }

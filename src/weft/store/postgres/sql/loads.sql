@@ -78,6 +78,14 @@ SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint AND t.state = 'running' O
 SELECT {task} FROM tasks t
 WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = $1::bigint ORDER BY t.rank, t.id LIMIT $2::int
 
+-- name: next_wake
+SELECT min(at) FROM (
+  (SELECT wake_at AS at FROM tasks WHERE wake_at IS NOT NULL AND id <> ALL($1::bigint[]) ORDER BY wake_at LIMIT 1)
+  UNION ALL
+  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL
+    AND no <> ALL($2::bigint[])
+) moments HAVING min(at) IS NOT NULL
+
 -- name: tasks_due: runs before tasks, as everywhere; a run that somebody holds has its turn next time
 WITH free AS MATERIALIZED (
   SELECT r.no FROM runs r
@@ -123,10 +131,6 @@ AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT
 
 -- name: tasks_of_run
 SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint ORDER BY t.pos, t.idx, t.generation
-
--- name: results_of_tasks
-SELECT a.task_id, a.result FROM attempts a
-WHERE a.task_id = ANY($1::bigint[]) AND a.outcome = 'succeeded' ORDER BY a.task_id
 
 -- name: demands_above
 SELECT no, id, body FROM demands WHERE no > $1::bigint ORDER BY no
