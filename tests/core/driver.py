@@ -57,11 +57,16 @@ class Engine:
 
     def exchange(self, session: str, reports: list[c.Report] | None = None, want: int = 100) -> c.ExchangeReply:
         self.numbers[session] += 1
-        command = c.Exchange(session, self.numbers[session], reports or [], want, ["inline", "shell"], 0)
+        command = c.Exchange(session, self.numbers[session], reports or [], want, self.demands(), 0)
         reply = self.commit(command)
         for claim in reply.claims:
             self.held[session][self.name(claim)] = claim
         return reply
+
+    def demands(self) -> list[str]:
+        """Those that ask for nothing but an executor."""
+        rows = self.store.reader().execute("SELECT id FROM demands ORDER BY no")
+        return [id for (id,) in rows if id == "shell" or id.startswith("inline=")]
 
     def name(self, claim: c.Claim) -> str:
         run_id = self.store.reader().execute("SELECT id FROM runs WHERE no = ?", (claim.run_no,)).get

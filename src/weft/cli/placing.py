@@ -36,7 +36,10 @@ def workers(control: LocalControl) -> list[NodeInfo]:
 
 def refuse_unplaceable(control: LocalControl, workflow: Workflow, labels: dict[str, str] | None) -> None:
     """`labels` of the node in this process; None: there will be none."""
-    nodes = [NodeFacts(KINDS, node.labels, node.node) for node in workers(control)]
+    nodes = [
+        NodeFacts(tuple(node.kinds), node.labels, node.node, functions=tuple(node.functions))
+        for node in workers(control)
+    ]
     if labels is not None:
         nodes.insert(0, NodeFacts(KINDS, labels, "this node"))
     seen: dict[str, None] = {}

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.control.node_thread import NodeThread
     from weft.core.workflow import Workflow
+    from weft.executors.inline import InlineFunction
+    from weft.executors.inline_call import AsyncFunction
     from weft.store.artifact_files import ArtifactFiles
 
 P = ParamSpec("P")
@@ -70,25 +72,41 @@ def open(
     workdir: str | Path | None = None,
     python_runners: int | None = None,
     worker: bool = False,
+    inline: "Mapping[str, AsyncFunction] | Iterable[AsyncFunction]" = (),
 ) -> "Weft":
     """Open a store, the one that the command line would use if none is named. It is made if it is not there.
 
     `worker`: a node in this process takes whatever is queued, until the store is closed. Without it, `run` starts a
     node that works on that run only.
+
+    `inline` are async functions of this application that tasks may name (`inline: fetch`, or `@task(inline=True)`):
+    they run on the node's event loop, in this process.
     """
     flags: dict[str, Any] = {"store": store, "slots": slots, "workdir": workdir, "python_runners": python_runners}
     if labels is not None:
         flags["labels"] = dict(labels)
     directory = Path.cwd()
-    return Weft(settings.load(os.environ, directory, flags), directory, worker=worker)
+    return Weft(settings.load(os.environ, directory, flags), directory, worker=worker, inline=inline)
 
 
 class Weft:
     """An open store. Close it, or use it in a `with`."""
 
-    def __init__(self, config: settings.Config, directory: Path, *, worker: bool = False) -> None:
+    def __init__(
+        self,
+        config: settings.Config,
+        directory: Path,
+        *,
+        worker: bool = False,
+        inline: "Mapping[str, AsyncFunction] | Iterable[AsyncFunction]" = (),
+    ) -> None:
         from weft.control.opening import open_control
 
+        self._inline: dict[str, InlineFunction] = {}
+        if inline:
+            from weft.executors.inline_call import inline_functions
+
+            self._inline = inline_functions(inline)
         self._config = config
         self._directory = directory
         self._thread: NodeThread | None = None
@@ -171,10 +189,18 @@ class Weft:
         import inspect
 
         loaded = flow.load()
+        if here and flow.inline and not self._worker:
+            self._learn(flow.inline)
         bound = inspect.signature(flow).bind(*arguments, **named)
         if here:
             self._refuse_unplaceable(loaded.workflow)
         return self._submit(loaded, dict(bound.arguments))
+
+    def _learn(self, functions: "Mapping[str, AsyncFunction]") -> None:
+        """A node that is made for a run has the flow's own inline functions, without being told of them."""
+        from weft.executors.inline_call import inline_functions
+
+        self._inline |= {n: f for n, f in inline_functions(functions).items() if n not in self._inline}
 
     def _submit(
         self,
@@ -223,7 +249,7 @@ class Weft:
         if self._thread is None:
             from weft.control.node_thread import NodeThread
 
-            self._thread = NodeThread(self.control, self._config, _log)
+            self._thread = NodeThread(self.control, self._config, self._inline, _log)
         return self._thread
 
     def _failures(self, run_id: str) -> list[TaskFailure]:
@@ -244,8 +270,13 @@ class Weft:
         from weft.core.demands import demand_of
         from weft.core.placement import NodeFacts, eligible
 
-        nodes = [NodeFacts(KINDS, self._config.labels, "this node")]
-        nodes += [NodeFacts(tuple(n.kinds), n.labels, n.node) for n in self.control.nodes() if n.scope is None]
+        kinds = (*KINDS, "inline") if self._inline else KINDS
+        nodes = [NodeFacts(kinds, self._config.labels, "this node", functions=tuple(self._inline))]
+        nodes += [
+            NodeFacts(tuple(n.kinds), n.labels, n.node, functions=tuple(n.functions))
+            for n in self.control.nodes()
+            if n.scope is None
+        ]
         for task in workflow.tasks:
             if task.kind != "wait" and all(eligible(msgspec.json.decode(demand_of(task)[1]), n) for n in nodes):
                 reasons = eligible(msgspec.json.decode(demand_of(task)[1]), nodes[0])

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from weft.config import Config
 from weft.control.local import LocalControl
 from weft.executors.inline import InlineExecutor, InlineFunction
@@ -57,6 +59,7 @@ def make_node(
     executors: list[Executor] = [python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
+        settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}
     ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log)
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)

@@ -34,7 +34,7 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
         if not rows:
             rows = _task_rows(control, no, ["failed", "dead_letter", "skipped", "cancelled"], None, None, WHY_MAX)
     nodes = [
-        NodeFacts(kinds=tuple(n.kinds), labels=n.labels, name=n.node)
+        NodeFacts(kinds=tuple(n.kinds), labels=n.labels, name=n.node, functions=tuple(n.functions))
         for n in control.nodes()
         if n.state == "live" and n.scope in (None, run.id)
     ]

@@ -245,6 +245,7 @@ class LocalControl:
                     session=id, node=node, state=state, scope=scope, started_at=started, ended_at=ended_at,
                     lease_ms=None if expires is None else expires - now, running=running, pid=facts.get("pid"),
                     slots=facts.get("slots"), labels=facts.get("labels", {}), kinds=facts.get("kinds", []),
+                    functions=facts.get("functions", []),
                 )
             )  # fmt: skip
         return out

@@ -106,6 +106,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     slots: int | None
     labels: dict[str, str]
     kinds: list[str]  # of tasks it has executors for
+    functions: list[str]  # inline ones that its application gave it
 
 
 class Explanation(msgspec.Struct, kw_only=True):

@@ -236,7 +236,9 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str,
         return "shell", _with_input({"argv": task["argv"]}, task)
     if "python" in task:
         return "python", {"function": task["python"], "with": task.get("with", {})}
-    return "inline", {"inline": task["inline"]}
+    return "inline", {"inline": task["inline"], "with": task["with"]} if "with" in task else {
+        "inline": task["inline"]
+    }
 
 
 def _with_input(spec: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...]
     labels: dict[str, str] = {}
     name: str = ""
+    functions: tuple[str, ...] | None = None  # inline ones; None: any
 
 
 def eligible(demand: dict[str, Any], node: NodeFacts) -> list[str]:
@@ -18,6 +19,8 @@ def eligible(demand: dict[str, Any], node: NodeFacts) -> list[str]:
     reasons = []
     if demand["kind"] not in node.kinds:
         reasons.append(f"it has no executor for {demand['kind']} tasks")
+    elif "function" in demand and node.functions is not None and demand["function"] not in node.functions:
+        reasons.append(f"its application gave it no inline function {demand['function']!r}")
     requires: dict[str, Any] = demand.get("requires", {})
     missing = [label for label in _labels(requires.get("labels")) if not _has(node, label)]
     if missing:

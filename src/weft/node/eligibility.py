@@ -6,8 +6,10 @@ from weft.core.placement import NodeFacts, eligible
 
 
 class Eligibility:
-    def __init__(self, kinds: frozenset[str], labels: dict[str, str]) -> None:
-        self._facts = NodeFacts(kinds=tuple(sorted(kinds)), labels=labels)
+    def __init__(
+        self, kinds: frozenset[str], labels: dict[str, str], functions: tuple[str, ...] | None = None
+    ) -> None:
+        self._facts = NodeFacts(kinds=tuple(sorted(kinds)), labels=labels, functions=functions)
         self.known = 0
         self.demands: list[str] = []
 

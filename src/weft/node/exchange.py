@@ -37,7 +37,7 @@ class ExchangeLoop:
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
-        self._eligible = Eligibility(frozenset(ports.executors), settings.labels)
+        self._eligible = Eligibility(frozenset(ports.executors), settings.labels, settings.functions)
         self._records = Records(ports, settings, session, lease)
         self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask)
         self.dead = False

@@ -87,6 +87,7 @@ class Node:
                 "slots": self._settings.slots,
                 "labels": self._settings.labels,
                 "kinds": sorted(self._ports.executors),
+                "functions": self._settings.functions or (),
             }
         )
         while not self._stopping.is_set():

@@ -81,6 +81,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     artifact_max: int = 64 * 2**20
     artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
     secrets_dir: str | None = None
+    functions: tuple[str, ...] | None = None  # inline ones that it has; None: whatever is asked for
 
 
 class Ports(msgspec.Struct):

@@ -216,7 +216,7 @@ class Story:
     ) -> list[str]:
         self.engine.numbers[session] += 1
         command = c.Exchange(
-            session, self.engine.numbers[session], reports, want, ["inline", "shell"], 0, None, started or []
+            session, self.engine.numbers[session], reports, want, self.engine.demands(), 0, None, started or []
         )
         self.last[session] = command
         return self._reply(session, self.engine.commit(command))

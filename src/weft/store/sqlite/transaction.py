@@ -108,6 +108,9 @@ class SqliteTransaction:
             return [(SessionRow(*row[:8]), first, unsettled, sweeping, stopping, newest_demand or 0)]
         return []
 
+    def _next_wake(self, need: n.NextWake) -> list[int]:
+        return [at for (at,) in self._plain("next_wake", json_of(need.but_tasks), json_of(need.but_runs))]
+
     def _unsettled(self, need: n.Unsettled) -> list[TaskRow]:
         if need.run_no is None:
             return self._tasks("tasks_unsettled", need.limit)
@@ -287,7 +290,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
     n.Glance: _T._glance,
     n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
-    n.NextWake: lambda t, need: [at for (at,) in t._plain("next_wake", json_of(need.but_tasks), json_of(need.but_runs))],
+    n.NextWake: _T._next_wake,
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),
