@@ -17,6 +17,7 @@ class Auditor:
         self.attempts: dict[tuple[int, int, int], int] = {}
         self.ended: dict[tuple[int, int, int], str] = {}
         self.alive: dict[tuple[int, int, int], list[tuple[int, str]]] = {}
+        self._items: dict[tuple[int, int, str], str] = {}
         self.said: dict[tuple[int, int, int, int, str], str] = {}  # what a node's executor reported
         self.objections: list[str] = []
         self.stopped_runs: set[int] = set()
@@ -93,6 +94,13 @@ class Auditor:
             self._object(place, f"attempt {attempt} on {node} started beside {others}")
         others.append((attempt, node))
         self.began.add((*place, attempt))
+
+    def item_seen(self, place: tuple[int, int, int], generation: str, item: str) -> None:
+        """All elements of a map see the same array, whatever becomes of the context meanwhile (the simulation's
+        arrays hold one value, many times)."""
+        before = self._items.setdefault((place[0], place[1], generation), item)
+        if before != item:
+            self._object(place, f"sees {item} in generation {generation}, another element saw {before}")
 
     def process_ended(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
         self.alive[place].remove((attempt, node))

@@ -64,7 +64,9 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 ]
 
 #: tested below, each in a way of its own
-APART = (n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal, n.Records)
+APART = (
+    n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray, n.Signal, n.Records,
+)  # fmt: skip
 
 
 def identity(row: Any) -> Any:
@@ -196,6 +198,21 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
     assert [tuple(row) for row in context] == [("a", '{"x":[]}', 8, 1), ("b", "2", 4, -1)], "the last value, by key"
     assert [tuple(row) for rows in (approve, other) for row in rows] == [('"yes"', None), (None, "no")]
     assert never == []
+
+
+def test_arrays_of_maps_over_the_context(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.arrays = [(3, 1, 1, "[1]"), (3, 1, 2, '["\\u0000é"]'), (3, 2, 1, "[3]"), (5, 1, 3, "[4]")]
+        tx.write(draft)
+        newest, none = tx.load([n.MapArray(3, 1), n.MapArray(3, 3)])
+    assert [tuple(row) for row in newest] == [(2, '["\\u0000é"]')]
+    assert none == []
+    assert [store.array_of(3, 1, generation) for generation in (1, 2)] == [[1], ["\0é"]]
+    assert [tuple(row) for row in store.reader().read("arrays_of_run", 3)] == [
+        (1, 1, "[1]"), (1, 2, '["\\u0000é"]'), (2, 1, "[3]"),
+    ]  # fmt: skip
 
 
 def test_many_needs_are_answered_in_their_order(store: Any) -> None:

@@ -167,16 +167,17 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
             draft.stale.append(StaleRow(task_id(run_no, 0), 1, "s1", "late", "{}"))
             draft.context.append((run_no, "key", "1", 0, -1))
             draft.signals.append((run_no, "s", None, None))
+            draft.arrays.append((run_no, 1, 1, "[]"))
         tx.write(draft)
     with store.transaction() as tx:
         draft = draft_of(tx)
         draft.pruned_runs = [3]
         tx.write(draft)
-        assert tx.load([n.Context(3), n.Signal(3, "s")]) == ([], [])
+        assert tx.load([n.Context(3), n.Signal(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
         assert tx.load([n.Runs([3]), n.Current(3)]) == ([], [])
         assert len(tx.load([n.Current(5)])[0]) == 4
         assert tx.load([n.Workflow("hash")])[0], "another run still uses it"
-    for table in ("attempts", "events", "stale_reports"):
+    for table in ("attempts", "events", "stale_reports", "arrays"):
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(1,)], table
     with store.transaction() as tx:
         draft = draft_of(tx)

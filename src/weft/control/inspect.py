@@ -11,6 +11,7 @@ from weft.core.invariants import check_run, current_rows
 from weft.core.placement import NodeFacts
 from weft.core.replay import Replay
 from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
+from weft.core.rules.maps import array_hash
 from weft.core.states import TERMINAL
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
@@ -69,9 +70,15 @@ def verify(control: "LocalControl", ref: str) -> Verification:
             replay.apply(kind, place, data)
             events += 1
         hashes = dict(control._read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
+        arrays = {(pos, generation): text for pos, generation, text in control._read("arrays_of_run", no)}
     replay.settle()
     differences = check_run(run, rows, workflow)
     current = current_rows(rows)
+    for pos, generation in sorted({*arrays, *replay.arrays}):
+        text = arrays.get((pos, generation))
+        if text is None or array_hash(text) != replay.arrays.get((pos, generation)):
+            name = workflow.tasks[pos].name
+            differences.append(f"{name}: what it maps over in generation {generation} is not what its event says")
     if run.state != replay.state:
         differences.append(f"the run is {run.state}, its events say {replay.state}")
     if len(current) != len(replay.tasks):

@@ -60,6 +60,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
                     needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
                     _positions(names[pos].condition, position), _positions(names[pos].templates, position),
                     _positions(names[pos].map, position), names[pos].context,
+                    names[pos].map_context,
                 ),
             )
             for pos, (name, task) in enumerate(tasks.items())
@@ -133,6 +134,7 @@ class _Place(NamedTuple):
     template_reads: tuple[int, ...]
     map_reads: tuple[int, ...]
     reads_context: bool
+    map_reads_context: bool
 
 
 class _Defaults:
@@ -176,6 +178,7 @@ class _Defaults:
             replicas=task.get("replicas"),
             map=_array(task.get("map")),
             map_reads=place.map_reads,
+            map_reads_context=place.map_reads_context,
             batch=task.get("batch"),
             tolerate=_tolerate(task.get("tolerate")),
             max_parallel=task.get("max_parallel"),

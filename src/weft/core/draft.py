@@ -49,6 +49,7 @@ class Draft:
         self.events: list[EventRow] = []
         self.stale: list[StaleRow] = []
         self.context: list[tuple[int, str, str, int | None, int | None]] = []  # run, key, JSON, writer
+        self.arrays: list[tuple[int, int, int, str]] = []  # run, position and generation of a map, JSON
         self.signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
         self.kept: dict[str, RecordRow] = {}  # results for `cache`, by key; the task's own guard is theirs
         self.once: RecordRow | None = None  # written only while its attempt is held

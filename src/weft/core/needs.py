@@ -173,6 +173,13 @@ class Context(msgspec.Struct):
     run_no: int
 
 
+class MapArray(msgspec.Struct):
+    """(generation, array as JSON) that a map over the context was given last; 0 or 1 row."""
+
+    run_no: int
+    pos: int
+
+
 class Signal(msgspec.Struct):
     """(data as JSON, reason of rejection) of a run's signal of this name, if it has come."""
 
@@ -205,8 +212,8 @@ class Finished(msgspec.Struct):
 
 
 Need = (
-    Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
-    | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
+    MapArray | Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById
+    | RunByKey | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
     | Finished | Records
 )  # fmt: skip

@@ -47,6 +47,7 @@ class Replay:
         self.halted = False
         self.stopped = False
         self._ended: list[tuple[int, int]] = []
+        self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
         self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
         self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
@@ -141,6 +142,8 @@ class Replay:
         pos = place[0]
         whole = self.tasks[place]
         whole.elements = count = data["elements"]
+        if "array" in data:
+            self.arrays[(place[0], whole.generation)] = data["array"]
         again: list[int] = data.get("again", list(range(count)))
         renewed = frozenset(again)
         for idx in range(count):

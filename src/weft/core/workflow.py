@@ -61,6 +61,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     replicas: int | None = None  # a map over 0 … n-1
     map: Any = None  # the array to map over: a list, or text that is one ${{ }}
     map_reads: tuple[int, ...] = ()  # tasks whose results that reads
+    map_reads_context: bool = False  # then what it maps over is stored when it opens
     batch: int | None = None  # elements of the array that one element takes
     tolerate: Tolerate = Tolerate()
     max_parallel: int | None = None  # of a mapped task's elements

@@ -59,6 +59,10 @@ class Link(Protocol):
 
     async def once(self, command: c.Once) -> c.OnceReply: ...
 
+    async def array(self, run_no: int, pos: int, generation: int) -> Any:
+        """What a map over the context maps over, as it was when the map opened."""
+        ...
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         """Call `woken` on the event loop when something may be there to do; returns how to stop that."""
         ...

@@ -189,6 +189,8 @@ class PostgresTransaction:
             self._rows("stale_insert", [(s.task_id, s.attempt, s.session, s.why, s.body) for s in draft.stale], now)
         for run_no, key, value, pos, idx in draft.context:
             self._send("context_set", run_no, key, value, pos, idx)
+        for run_no, pos, generation, array in draft.arrays:
+            self._send("array_insert", run_no, pos, generation, array)
         for run_no, name, data, rejected in draft.signals:
             self._send("signal_insert", run_no, name, data, rejected, now)
         if draft.kept:
@@ -247,7 +249,8 @@ class PostgresTransaction:
         self._send("run_delete_stale", *ids)
         self._send("run_delete_records", *ids)
         for name in (
-            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
+            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals",
+            "run_delete_arrays", "run_delete",
         ):  # fmt: skip
             self._send(name, run_no)
 
@@ -309,6 +312,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Ends: _T._ends,
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
+    n.MapArray: lambda t, need: t._plain("array_newest", need.run_no, need.pos),
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
     n.Records: _T._records,
     n.Runs: lambda t, need: t._runs("runs_by_no", need.nos) if need.nos else None,

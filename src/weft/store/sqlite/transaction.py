@@ -171,6 +171,8 @@ class SqliteTransaction:
             self._rows("stale_insert", [(s.task_id, s.attempt, s.session, now, s.why, s.body) for s in draft.stale])
         for run_no, key, value, pos, idx in draft.context:
             self._execute(SQL["context_set"], (run_no, key, value, pos, idx))
+        for run_no, pos, generation, array in draft.arrays:
+            self._execute(SQL["array_insert"], (run_no, pos, generation, array))
         for run_no, name, data, rejected in draft.signals:
             self._execute(SQL["signal_insert"], (run_no, name, data, rejected, now))
         if draft.kept:
@@ -235,7 +237,8 @@ class SqliteTransaction:
         self._execute(SQL["run_delete_stale"], ids)
         self._execute(SQL["run_delete_records"], ids)
         for name in (
-            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
+            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals",
+            "run_delete_arrays", "run_delete",
         ):  # fmt: skip
             self._execute(SQL[name], (run_no,))
 
@@ -274,6 +277,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Ends: _T._ends,
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
+    n.MapArray: lambda t, need: t._plain("array_newest", need.run_no, need.pos),
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
     n.Records: lambda t, need: [RecordRow(*row) for row in t._plain("records_by_key", json_of(need.keys))],
     n.Runs: _T._runs_by_no,

@@ -207,3 +207,12 @@ CREATE TABLE records (
 );
 CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX records_of_tasks ON records (task_id) WHERE kind = 'once';
+
+-- What a mapped task maps over, where that came from the run's context, which goes on changing: fixed when it opens.
+CREATE TABLE arrays (
+  run_no     BIGINT NOT NULL,
+  pos        INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  value      TEXT NOT NULL,
+  PRIMARY KEY (run_no, pos, generation)
+);

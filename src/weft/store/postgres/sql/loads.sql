@@ -162,3 +162,9 @@ SELECT {record} FROM records k WHERE k.key = ANY($1::text[]) ORDER BY k.key FOR 
 
 -- name: signal_of_run
 SELECT data, rejected FROM signals WHERE run_no = $1::bigint AND name = $2::text
+
+-- name: array_newest: of the newest generation in which the map opened
+SELECT generation, value FROM arrays WHERE run_no = $1::bigint AND pos = $2::int ORDER BY generation DESC LIMIT 1
+
+-- name: array_of_map
+SELECT value FROM arrays WHERE run_no = $1::bigint AND pos = $2::int AND generation = $3::int

@@ -99,3 +99,6 @@ SELECT body FROM demands WHERE id = $1::text
 
 -- name: result_hashes
 SELECT task_id, result_hash FROM attempts WHERE task_id >= $1::bigint AND task_id < $2::bigint AND outcome = 'succeeded'
+
+-- name: arrays_of_run
+SELECT pos, generation, value FROM arrays WHERE run_no = $1::bigint ORDER BY pos, generation

@@ -136,3 +136,9 @@ SELECT {record} FROM json_each(?) j CROSS JOIN records k ON k.key = j.value ORDE
 
 -- name: signal_of_run
 SELECT data, rejected FROM signals WHERE run_no = ? AND name = ?
+
+-- name: array_newest: of the newest generation in which the map opened
+SELECT generation, value FROM arrays WHERE run_no = ? AND pos = ? ORDER BY generation DESC LIMIT 1
+
+-- name: array_of_map
+SELECT value FROM arrays WHERE run_no = ? AND pos = ? AND generation = ?

@@ -96,3 +96,6 @@ SELECT body FROM demands WHERE id = ?
 
 -- name: result_hashes
 SELECT task_id, result_hash FROM attempts WHERE task_id >= ?1 AND task_id < ?2 AND outcome = 'succeeded'
+
+-- name: arrays_of_run
+SELECT pos, generation, value FROM arrays WHERE run_no = ? ORDER BY pos, generation
