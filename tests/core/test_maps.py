@@ -17,6 +17,7 @@ from weft.core.definition import encode_document
 from weft.core.names import Ended, tasks_view
 from weft.core.workflow import Tolerate
 from weft.executors.protocol import Launch
+from weft.executors.python_context import context_update
 from weft.store.sqlite.driver import SqliteStore
 
 LIST = {"inline": "list"}
@@ -222,3 +223,40 @@ def test_ten_thousand_elements_through_real_nodes(tmp_path: Path) -> None:
 def _double(launch: Launch) -> int:
     assert int(launch.env["ITEM"]) == int(launch.env["AT"]) * 3
     return int(launch.env["ITEM"]) * 2
+
+
+def test_elements_on_any_node_see_the_array_that_the_map_opened_with(tmp_path: Path) -> None:
+    """Each element overwrites the context that the map was made from, and one node follows another."""
+    tasks = {
+        "list": {"inline": "list"},
+        "each": {
+            "needs": ["list"], "map": "${{ context.files }}", "inline": "each", "max_parallel": 1,
+            "env": {"ITEM": "${{ item }}"},
+        },
+    }  # fmt: skip
+    loaded = load_value({"name": "w", "tasks": tasks, "output": "${{ tasks.each.output }}"})
+    control = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    body = encode_document(loaded.document)
+    control.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
+
+    async def one_node(until: int) -> None:
+        functions = {
+            "list": lambda _: context_update(files=[f"file-{n}" for n in range(6)]),
+            "each": lambda launch: context_update(files="gone") or launch.env["ITEM"],
+        }
+        node = make_node(control, node_settings(control, slots=1, scope="r"), inline=functions)
+        working = asyncio.create_task(node.run())
+        while control.run("r").succeeded < until:
+            await asyncio.sleep(0.005)
+        node.stop()
+        await working
+
+    for until in (3, 7):
+        asyncio.run(one_node(until))
+    assert control.output("r") == [f"file-{n}" for n in range(6)]
+    assert control.context("r") == {"files": "gone"}
+    assert control.verify("r").ok
+    with control.store.transaction() as tx:
+        tx._execute("UPDATE arrays SET value = '[]'")
+    assert control.verify("r").differences == ["each: what it maps over in generation 1 is not what its event says"]
+    control.close()

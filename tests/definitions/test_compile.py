@@ -180,7 +180,6 @@ tasks:
     assert [t.name for t in workflow.tasks if t.accepts_failure] == ["undo", "any", "clean"]
     assert [t.name for t in workflow.tasks if t.survives_halt] == ["undo", "after_undo", "any", "clean", "mail"]
     assert [t.name for t in workflow.tasks if t.final] == ["clean", "mail"]
-    assert workflow.final_count == 2
     assert workflow.levels[workflow.position["clean"]] == 4  # behind after_undo, though no edge says so
     assert workflow.levels[workflow.position["mail"]] == 5
     assert task["join"].accepts == ()

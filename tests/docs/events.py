@@ -56,7 +56,10 @@ EVENTS = {
     "cancelled": Event("tasks", "they were cancelled before they started", {"tasks": _TASKS, "reason": "why"}),
     "expanded": Event(
         "task", "a mapped task opened",
-        {"elements": "how many", "again": "after a resume: those that run again, the others are kept"},
+        {
+            "elements": "how many", "again": "after a resume: those that run again, the others are kept",
+            "array": "the hash of what it maps over, if that came from the context",
+        },
     ),
     "closed": Event(
         "task", "all elements of a mapped task have ended",

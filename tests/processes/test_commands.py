@@ -249,19 +249,20 @@ def test_starts_of_one_turn_leave_in_one_message(tmp_path: Path) -> None:
     async def main() -> None:
         async with Shell(tmp_path, spawners=1) as shell:
             await shell.run("true")
-            link = shell.executor._links[0]
+            outbox = shell.executor._links[0]._outbox
             sent = []
-            real = link._socket
+            real = outbox._socket
+            assert real is not None
 
             class Counting:
                 def send(self, data: bytes) -> int:
                     sent.append(len(data))
                     return real.send(data)
 
-            link._socket = Counting()  # type: ignore[assignment]
+            outbox._socket = Counting()  # type: ignore[assignment]
             futures = [shell.start("true")[1] for _ in range(20)]
             await asyncio.sleep(0)
-            link._socket = real
+            outbox._socket = real
             assert len(sent) == 1
             await asyncio.wait_for(asyncio.gather(*futures), 30)
 

@@ -2,11 +2,8 @@
 
 import asyncio
 import os
-import secrets
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,56 +11,34 @@ import pytest
 from weft.executors import linux
 from weft.executors.linux import boottime
 
-from .shells import CHILDREN, Shell, eventually, is_alive, processes_with
+from .attempts import NodeProcess, eventually, is_alive, processes_with
+from .shells import CHILDREN, Shell
 
 AWKWARD = "trap '' TERM HUP; setsid sh -c \"trap '' TERM; sleep 300\" & sleep 300 & echo > $UP; sleep 300; sleep 300"
 
 
-class Node:
+class Node(NodeProcess):
     """A node in a process of its own, with its attempts up."""
 
     def __init__(self, directory: Path, count: int, trust_s: float, text: str) -> None:
-        self.mark = secrets.token_hex(8)
-        self.process = subprocess.Popen(
-            [sys.executable, str(CHILDREN / "node.py"), str(directory), str(count), str(trust_s), text],
-            env={**os.environ, "MARK": self.mark},
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self.process.stdout is not None
-        self.lines = self.process.stdout
+        super().__init__(CHILDREN / "node.py", str(directory), str(count), str(trust_s), text)
         while not (line := self.lines.readline()).startswith("ready"):
             assert line, "the node ended before it was ready"
         self.spawners = [int(pid) for pid in line.split()[1:]]
 
-    def nothing_left(self) -> bool:
-        """But for the node itself."""
-        return not [pid for pid in processes_with(self.mark) if pid != self.process.pid]
-
     def __enter__(self) -> "Node":
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.lines.close()
-        assert eventually(self.nothing_left, 5)
 
 
 def test_sigkill_of_the_node_leaves_nothing_after_two_seconds(tmp_path: Path) -> None:
     with Node(tmp_path, 12, 0, AWKWARD) as node:
         assert len(processes_with(node.mark)) > 36
-        node.process.kill()
-        assert eventually(lambda: not processes_with(node.mark), 2)
+        node.assert_killed_leaves_nothing()
 
 
 def test_sigkill_of_the_node_with_hundreds_of_children(tmp_path: Path) -> None:
     with Node(tmp_path, 300, 0, "echo > $UP; exec sleep 300") as node:
-        node.process.kill()
-        begun = time.monotonic()
-        assert eventually(lambda: not processes_with(node.mark), 2), len(processes_with(node.mark))
-        assert time.monotonic() - begun < 2
+        node.assert_killed_leaves_nothing()
 
 
 def test_a_daemon_without_environment_dies_with_the_node(tmp_path: Path) -> None:
@@ -102,13 +77,7 @@ def duplicate_sockets(pidfd: int, pid: int) -> list[int]:
 
 def test_sigstop_of_the_node_past_its_trust_kills_what_it_runs(tmp_path: Path) -> None:
     with Node(tmp_path, 6, 3.0, AWKWARD) as node:
-        node.process.send_signal(signal.SIGSTOP)
-        try:
-            assert eventually(lambda: node.nothing_left() or only_spawners(node), 3 + 2)
-        finally:
-            node.process.send_signal(signal.SIGCONT)
-        ended = [node.lines.readline().split() for _ in range(6)]
-        assert all(line[0] == "ended" and line[2] == "lease" for line in ended), ended
+        node.assert_stopped_loses_its_lease(lambda: node.nothing_left() or only_spawners(node), 3 + 2, 6)
 
 
 def only_spawners(node: Node) -> bool:

@@ -23,7 +23,8 @@ from weft.executors.output import (
 )
 from weft.executors.protocol import Outcome
 
-from .shells import Shell, is_alive
+from .attempts import is_alive
+from .shells import Shell
 
 MIB = 1 << 20
 

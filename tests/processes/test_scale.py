@@ -7,7 +7,8 @@ from pathlib import Path
 
 from weft.executors.linux import boottime
 
-from .shells import Shell, processes_with
+from .attempts import processes_with
+from .shells import Shell
 
 
 def rss_kib(pid: int) -> int:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from weft.executors.linux import boottime
-from weft.executors.protocol import Outcome
 
-from .shells import CHILDREN, Shell, eventually, is_alive, processes_with
+from .attempts import ends, eventually, is_alive, processes_with
+from .shells import CHILDREN, Shell
 
 PYTHON = sys.executable
 IGNORES_TERM = "trap '' TERM; echo up > up.$N; while :; do sleep 0.1; done"
@@ -28,10 +28,6 @@ def in_shell(tmp_path: Path, story: Any, **options: Any) -> None:
 
 def nothing_left(shell: Shell) -> bool:
     return not processes_with(shell.mark)
-
-
-async def ends(future: "asyncio.Future[Outcome]", within_s: float = 20) -> Outcome:
-    return await asyncio.wait_for(future, within_s)
 
 
 def test_a_stop_is_sigterm_first(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from .runners import Runners, ends, with_runners
+from tests.processes.attempts import ends
+
+from .runners import Runners, with_runners
 
 TASKS = """
     import os, sys

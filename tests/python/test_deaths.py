@@ -2,20 +2,17 @@
 
 import asyncio
 import os
-import secrets
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-from tests.processes.shells import eventually, processes_with
+from tests.processes.attempts import NodeProcess, ends, eventually, processes_with
 from weft.executors.linux import boottime
 
-from .runners import Runners, ends, with_runners
+from .runners import Runners, with_runners
 
 TASKS = """
     import asyncio, ctypes, os, resource, signal, subprocess, sys, time
@@ -163,53 +160,30 @@ def test_sigkill_of_the_spawner(tmp_path: Path) -> None:
     with_runners(tmp_path, TASKS, story)
 
 
-class Node:
+class Node(NodeProcess):
+    """A node in a process of its own, with its functions up."""
+
     def __init__(self, directory: Path, trust_s: float, *functions: str) -> None:
-        with_source = Runners(directory, TASKS)
-        self.mark = secrets.token_hex(8)
-        self.directory = with_source.directory
-        child = str(Path(__file__).parent / "children.py")
-        self.process = subprocess.Popen(
-            [sys.executable, child, str(directory), str(trust_s), *functions],
-            env={**os.environ, "MARK": self.mark},
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        assert self.process.stdout is not None
-        self.lines = self.process.stdout
+        Runners(directory, TASKS)
+        super().__init__(Path(__file__).parent / "children.py", str(directory), str(trust_s), *functions)
         assert self.lines.readline() == "started\n"
         for number in range(1, len(functions) + 1):
             path = directory / f"up.{number}"
             assert eventually(lambda path=path: path.exists() and path.stat().st_size > 0, 20)  # type: ignore[misc]
 
-    def __enter__(self) -> "Node":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.lines.close()
-        assert eventually(lambda: not processes_with(self.mark), 5)
-
 
 def test_sigkill_of_the_node_leaves_nothing_after_two_seconds(tmp_path: Path) -> None:
     with Node(tmp_path, 0, "awkward", "sleeps") as node:
         assert len(processes_with(node.mark)) >= 5
-        node.process.kill()
-        assert eventually(lambda: not processes_with(node.mark), 2)
+        node.assert_killed_leaves_nothing()
 
 
 def test_sigstop_of_the_node_past_its_trust_kills_what_it_runs(tmp_path: Path) -> None:
     with Node(tmp_path, 3.0, "awkward", "sleeps") as node:
         runners = [int((tmp_path / f"up.{n}").read_text()) for n in (1, 2)]
-        node.process.send_signal(signal.SIGSTOP)
-        try:
-            assert eventually(lambda: not [p for p in processes_with(node.mark) if p in runners], 3 + 2)
-        finally:
-            node.process.send_signal(signal.SIGCONT)
-        ended = [node.lines.readline().split() for _ in range(2)]
-        assert [line[2] for line in ended] == ["lease", "lease"], ended
+        node.assert_stopped_loses_its_lease(
+            lambda: not [pid for pid in processes_with(node.mark) if pid in runners], 3 + 2, 2
+        )
 
 
 def test_the_directory_of_a_node_that_was_killed_is_removed_by_the_next(

@@ -5,9 +5,10 @@ import os
 import time
 from pathlib import Path
 
+from tests.processes.attempts import ends
 from weft.executors.linux import boottime
 
-from .runners import Runners, ends, with_runners
+from .runners import Runners, with_runners
 
 TASKS = """
     import asyncio, logging, os, subprocess, sys, threading, time

@@ -4,9 +4,10 @@ import asyncio
 import os
 from pathlib import Path
 
+from tests.processes.attempts import ends
 from weft.executors.linux import boottime
 
-from .runners import Runners, ends, with_runners
+from .runners import Runners, with_runners
 
 TASKS = """
     import asyncio, os, time

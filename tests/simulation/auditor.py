@@ -18,6 +18,7 @@ class Auditor:
         self.attempts: dict[tuple[int, int, int], int] = {}
         self.ended: dict[tuple[int, int, int], str] = {}
         self.alive: dict[tuple[int, int, int], list[tuple[int, str]]] = {}
+        self._items: dict[tuple[int, int, str], str] = {}
         self.said: dict[tuple[int, int, int, int, str], str] = {}  # what a node's executor reported
         self.takes: dict[tuple[str, tuple[int, int, int], int], dict[str, int]] = {}  # by node, task, attempt
         self.has = has or {}
@@ -122,6 +123,13 @@ class Auditor:
             used = sum(held.get(name, 0) for (holder, _, _), held in self.takes.items() if holder == node)
             if used > self.has.get(name, 1):
                 self._object(place, f"attempt {attempt} takes {name} on {node} beyond what it has: {used}")
+
+    def item_seen(self, place: tuple[int, int, int], generation: str, item: str) -> None:
+        """All elements of a map see the same array, whatever becomes of the context meanwhile (the simulation's
+        arrays hold one value, many times)."""
+        before = self._items.setdefault((place[0], place[1], generation), item)
+        if before != item:
+            self._object(place, f"sees {item} in generation {generation}, another element saw {before}")
 
     def process_ended(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
         self.takes.pop((node, place, attempt))

@@ -41,6 +41,9 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
         if rng.random() < 0.06:
             task["map"] = list(range(rng.randint(0, 5)))
             task["tolerate"] = rng.choice([0, 1, "50%"])
+            if rng.random() < 0.5:
+                task["map"] = "${{ context.list }}"
+                task["env"] = {"ITEM": "${{ item }}", "GENERATION": "${{ run.generation }}"}
         elif rng.random() < 0.1:
             task["replicas"] = rng.randint(1, 6)
             if rng.random() < 0.5:
@@ -58,6 +61,11 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
         _limit(rng, task)
         tasks[f"t{i}"] = task
     document: dict[str, Any] = {"name": f"w{number}", "tasks": tasks}
+    if any(task.get("map") == "${{ context.list }}" for task in tasks.values()):
+        document["context"] = {"list": [0] * rng.randint(0, 4)}
+        for task in tasks.values():
+            if "inline" in task and rng.random() < 0.5:
+                task.setdefault("env", {})["WRITES"] = "list"
     document["on_failure"] = rng.choice(["halt", "halt_now", "continue", "continue"])
     if rng.random() < 0.3:
         document["max_parallel"] = rng.randint(1, 4)

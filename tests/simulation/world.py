@@ -293,6 +293,9 @@ class SimulatedLink:
     async def once(self, command: c.Once) -> c.OnceReply:
         return await self._call(lambda: self._world.commit(command))
 
+    async def array(self, run_no: int, pos: int, generation: int) -> Any:
+        return await self._call(lambda: self._world.store.array_of(run_no, pos, generation))
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         self._world.listeners[self._owner] = woken
         return lambda: self._world.listeners.pop(self._owner, None) and None
@@ -323,6 +326,8 @@ class SimulatedExecutor:
             world.loop.call_soon(ended, outcome, context=context)
             return
         world.auditor.process_started(self._place(launch), launch.attempt, str(self._owner), self._takes(launch))
+        if "ITEM" in launch.env:
+            world.auditor.item_seen(self._place(launch), launch.env["GENERATION"], launch.env["ITEM"])
         took = world.durations.get(launch.task.split(".")[0], 0.05) * world.random.uniform(0.5, 1.5)
         started = self._clock()
         timer = world.loop.call_later(took, self._exit, key, None, context=self._machine)
@@ -380,6 +385,8 @@ class SimulatedExecutor:
             None if ok else "scripted failure", stopped,
         )  # fmt: skip
         outcome.output = f"{launch.run_id} {launch.task} {launch.attempt}" if ok else msgspec.UNSET
+        if ok and "WRITES" in launch.env:
+            outcome.context = {launch.env["WRITES"]: [launch.task_id] * world.random.randint(0, 5)}
         context = contextvars.Context()
         context.run(OWNER.set, self._owner)
         world.loop.call_soon(ended, outcome, context=context)

@@ -83,7 +83,8 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 
 #: tested below, each in a way of its own
 APART = (
-    n.Placing, n.Due, n.Glance, n.NextRun, n.Results, n.Lease, n.Ends, n.Inputs, n.Context, n.Signal, n.Records,
+    n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray, n.Signal,
+    n.Records,
 )  # fmt: skip
 
 
@@ -155,6 +156,16 @@ def test_only_sessions_with_a_lease_are_live(store: Any) -> None:
         put_session(tx, "over", ended_at=tx.now)
         (rows,) = tx.load([n.LiveSessions()])
     assert [(row.id, row.state) for row in rows] == [("s1", "draining"), ("s2", "live")]
+
+
+def test_the_next_wake_leaves_out_what_the_draft_has_changed(store: Any) -> None:
+    now = make_world(store)
+    with store.transaction() as tx:
+        found = [tx.load([n.NextWake(tasks, runs)])[0] for tasks, runs in (([], []), ([T3 + 13], []))]
+        assert found == [[now - 20], [now - 10]]
+        all_tasks = [T3 + 6, T3 + 7, T3 + 13]
+        found = [tx.load([n.NextWake(all_tasks, runs)])[0] for runs in ([], [7], [7, 8])]
+        assert found == [[now - 1], [now + 5_000], []], "deadlines of runs count as well"
 
 
 def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:
@@ -254,6 +265,21 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
     assert [tuple(row) for row in context] == [("a", '{"x":[]}', 8, 1), ("b", "2", 4, -1)], "the last value, by key"
     assert [tuple(row) for rows in (approve, other) for row in rows] == [('"yes"', None), (None, "no")]
     assert never == []
+
+
+def test_arrays_of_maps_over_the_context(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.arrays = [(3, 1, 1, "[1]"), (3, 1, 2, '["\\u0000é"]'), (3, 2, 1, "[3]"), (5, 1, 3, "[4]")]
+        tx.write(draft)
+        newest, none = tx.load([n.MapArray(3, 1), n.MapArray(3, 3)])
+    assert [tuple(row) for row in newest] == [(2, '["\\u0000é"]')]
+    assert none == []
+    assert [store.array_of(3, 1, generation) for generation in (1, 2)] == [[1], ["\0é"]]
+    assert [tuple(row) for row in store.reader().read("arrays_of_run", 3)] == [
+        (1, 1, "[1]"), (1, 2, '["\\u0000é"]'), (2, 1, "[3]"),
+    ]  # fmt: skip
 
 
 def test_many_needs_are_answered_in_their_order(store: Any) -> None:

@@ -150,20 +150,6 @@ def test_events_keep_their_order_and_their_values(store: Any, backend: Backend) 
     assert all(at == tx.now and msgspec.json.decode(data) == values for _, at, data in rows)
 
 
-def test_results_are_those_of_the_winning_attempts(store: Any) -> None:
-    make_world(store)
-    with store.transaction() as tx:
-        draft = draft_of(tx)
-        draft.attempts = [
-            attempt(RUNNING, 2, result='{"n": 2}'),
-            attempt(RUNNING, 1, outcome="failed", result='{"n": 1}'),
-            attempt(task_id(3, 0), 1, result=None),
-        ]
-        tx.write(draft)
-        (rows,) = tx.load([n.Results([RUNNING, task_id(3, 0)])])
-    assert [tuple(row) for row in rows] == [(task_id(3, 0), None), (RUNNING, '{"n": 2}')]
-
-
 def test_documents_come_back_byte_for_byte(store: Any) -> None:
     body = bytes(range(256))
     with store.transaction() as tx:
@@ -224,16 +210,17 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
             draft.stale.append(StaleRow(task_id(run_no, 0), 1, "s1", "late", "{}"))
             draft.context.append((run_no, "key", "1", 0, -1))
             draft.signals.append((run_no, "s", None, None))
+            draft.arrays.append((run_no, 1, 1, "[]"))
         tx.write(draft)
     with store.transaction() as tx:
         draft = draft_of(tx)
         draft.pruned_runs = [3]
         tx.write(draft)
-        assert tx.load([n.Context(3), n.Signal(3, "s")]) == ([], [])
+        assert tx.load([n.Context(3), n.Signal(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
         assert tx.load([n.Runs([3]), n.Current(3)]) == ([], [])
         assert len(tx.load([n.Current(5)])[0]) == 4
         assert tx.load([n.Workflow("hash")])[0], "another run still uses it"
-    for table in ("attempts", "events", "stale_reports"):
+    for table in ("attempts", "events", "stale_reports", "arrays"):
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(1,)], table
     with store.transaction() as tx:
         draft = draft_of(tx)

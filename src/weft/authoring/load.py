@@ -17,6 +17,7 @@ from weft.core.expressions import place as line_and_column
 from weft.core.problems import Path as ValuePath
 from weft.core.problems import Problem
 from weft.core.workflow import Workflow
+from weft.core.written import Written
 
 Format = Literal["yaml", "json"]
 BYTES_MAX = 32 * 1024 * 1024
@@ -36,32 +37,50 @@ def load_file(path: str | Path, bytes_max: int = BYTES_MAX) -> Loaded:
     path = Path(path)
     text = _read_text(path, bytes_max)
     format_: Format = "json" if path.suffix.lower() == ".json" else "yaml"
-    loaded = load_text(text, workflow_name(path.stem), format_, file=str(path))
+    loaded = load_text(text, workflow_name(path.stem), format_, file=str(path), directory=path.absolute().parent)
     return msgspec.structs.replace(loaded, source_path=path.absolute())
 
 
-def load_text(text: str, name: str = "workflow", format: Format = "yaml", file: str | None = None) -> Loaded:
-    """`name` is the workflow's if the text gives none, `file` what errors call the text."""
+def load_text(
+    text: str,
+    name: str = "workflow",
+    format: Format = "yaml",
+    file: str | None = None,
+    directory: str | Path | None = None,
+) -> Loaded:
+    """`name` is the workflow's if the text gives none, `file` what errors call the text. With `directory`, where its
+    tasks start on this machine, the Python functions that it names are looked up there."""
     file = file if file is not None else name
     reader = json_text if format == "json" else yaml_text
     try:
         value, faults = reader.build(text)
     except Unreadable as error:
         raise _errors(file, reader.LINE_BREAK.split(text), list(error.faults)) from None
-    reading = read(value, name)
+    reading = _checked(read(value, name), value, directory)
     del value
     if faults or reading.document is None:
         raise _errors(file, reader.LINE_BREAK.split(text), faults, reading, reader.tokens(text))
     return _loaded(reading.document)
 
 
-def load_value(value: Any, name: str = "workflow") -> Loaded:
+def load_value(value: Any, name: str = "workflow", directory: str | Path | None = None) -> Loaded:
     """A definition made in Python: its errors have paths instead of lines."""
-    reading = read(value, name)
+    reading = _checked(read(value, name), value, directory)
     if reading.document is None:
         errors = [_unlocated(name, problem) for problem in reading.problems[:ERRORS_MAX]]
         raise DefinitionErrors(errors, reading.more + len(reading.problems) - len(errors))
     return _loaded(reading.document)
+
+
+def _checked(reading: Reading, value: Any, directory: str | Path | None) -> Reading:
+    """With the problems of its Python functions, which only those who have them can find."""
+    document = reading.document
+    if directory is None or document is None or not any("python" in task for task in document["tasks"].values()):
+        return reading
+    from weft.authoring.call_checks import check_calls
+
+    problems = check_calls(document, Written(value), str(directory))
+    return reading if not problems else Reading(None, tuple(problems))
 
 
 def _unlocated(name: str, problem: Problem) -> LocatedError:

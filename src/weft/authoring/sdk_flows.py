@@ -52,6 +52,7 @@ class TracedFlow(Generic[P, R]):
         self._function = function
         self._options = options
         self._loaded: Loaded | None = None
+        self.inline: dict[str, Any] = {}  # its async functions that run on the node's own event loop, once traced
 
     @property
     def name(self) -> str:
@@ -93,6 +94,7 @@ class TracedFlow(Generic[P, R]):
             bound.arguments[name] = trace.input(name)
         with trace:
             returned = self._function(*bound.args, **bound.kwargs)
+        self.inline = trace.inline
         if returned is not None:
             document["output"] = document_value(trace, returned, f"what {self.__name__} returns")
         document["tasks"] = trace.tasks

@@ -33,6 +33,7 @@ class TaskOptions(TypedDict, total=False):
     cache: bool | Mapping[str, Any]  # keep a success: True, or {"key": …, "ttl": "1d"}
     pools: str | Sequence[str]  # of which it takes a place while it runs
     secrets: Sequence[str]
+    inline: bool  # an async function that runs in the application itself, on its node's event loop
 
 
 class WaitOptions(TypedDict, total=False):
@@ -77,7 +78,7 @@ def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) 
             retry["max" if name == "retries" else "backoff"] = document_value(None, value, name)
         elif name in _OF_MAP and not mapped:
             raise flow_error(f"{name}= is about the elements of a map", "use it with .map(…)")
-        elif name != "name":
+        elif name not in ("name", "inline"):
             out[name] = document_value(trace if name in _TEMPLATED else None, value, name, data=False)
     if retry:
         out["retry"] = retry

@@ -9,13 +9,14 @@
 """
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from weft.authoring.sdk_functions import check_function, function_name
 from weft.authoring.sdk_options import TaskOptions, WaitOptions, check_options, document_options
-from weft.authoring.sdk_places import flow_error
+from weft.authoring.sdk_places import definition_of, flow_error
 from weft.authoring.sdk_symbols import Symbol
 from weft.authoring.sdk_trace import Trace, current, document_value
 
@@ -87,8 +88,22 @@ class Task(Generic[P, R]):
         if not body["with"]:
             del body["with"]
         name = self._options.get("name") or self.__name__
-        body = {"python": function_name(self._function, trace.directory), **body, **options}
+        body = {**self._what(trace), **body, **options}
         return trace.record(name, body, chosen="name" in self._options)
+
+    def _what(self, trace: Trace) -> dict[str, Any]:
+        if not self._options.get("inline"):
+            return {"python": function_name(self._function, trace.directory)}
+        if not inspect.iscoroutinefunction(self._function):
+            raise flow_error(
+                f"{self.__name__} is inline, but no async function: it would block the node's event loop",
+                "write async def, or take inline off, and it runs in a process of its own",
+                definition_of(self._function),
+            )
+        known = trace.inline.setdefault(self.__name__, self._function)
+        if known is not self._function:
+            raise flow_error(f"two inline functions are named {self.__name__}", "give one of them another name")
+        return {"inline": self.__name__}
 
     def options(self, **options: Unpack[TaskOptions]) -> "Task[P, R]":
         """The same task with other options, for one call: `load.options(needs=[checked], retries=5)(rows)`."""

@@ -25,6 +25,7 @@ class Trace:
         self.directory = directory
         self.tasks: dict[str, dict[str, Any]] = {}
         self.places: dict[str, CodePlace] = {}
+        self.inline: dict[str, Any] = {}  # functions that run on the node's own event loop, by name
         self._repeats: dict[str, int] = {}  # the last number given to a name
 
     def __enter__(self) -> "Trace":

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.control.node_thread import NodeThread
     from weft.core.workflow import Workflow
+    from weft.executors.inline import InlineFunction
+    from weft.executors.inline_call import AsyncFunction
     from weft.store.artifact_files import ArtifactFiles
 
 P = ParamSpec("P")
@@ -69,25 +71,41 @@ def open(
     workdir: str | Path | None = None,
     python_runners: int | None = None,
     worker: bool = False,
+    inline: "Mapping[str, AsyncFunction] | Iterable[AsyncFunction]" = (),
 ) -> "Weft":
     """Open a store, the one that the command line would use if none is named. It is made if it is not there.
 
     `worker`: a node in this process takes whatever is queued, until the store is closed. Without it, `run` starts a
     node that works on that run only.
+
+    `inline` are async functions of this application that tasks may name (`inline: fetch`, or `@task(inline=True)`):
+    they run on the node's event loop, in this process.
     """
     flags: dict[str, Any] = {"store": store, "slots": slots, "workdir": workdir, "python_runners": python_runners}
     if labels is not None:
         flags["labels"] = dict(labels)
     directory = Path.cwd()
-    return Weft(settings.load(os.environ, directory, flags), directory, worker=worker)
+    return Weft(settings.load(os.environ, directory, flags), directory, worker=worker, inline=inline)
 
 
 class Weft:
     """An open store. Close it, or use it in a `with`."""
 
-    def __init__(self, config: settings.Config, directory: Path, *, worker: bool = False) -> None:
+    def __init__(
+        self,
+        config: settings.Config,
+        directory: Path,
+        *,
+        worker: bool = False,
+        inline: "Mapping[str, AsyncFunction] | Iterable[AsyncFunction]" = (),
+    ) -> None:
         from weft.control.opening import open_control
 
+        self._inline: dict[str, InlineFunction] = {}
+        if inline:
+            from weft.executors.inline_call import inline_functions
+
+            self._inline = inline_functions(inline)
         self._config = config
         self._directory = directory
         self._thread: NodeThread | None = None
@@ -170,10 +188,18 @@ class Weft:
         import inspect
 
         loaded = flow.load()
+        if here and flow.inline and not self._worker:
+            self._learn(flow.inline)
         bound = inspect.signature(flow).bind(*arguments, **named)
         if here:
             self._refuse_unplaceable(loaded.workflow)
         return self._submit(loaded, dict(bound.arguments))
+
+    def _learn(self, functions: "Mapping[str, AsyncFunction]") -> None:
+        """A node that is made for a run has the flow's own inline functions, without being told of them."""
+        from weft.executors.inline_call import inline_functions
+
+        self._inline |= {n: f for n, f in inline_functions(functions).items() if n not in self._inline}
 
     def _submit(
         self,
@@ -222,7 +248,7 @@ class Weft:
         if self._thread is None:
             from weft.control.node_thread import NodeThread
 
-            self._thread = NodeThread(self.control, self._config, _log)
+            self._thread = NodeThread(self.control, self._config, self._inline, _log)
         return self._thread
 
     def _failures(self, run_id: str) -> list[TaskFailure]:
@@ -242,7 +268,8 @@ class Weft:
         from weft.core.commands import Refused
 
         others = [facts_of(node) for node in self.control.nodes() if node.scope is None]
-        why = unplaceable(workflow, others, own_facts(self.control, self._config))
+        here = own_facts(self.control, self._config, tuple(self._inline))
+        why = unplaceable(workflow, others, here)
         if why is not None:
             raise Refused("invalid", why)
 

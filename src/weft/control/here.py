@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from weft.config import Config
 from weft.control.local import LocalControl
 from weft.control.machine import disk_bytes, gpu_count, memory_bytes
@@ -38,12 +40,14 @@ def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = N
     return NodeSettings(slots=slots, output_root=str(control.output_root), workdir=str(workdir or Path.cwd()), **more)
 
 
-def own_facts(control: LocalControl, config: Config) -> NodeFacts:
-    """The node that this process would start, as placement sees it."""
-    more: dict[str, Any] = {"labels": config.labels, **config.resources()}
+def own_facts(control: LocalControl, config: Config, functions: tuple[str, ...] = ()) -> NodeFacts:
+    """The node that this process would start, as placement sees it; `functions` are its inline ones."""
+    more: dict[str, Any] = {"labels": config.labels, "functions": functions, **config.resources()}
     if config.name is not None:
         more["name"] = config.name
-    return node_settings(control, slots=config.slots, workdir=config.workdir, **more).facts(KINDS)
+    return node_settings(control, slots=config.slots, workdir=config.workdir, **more).facts(
+        (*KINDS, "inline") if functions else KINDS
+    )
 
 
 def artifact_root(control: LocalControl, chosen: str | Path | None) -> Path:
@@ -75,6 +79,7 @@ def make_node(
     executors: list[Executor] = [python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
+        settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}
     ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log)
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)

@@ -12,6 +12,7 @@ from weft.core.explain import Situation, explain
 from weft.core.invariants import check_pools, check_run, current_rows
 from weft.core.replay import Replay
 from weft.core.rows import ORDINAL_BITS, PoolRow, RunRow, TaskRow
+from weft.core.rules.maps import array_hash
 from weft.core.states import TERMINAL
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
@@ -70,9 +71,15 @@ def verify(control: "LocalControl", ref: str) -> Verification:
         pools = [PoolRow(*row) for row in control._read("pools_all")]
         holding = [row[4] for row in control._read("pool_holders")] if pools else []
         hashes = dict(control._read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
+        arrays = {(pos, generation): text for pos, generation, text in control._read("arrays_of_run", no)}
     replay.settle()
     differences = check_run(run, rows, workflow) + check_pools(pools, holding)
     current = current_rows(rows)
+    for pos, generation in sorted({*arrays, *replay.arrays}):
+        text = arrays.get((pos, generation))
+        if text is None or array_hash(text) != replay.arrays.get((pos, generation)):
+            name = workflow.tasks[pos].name
+            differences.append(f"{name}: what it maps over in generation {generation} is not what its event says")
     if run.state != replay.state:
         differences.append(f"the run is {run.state}, its events say {replay.state}")
     if run.level != replay.level and run.level_open is not None:

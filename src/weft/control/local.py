@@ -266,6 +266,7 @@ class LocalControl:
                     slots=facts.get("slots"), labels=facts.get("labels", {}), kinds=facts.get("kinds", []),
                     capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
                     gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"),
+                    functions=facts.get("functions"),
                 )
             )  # fmt: skip
         return out

@@ -5,13 +5,14 @@ One loop for all nodes of a store, because a store's wake-ups are heard by one l
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from weft.config import Config
 from weft.control.here import file_options, make_node, node_settings
 from weft.control.local import LocalControl
+from weft.executors.inline import InlineFunction
 from weft.node.node import Node
 
 T = TypeVar("T")
@@ -21,9 +22,16 @@ IDLE_AFTER_S = 1.0
 
 
 class NodeThread:
-    def __init__(self, control: LocalControl, config: Config, log: Callable[[str, dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        control: LocalControl,
+        config: Config,
+        inline: Mapping[str, InlineFunction],
+        log: Callable[[str, dict[str, Any]], None],
+    ) -> None:
         self._control = control
         self._config = config
+        self._inline = inline
         self._log = log
         self._loop = asyncio.new_event_loop()
         self._worker: tuple[Node, Future[None]] | None = None
@@ -94,7 +102,9 @@ class NodeThread:
         if config.name is not None:
             options["name"] = config.name
         made = node_settings(self._control, slots=config.slots, workdir=config.workdir, **options)
-        return make_node(self._control, made, python_runners=config.python_runners, log=self._log)
+        return make_node(
+            self._control, made, inline=self._inline, python_runners=config.python_runners, log=self._log
+        )
 
     def _call(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         return asyncio.run_coroutine_threadsafe(work, self._loop)

@@ -116,6 +116,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     disk: int | None
     gpus: int
     gpu_memory: int | None  # of each GPU
+    functions: list[str] | None  # inline ones that its application gave it; None: whatever is asked for
 
 
 class PoolInfo(msgspec.Struct, kw_only=True):

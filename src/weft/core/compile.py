@@ -58,7 +58,7 @@ def compile_workflow(document: Document, hash: str) -> Workflow:
             _Place(
                 needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
                 _positions(names[pos].condition, position), _positions(names[pos].templates, position),
-                _positions(names[pos].map, position), names[pos].context,
+                _positions(names[pos].map, position), names[pos].context, names[pos].map_context,
             ),
         )
         for pos, (name, task) in enumerate(tasks.items())
@@ -163,6 +163,7 @@ class _Place(NamedTuple):
     template_reads: tuple[int, ...]
     map_reads: tuple[int, ...]
     reads_context: bool
+    map_reads_context: bool
 
 
 class _Defaults:
@@ -208,6 +209,7 @@ class _Defaults:
             replicas=task.get("replicas"),
             map=_array(task.get("map")),
             map_reads=place.map_reads,
+            map_reads_context=place.map_reads_context,
             batch=task.get("batch"),
             tolerate=_tolerate(task.get("tolerate")),
             max_parallel=task.get("max_parallel"),
@@ -270,7 +272,7 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str,
         return "shell", _with_input({"argv": task["argv"]}, task)
     if "python" in task:
         return "python", {"function": task["python"], "with": task.get("with", {})}
-    return "inline", {"inline": task["inline"]}
+    return "inline", {key: task[key] for key in ("inline", "with") if key in task}
 
 
 def _with_input(spec: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:

@@ -223,11 +223,9 @@ def _checked(reader: Reader, value: dict[Any, Any], out: Any) -> Any:
     else:
         _check_elements(reader, value)
         _check_cache(reader, value, out)
-    if "inline" in value:
-        fix = "an inline function runs in the node itself, which has its environment and its own arguments: remove it"
-        for key in ("with", "secrets"):
-            if key in out:
-                reader.problem_at((*reader.path, key), f"`{key}` has no meaning for `inline`", fix, "key")
+    if "inline" in value and "secrets" in out:
+        fix = "an inline function runs in the node itself, which has its environment: remove it"
+        reader.problem_at((*reader.path, "secrets"), "`secrets` has no meaning for `inline`", fix, "key")
     if "if" in out and "condition" in out:
         reader.problem_at((*reader.path, "condition"), "`if` and `condition` say the same", "keep one", "key")
     return out

@@ -27,10 +27,13 @@ OWN: Final = "own:"  # demands of runs that wait for an owner begin with it
 
 def demand_of(task: TaskDef) -> tuple[str, str]:
     """(id, body) of what a task is queued under."""
-    if not (task.requires or task.pools or task.scored):
+    if not (task.requires or task.pools or task.scored or task.kind == "inline"):
         return task.kind, f'{{"kind":"{task.kind}"}}'
     body: dict[str, Any] = {"kind": task.kind}
     id = task.kind
+    if task.kind == "inline":  # not every node with inline functions has this one
+        body["function"] = task.spec["inline"]
+        id += f"={body['function']}"
     if task.requires:
         body["requires"] = task.requires
         id += f":{hashlib.sha256(msgspec.json.encode(body, order='sorted')).hexdigest()[:16]}"

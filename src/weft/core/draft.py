@@ -51,6 +51,7 @@ class Draft:
         self.events: list[EventRow] = []
         self.stale: list[StaleRow] = []
         self.context: list[tuple[int, str, str, int | None, int | None]] = []  # run, key, JSON, writer
+        self.arrays: list[tuple[int, int, int, str]] = []  # run, position and generation of a map, JSON
         self.signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
         self.kept: dict[str, RecordRow] = {}  # results for `cache`, by key; the task's own guard is theirs
         self.once: RecordRow | None = None  # written only while its attempt is held
@@ -201,6 +202,9 @@ class Draft:
             self._count_level_end(run, task)
         whole_map = task.idx < 0 and definition.mapped
         if not whole_map:
+            setattr(run, to, getattr(run, to) + 1)
+        elif task.elements is None:  # it never opened: it is the one task that ended, in place of its elements
+            run.total += 1
             setattr(run, to, getattr(run, to) + 1)
         if to in ("failed", "dead_letter") and task.idx < 0 and not definition.allow_failure:
             run.broken += 1

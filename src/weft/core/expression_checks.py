@@ -18,7 +18,7 @@ from weft.core.expressions import (
     templates_in,
 )
 from weft.core.problems import PROBLEMS_MAX, Path, Reader, Spot, has_expression, quoted
-from weft.core.references import CONTEXT_ROOTS, DIALECTS, OPENING, condition_of, shell_of, templates_of
+from weft.core.references import DIALECTS, OPENING, condition_of, shell_of, templates_of
 from weft.core.written import Written
 
 #: What `run` has.
@@ -150,9 +150,6 @@ class ExpressionChecker:
             if way == "shared" and root in ("tasks", "parent"):
                 fix = "set it in the tasks that need it"
                 out.append(ExpressionError("what all tasks share can't name one of them", column, fix))
-            elif way == "map" and root in CONTEXT_ROOTS:
-                what = "the context may change while the elements run, so it can't be mapped over"
-                out.append(ExpressionError(what, column, "take the array from inputs, or from a task's output"))
             elif len(reference.path) < 2:
                 continue
             elif root == "run" and reference.path[1] not in RUN_FIELDS:

@@ -69,6 +69,11 @@ FUNCTION: Final = Pattern(
     regex=r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|[^:\x00-\x1f\x7f]*[^:/\x00-\x1f\x7f]\.py):[A-Za-z_]\w*",
     fix="write module:function or file.py:function",
 )
+INLINE: Final = Pattern(
+    expected="the name of an inline function",
+    regex=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
+    fix="write the name under which the application gives it: weft.open(inline=[…])",
+)
 DESCRIPTION: Final = Text("a description as text", empty=True)
 WORDS: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
 FREE: Final = MapOf(Text("text"), Json(), "a mapping")
@@ -246,7 +251,7 @@ TASK: Final = Record(
         Field("description", DESCRIPTION, "What the task is for."),
         Field("run", COMMAND, "A command for the shell."),
         Field("argv", ARGV, "A program and its arguments, without a shell."),
-        Field("inline", Text("the name of an inline function"), "An inline function, when embedded."),
+        Field("inline", INLINE, "An async function that the application which embeds Weft gives to its node."),
         Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
         Field("with", ARGUMENTS, "Arguments of the function; for a command, what the JSON file $WEFT_INPUT holds."),
         Field("map", Array(), "One task per element of this array; `item` and `index` tell which."),

@@ -26,7 +26,10 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
     found: list[str] = []
     for task in rows:
         found += [f"{workflow.tasks[task.pos].name}[{task.idx}] {text}" for text in _check_task(run, task, workflow)]
-    counted = [t for t in rows if t.idx >= 0 or not workflow.tasks[t.pos].mapped]
+    counted = [
+        t for t in rows
+        if t.idx >= 0 or not workflow.tasks[t.pos].mapped or (t.elements is None and t.state in TERMINAL)
+    ]  # fmt: skip
     expected = {
         "total": len(counted),
         "active": sum(1 for t in rows if t.state in ACTIVE and t.elements is None and t.held is None),
@@ -38,6 +41,8 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
     for name, value in expected.items():
         if getattr(run, name) != value:
             found.append(f"run.{name} is {getattr(run, name)}, the tasks say {value}")
+    if run.state == "succeeded" and any(t.state == "cancelled" and t.idx < 0 for t in rows):
+        found.append("the run succeeded with a cancelled task")
     if (run.state in RUN_TERMINAL) != (expected["open"] == 0):
         found.append(f"the run is {run.state} with {expected['open']} tasks not ended")
     if run.max_parallel is not None and run.active > (run.max_parallel or 1):

@@ -150,6 +150,13 @@ class Due(msgspec.Struct):
     limit: int
 
 
+class NextWake(msgspec.Struct):
+    """The earliest wake-up time of a task, or deadline of a run that goes on, but for these; 0 or 1 row."""
+
+    but_tasks: list[int]
+    but_runs: list[int]
+
+
 class Held(msgspec.Struct):
     """Running tasks of a session, ascending."""
 
@@ -197,12 +204,6 @@ class Current(msgspec.Struct):
     run_no: int
 
 
-class Results(msgspec.Struct):
-    """(task id, result JSON) of the winning attempts."""
-
-    task_ids: list[int]
-
-
 class EndsHeld(msgspec.Struct):
     """(task id, result hash, result) of these tasks' current attempts, by id. The result is None unless it is needed:
     it sets keys of the context, or has no hash."""
@@ -233,6 +234,13 @@ class Context(msgspec.Struct):
     """(key, value as JSON, writer's position, writer's index) of a run's context, by key."""
 
     run_no: int
+
+
+class MapArray(msgspec.Struct):
+    """(generation, array as JSON) that a map over the context was given last; 0 or 1 row."""
+
+    run_no: int
+    pos: int
 
 
 class Signal(msgspec.Struct):
@@ -267,9 +275,9 @@ class Finished(msgspec.Struct):
 
 
 Need = (
-    RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld
+    RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray
     | Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
-    | Due | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Results | Demands
+    | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
     | Finished | Records | QueuedEach | Waiting | Pools | Placing | LiveSessions | Occupied | DemandBodies
 )  # fmt: skip

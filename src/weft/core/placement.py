@@ -29,6 +29,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     disk: int | None = None
     gpus: int = 0
     gpu_memory: int | None = None  # of each of them
+    functions: tuple[str, ...] | None = None  # inline ones; None: any
 
     def has(self, label: str) -> bool:
         """`name`, or `name=value`."""
@@ -52,8 +53,12 @@ def node_facts(body: Mapping[str, Any], name: str, session: str) -> NodeFacts:
     return NodeFacts(
         kinds=tuple(body.get("kinds", ())), labels=body.get("labels", {}), name=name, session=session,
         capabilities=tuple(body.get("capabilities", ())), memory=body.get("memory"), disk=body.get("disk"),
-        gpus=body.get("gpus", 0), gpu_memory=body.get("gpu_memory"),
+        gpus=body.get("gpus", 0), gpu_memory=body.get("gpu_memory"), functions=_names(body.get("functions")),
     )  # fmt: skip
+
+
+def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(names)
 
 
 def eligible(demand: Mapping[str, Any], node: NodeFacts) -> list[str]:
@@ -63,6 +68,8 @@ def eligible(demand: Mapping[str, Any], node: NodeFacts) -> list[str]:
     reasons = []
     if demand["kind"] not in node.kinds:
         reasons.append(f"it has no executor for {demand['kind']} tasks")
+    elif "function" in demand and node.functions is not None and demand["function"] not in node.functions:
+        reasons.append(f"its application gave it no inline function {demand['function']!r}")
     requires: Mapping[str, Any] = demand.get("requires", {})
     if requires:
         reasons += _labels(requires, node)

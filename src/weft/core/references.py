@@ -38,6 +38,7 @@ class Names(NamedTuple):
     templates: tuple[str, ...] = ()  # of run, argv, env, cwd, with and cache, or of wait
     map: tuple[str, ...] = ()
     context: bool = False  # a template that the node resolves reads the context
+    map_context: bool = False  # so does `map`
 
 
 _NO_NAMES: Final = Names()
@@ -72,15 +73,16 @@ def task_names(task: Mapping[str, Any], defaults: Mapping[str, Any]) -> Names:
         found = _parsed(condition)
     templates: dict[str, None] = {}
     mapped: dict[str, None] = {}
-    context = False
+    context = map_context = False
     for path, text in templates_of(task):
         references = _in_template(text, shell_of(task, defaults) if path == ("run",) else None)
         (mapped if path[0] == "map" else templates).update(dict.fromkeys(_named(references)))
         context = context or (path[0] not in OF_RULES and _reads_context(references))
-    if not found and not templates and not mapped and not context:
+        map_context = map_context or (path[0] == "map" and _reads_context(references))
+    if not found and not templates and not mapped and not context and not map_context:
         return _NO_NAMES
     asked = [r for r in found if len(r.path) > 2 and r.path[2] in STATE_MEMBERS]
-    return Names(tuple(_named(found)), tuple(_named(asked)), tuple(templates), tuple(mapped), context)
+    return Names(tuple(_named(found)), tuple(_named(asked)), tuple(templates), tuple(mapped), context, map_context)
 
 
 def value_names(value: Any) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ class Replay:
         self.halted = False
         self.stopped = False
         self._ended: list[tuple[int, int]] = []
+        self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
         self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
         self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
@@ -166,6 +167,8 @@ class Replay:
         pos = place[0]
         whole = self.tasks[place]
         whole.elements = count = data["elements"]
+        if "array" in data:
+            self.arrays[(place[0], whole.generation)] = data["array"]
         again: list[int] = data.get("again", list(range(count)))
         renewed = frozenset(again)
         for idx in range(count):
@@ -381,7 +384,7 @@ class Replay:
     def _anything_failed(self) -> bool:
         for (pos, idx), task in self.tasks.items():
             definition = self._workflow.tasks[pos]
-            if task.state == "cancelled" and not (definition.mapped and idx < 0):
+            if task.state == "cancelled" and not (definition.mapped and idx < 0 and task.elements is not None):
                 return True
             if task.state in ("failed", "dead_letter") and idx < 0 and not definition.allow_failure:
                 return True

@@ -62,6 +62,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     replicas: int | None = None  # a map over 0 … n-1
     map: Any = None  # the array to map over: a list, or text that is one ${{ }}
     map_reads: tuple[int, ...] = ()  # tasks whose results that reads
+    map_reads_context: bool = False  # then what it maps over is stored when it opens
     batch: int | None = None  # elements of the array that one element takes
     tolerate: Tolerate = Tolerate()
     max_parallel: int | None = None  # of a mapped task's elements
@@ -130,8 +131,3 @@ class Workflow(msgspec.Struct, frozen=True):
     concurrency: int | None = None  # how many tasks of all its runs may run at a time
     passes: Passes | None = None  # of `mode: levels`
     own: tuple[str, str] | None = None  # one node owns a run of it: the demand (id, body) for that node
-
-    @property
-    def final_count(self) -> int:
-        """How many tasks wait for all the others."""
-        return sum(1 for t in self.tasks if t.final)

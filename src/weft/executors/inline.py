@@ -1,4 +1,8 @@
-"""Runs functions on the node's own event loop: for embedding, and to measure the engine without processes."""
+"""Runs functions on the node's own event loop: for applications that embed Weft, and to measure the engine alone.
+
+Nothing can end a coroutine but itself: a stop cancels it, and cancels it again every second should it not heed that.
+One that blocks the loop blocks its node.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,6 +13,9 @@ from weft.executors.python_context import RunningAttempt, current
 
 #: A plain function returns its output; an async one is awaited.
 InlineFunction = Callable[[Launch], Any]
+
+_INSIST_S = 1.0
+_CLOSING_ROUNDS = 5
 
 
 class InlineAttempt(RunningAttempt):
@@ -64,17 +71,13 @@ class InlineExecutor:
         self._end(attempt, ended, started, value=value)
 
     async def _await(self, attempt: InlineAttempt, ended: Ended, started: float, value: Awaitable[Any]) -> None:
-        key = (attempt.launch.task_id, attempt.launch.attempt)
+        result, failure = None, None
         try:
             result = await value
-        except asyncio.CancelledError as cancelled:
-            self._end(attempt, ended, started, error=cancelled)
-        except Exception as error:
-            self._end(attempt, ended, started, error=error)
-        else:
-            self._end(attempt, ended, started, value=result)
-        finally:
-            self._tasks.pop(key, None)
+        except (Exception, asyncio.CancelledError, SystemExit) as error:
+            failure = error
+        self._tasks.pop((attempt.launch.task_id, attempt.launch.attempt), None)
+        self._end(attempt, ended, started, value=result, error=failure)
 
     def _end(
         self,
@@ -87,14 +90,28 @@ class InlineExecutor:
     ) -> None:
         launch = attempt.launch
         outcome = Outcome(launch.task_id, launch.attempt, error is None, None, started, self._clock())
+        reason = self._reasons.pop((launch.task_id, launch.attempt), None) if self._reasons else None
         if error is not None:
-            outcome.stopped = self._reasons.pop((launch.task_id, launch.attempt), None)
-            outcome.error = f"{type(error).__name__}: {error}"
-        elif value is not None:
-            outcome.output = value
-        if attempt.context and error is None:
-            outcome.context = attempt.context
+            self._fail(outcome, error, reason)
+        else:
+            outcome.exit_code = 0
+            if value is not None:
+                outcome.output = value
+            if attempt.context:
+                outcome.context = attempt.context
         self._tell(ended, outcome)
+
+    def _fail(self, outcome: Outcome, error: BaseException, reason: StopReason | None) -> None:
+        if reason is not None:
+            outcome.stopped = reason
+            outcome.error = f"stopped ({reason})"
+            return
+        from weft.executors.python_failure import describe
+
+        line, kind, message, traceback = describe(error)
+        outcome.exit_code = 1
+        outcome.error = line
+        outcome.result = {"exitCode": 1, "error": {"type": kind, "message": message, "traceback": traceback}}
 
     def _tell(self, ended: Ended, outcome: Outcome) -> None:
         if not self._over:
@@ -107,16 +124,27 @@ class InlineExecutor:
             ended(outcome)
 
     def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
-        task = self._tasks.get((task_id, attempt))
-        if task is not None:
-            self._reasons[(task_id, attempt)] = reason
+        key = (task_id, attempt)
+        task = self._tasks.get(key)
+        if task is None:
+            return
+        if key not in self._reasons:
+            self._loop.call_later(_INSIST_S, self._insist, key, task)
+        self._reasons[key] = reason
+        task.cancel()
+
+    def _insist(self, key: tuple[int, int], task: asyncio.Task[None]) -> None:
+        if self._tasks.get(key) is task:
             task.cancel()
+            self._loop.call_later(_INSIST_S, self._insist, key, task)
 
     def trust(self, until: float) -> None:
         """Runs in the node itself: there is nothing that could outlive it."""
 
     async def close(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(_CLOSING_ROUNDS):
+            if not self._tasks:
+                return
+            for task in self._tasks.values():
+                task.cancel()
+            await asyncio.wait(self._tasks.values(), timeout=_INSIST_S)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from weft.executors.outbox import Outbox
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.python_wire import FILES, Mark
-from weft.executors.spawner_wire import Message, Unframer, frame
+from weft.executors.spawner_wire import Message, Unframer
 
 _RECEIVE_BYTES = 1 << 16
 _FDS_MAX = 8
@@ -56,9 +57,7 @@ class RunnerLink:
         self.owner: Attempt | None = None  # the one attempt that it is for, which has secrets
         self.reaper: asyncio.TimerHandle | None = None
         self._socket: socket.socket | None = None
-        self._outbox: list[Message] = []
-        self._unsent = memoryview(b"")  # of which a part can be dropped without a copy of the rest
-        self._flush_due = False
+        self._outbox: Outbox | None = None
 
     # What it has to do
 
@@ -112,39 +111,12 @@ class RunnerLink:
         self._on_message = on_message
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
+        self._outbox = Outbox(self._loop, connection)
         self._loop.add_reader(connection.fileno(), self.receive)
 
     def send(self, message: Message) -> None:
-        """Messages gather during one turn of the event loop and leave as one frame."""
-        if self._socket is None:
-            return
-        self._outbox.append(message)
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        if self._socket is None:
-            return
-        if self._outbox:
-            self._unsent = memoryview(bytes(self._unsent) + frame(self._outbox))
-            self._outbox = []
-        try:
-            sent = self._socket.send(self._unsent)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            return  # it died: the reader sees the end, and may have reports to read before it
-        self._unsent = self._unsent[sent:]
-        if self._unsent:
-            self._flush_due = True
-            self._loop.add_writer(self._socket.fileno(), self._flush_rest)
-
-    def _flush_rest(self) -> None:
-        if self._socket is not None:
-            self._loop.remove_writer(self._socket.fileno())
-        self._flush()
+        if self._outbox is not None:
+            self._outbox.send(message)
 
     def receive(self) -> bool:
         """Take in what is there; False if there is nothing (more)."""
@@ -172,8 +144,9 @@ class RunnerLink:
 
     def disconnect(self) -> None:
         if self._socket is not None:
+            assert self._outbox is not None
+            self._outbox.close()
             self._loop.remove_reader(self._socket.fileno())
-            self._loop.remove_writer(self._socket.fileno())
             self._socket.close()
             self._socket = None
 

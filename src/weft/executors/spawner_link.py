@@ -1,6 +1,6 @@
 """The node's end of a spawner: its process, its socket, and what to do should it die.
 
-Messages gather during one turn of the event loop and leave as one frame; reports come in as lists.
+Messages leave through an Outbox; reports come in as lists.
 """
 
 import asyncio
@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from weft.executors import linux
+from weft.executors.outbox import Outbox
 from weft.executors.spawner_tree import kill_tree
-from weft.executors.spawner_wire import CLOSE, ENDED, HELLO, PIDS, TOKEN, Message, Unframer, frame
+from weft.executors.spawner_wire import CLOSE, ENDED, HELLO, PIDS, TOKEN, Message, Unframer
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawner.py")
 _RECEIVE_BYTES = 1 << 16
@@ -44,9 +45,6 @@ class SpawnerLink(Generic[Attempt]):
         self._on_dead = on_dead
         self._on_gone = on_gone
         self._unframer = Unframer()
-        self._outbox: list[Message] = []
-        self._unsent = b""
-        self._flush_due = False
         self._alive = True
         self._gone = asyncio.Event()
         self._leaders: dict[int, int] = {}  # id -> pid, of attempts that outlived a sweep
@@ -63,6 +61,7 @@ class SpawnerLink(Generic[Attempt]):
                 cwd="/",
             )
         self._socket.setblocking(False)
+        self._outbox = Outbox(self._loop, self._socket)
         self._loop.add_reader(self._socket.fileno(), self._receive)
         self.send((HELLO, base_env, self._token_prefix, os.getpid()))
 
@@ -71,38 +70,13 @@ class SpawnerLink(Generic[Attempt]):
         return self._process.pid
 
     def send(self, message: Message) -> None:
-        self._outbox.append(message)
-        if not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush)
+        self._outbox.send(message)
 
     async def close(self) -> None:
         """Have everything killed, reported and reaped."""
         if self._alive:
             self.send((CLOSE,))
         await self._gone.wait()
-
-    def _flush(self) -> None:
-        self._flush_due = False
-        if not self._alive:
-            return
-        if self._outbox:
-            self._unsent += frame(self._outbox)
-            self._outbox = []
-        try:
-            sent = self._socket.send(self._unsent)
-        except BlockingIOError:
-            sent = 0
-        except OSError:
-            return  # it died: the reader sees the end, and may have reports to read before it
-        self._unsent = self._unsent[sent:]
-        if self._unsent:
-            self._flush_due = True
-            self._loop.add_writer(self._socket.fileno(), self._flush_rest)
-
-    def _flush_rest(self) -> None:
-        self._loop.remove_writer(self._socket.fileno())
-        self._flush()
 
     def _receive(self) -> None:
         try:
@@ -126,8 +100,8 @@ class SpawnerLink(Generic[Attempt]):
 
     def _spawner_ended(self) -> None:
         self._alive = False
+        self._outbox.close()
         self._loop.remove_reader(self._socket.fileno())
-        self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
         self._on_dead(self)
         self._clear(set())

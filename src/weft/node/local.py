@@ -117,6 +117,9 @@ class LocalLink:
         assert isinstance(reply, c.OnceReply)
         return reply
 
+    async def array(self, run_no: int, pos: int, generation: int) -> Any:
+        return await self._read(lambda: self._store.array_of(run_no, pos, generation))
+
     def _read_workflow(self, hash: str) -> Workflow:
         with self._store.transaction() as transaction:
             assert transaction is not None

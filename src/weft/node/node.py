@@ -94,6 +94,7 @@ class Node:
                 "disk": self._settings.disk,
                 "gpus": self._settings.gpus,
                 "gpu_memory": self._settings.gpu_memory,
+                "functions": self._settings.functions,
             }
         )
         while not self._stopping.is_set():

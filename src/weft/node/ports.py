@@ -64,6 +64,10 @@ class Link(Protocol):
 
     async def once(self, command: c.Once) -> c.OnceReply: ...
 
+    async def array(self, run_no: int, pos: int, generation: int) -> Any:
+        """What a map over the context maps over, as it was when the map opened."""
+        ...
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         """Call `woken` on the event loop when something may be there to do; returns how to stop that."""
         ...
@@ -92,12 +96,13 @@ class NodeSettings(msgspec.Struct, frozen=True):
     disk: int | None = None
     gpus: int = 0
     gpu_memory: int | None = None  # of each GPU
+    functions: tuple[str, ...] | None = None  # inline ones that it has; None: whatever is asked for
 
     def facts(self, kinds: Iterable[str], session: str = "") -> NodeFacts:
         """This node, as placement knows it."""
         return NodeFacts(
             tuple(sorted(kinds)), self.labels, self.name, session, self.capabilities, self.memory, self.disk,
-            self.gpus, self.gpu_memory,
+            self.gpus, self.gpu_memory, self.functions,
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core.commands import Claim
 from weft.core.names import Ended, array_of, names_for, tasks_view, with_item
-from weft.core.workflow import Workflow
+from weft.core.workflow import TaskDef, Workflow
 from weft.node.artifacts import load_output
 from weft.node.ports import Link, RunFacts
 from weft.store.artifact_files import ArtifactFiles
@@ -45,10 +45,17 @@ class Values:
         if known is None:
             reads = tuple(dict.fromkeys((*definition.template_reads, *definition.map_reads)))
             names = await self._lasting(claim, facts, workflow, reads)
-            known = self._maps[place] = (names, array_of(names, definition))
+            array = await self._array(claim, names, definition)
+            known = self._maps[place] = (names, array)
             if len(self._maps) > MAPS_MAX:
                 self._maps.popitem(last=False)
         return with_item(known[0], definition, claim.idx, known[1])
+
+    async def _array(self, claim: Claim, names: dict[str, Any], definition: TaskDef) -> Any:
+        """What ended stays as it was, and so does what is worked out from it; the context goes on changing."""
+        if definition.map_reads_context:
+            return await self._link.array(claim.run_no, claim.pos, claim.generation)
+        return array_of(names, definition)
 
     async def _lasting(
         self, claim: Claim, facts: RunFacts, workflow: Workflow, reads: tuple[int, ...]

@@ -110,6 +110,10 @@ class Store(Protocol):
         """Results kept for `cache` under these keys that have not expired, in the order of their keys."""
         ...
 
+    def array_of(self, run_no: int, pos: int, generation: int) -> Any:
+        """What a map over the run's context maps over: stored when it opened."""
+        ...
+
     def size_bytes(self) -> int: ...
     def changed_by_others(self) -> bool:
         """Somebody else has committed since the last call; asked where there are no wake-ups of its own."""

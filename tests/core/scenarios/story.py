@@ -112,7 +112,8 @@ class Story:
     def _do_context(self, words: list[str]) -> list[str]:
         """`context SESSION TASK key=value`: it succeeds and sets a key of the run's context."""
         report = self._report(words[0], words[1], "ok")
-        report.context = dict(word.split("=", 1) for word in words[2:])
+        pairs = [word.split("=", 1) for word in words[2:]]
+        report.context = {key: msgspec.json.decode(value) if value[:1] in "[{" else value for key, value in pairs}
         report.result = msgspec.json.encode({"context": report.context}).decode()
         out = self._exchange(words[0], [report], 100)
         values = self.engine.store.context_of(self.engine.run_no(self.run_id))

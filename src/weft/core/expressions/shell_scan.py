@@ -23,6 +23,7 @@ from weft.core.expressions.templates import OPENING, expression_in
 NESTING_MAX: Final = 32
 _LITERAL: Final = "$" + OPENING
 _PLAIN_BARE = re.compile(r"[^\\'\"$`# \t\n;&|()<>\[\]]+")
+_SPACES: Final = ("", " ", "\t", "\n")
 _PLAIN_SINGLE = re.compile(r"[^'$]+")
 _PLAIN_DOUBLE = re.compile(r"[^\\\"$`]+")
 _PLAIN_HEREDOC = re.compile(r"[^\\$`]+")
@@ -70,11 +71,20 @@ class Scanner:
         match = pattern.match(self.text, self.at, self.end)
         return self.take(len(match.group())) if match else ""
 
-    def take_escaped(self) -> None:
+    def take_escaped(self, where: str) -> None:
         """A backslash and what it protects."""
         if self.text.startswith(OPENING, self.at + 1) or self.text.startswith(_LITERAL, self.at + 1):
             raise self.error("a backslash does not keep ${{ as text", "write $${{ for the text ${{")
+        if self.starts("\\\n"):
+            self.refuse_broken(where)
         self.take(2)
+
+    def refuse_broken(self, where: str) -> None:
+        """The shell joins a broken line before it reads it: `(`, backslash, line end, `(` are `((`."""
+        before, after = self.text[self.at - 1 : self.at] if self.at else "", self.text[self.at + 2 : self.at + 3]
+        joins = before not in _SPACES and after not in _SPACES if where == "bare" else before == "$"
+        if joins:
+            raise self.error("a line broken here joins what stands on both sides of it", "put a blank before the \\")
 
     def unterminated(self, what: str, start: int) -> ExpressionError:
         return self.error(f"this {what} has no end", "close it", start)
@@ -115,7 +125,7 @@ class Scanner:
         elif char == "\\":
             if not self.starts("\\\n"):
                 state.add(OPAQUE + self.text[self.at + 1 : self.at + 2])
-            self.take_escaped()
+            self.take_escaped("bare")
         elif char == "'":
             self.single_quoted(state)
         elif char == '"':
@@ -137,7 +147,8 @@ class Scanner:
 
     def operator(self, char: str, state: Commands) -> None:
         if char == "(":
-            if self.starts("((") and state.word is None and not state.redirect:
+            if self.starts("((") and not state.redirect and not state.opens_words():
+                state.end_word(self.at + 1)  # `for((` and `if((` need no blank
                 self.take(2)
                 self.arithmetic("((")
                 state.add(OPAQUE)
@@ -200,7 +211,7 @@ class Scanner:
                 state.add(OPAQUE)
                 return
             if char == "\\":
-                self.take_escaped()
+                self.take_escaped("double")
             elif char == "`":
                 self.backticks()
             else:
@@ -285,7 +296,7 @@ class Scanner:
         while self.at < self.end:
             char = self.text[self.at]
             if char == "\\":
-                self.take_escaped()
+                self.take_escaped("arithmetic")
             elif char == "$":
                 self.dollar(state, "arithmetic")
             elif char == "`":
@@ -321,7 +332,7 @@ class Scanner:
                 self.nesting -= 1
                 return
             if char == "\\":
-                self.take_escaped()
+                self.take_escaped(where)
             elif char == "'":
                 if where != "bare":
                     raise self.error(
@@ -377,7 +388,7 @@ class Scanner:
                     continue
                 char = self.text[self.at]
                 if char == "\\":
-                    self.take_escaped()
+                    self.take_escaped("heredoc")
                 elif char == "`":
                     self.backticks()
                 else:

@@ -27,9 +27,13 @@ _SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _LEADING: Final = frozenset(
     {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "command", "builtin"}
 )
+#: Of those, the builtins that take options before the command that they run.
+_PASSING_ON: Final = frozenset({"command", "builtin", "time"})
 #: `declare y=…` reads the value as an array's list if y is an array already.
 DECLARING: Final = frozenset({"declare", "typeset", "local", "readonly"})
-NAME_TAKING: Final = frozenset({"unset", "read", "mapfile", "readarray", "getopts", "wait", "let"})
+NAME_TAKING: Final = frozenset(
+    {"unset", "read", "mapfile", "readarray", "getopts", "wait", "let", "compgen", "complete"}
+)
 _ARITHMETIC_TESTS: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 _VARIABLE_TESTS: Final = frozenset({"-v", "-R"})
 #: Assigning to these evaluates arithmetic.
@@ -46,6 +50,7 @@ class Commands:
         "duplicates",
         "groups",
         "heredocs",
+        "passes_on",
         "previous",
         "redirect",
         "test_arithmetic",
@@ -58,6 +63,7 @@ class Commands:
         self.word: str | None = None  # the word so far; None between words
         self.previous = ""
         self.command: str | None = None  # None where a command may start
+        self.passes_on = False  # after `command` and the like: options may come before the command
         self.redirect = False  # the word is the target of a redirection
         self.duplicates = False  # … of `>&` or `<&`, which bash expands twice
         self.brackets = 0  # unquoted [ of the word that wait for their ]
@@ -112,22 +118,25 @@ class Commands:
             self.command = None
         elif self.command == "case" and word == "in":
             self.command = None  # a pattern or esac comes next
-        elif (
-            self.command.replace(OPAQUE, "") in DECLARING and word[:1] in ("-", "+") and ("i" in word or "n" in word)
-        ):
+        elif _plain(self.command) in DECLARING and _plain(word)[:1] in ("-", "+") and ("i" in word or "n" in word):
             raise ExpressionError(
                 f"{self.command} {word} makes the shell evaluate values, so it cannot share a script with ${{{{ }}}}",
                 column,
                 "leave the option out",
             )
-        elif self.command == "printf" and word.startswith("-v"):
+        elif _plain(self.command) == "printf" and _plain(word).startswith("-v"):
             self.command = "printf -v"
-        elif self.command in ("for", "select") and word in _NUMBER_VARIABLES:
+        elif _plain(self.command) in ("for", "select", "read") and _plain(word) in _NUMBER_VARIABLES:
             raise ExpressionError(f"{word} evaluates what it is given", column, "use another name")
 
     def _first_word(self, word: str, column: int) -> None:
-        if word in _LEADING or _ASSIGNMENT.match(word):
+        plain = _plain(word)
+        if plain in _LEADING or _ASSIGNMENT.match(word):
+            self.passes_on = plain in _PASSING_ON
             return
+        if self.passes_on and plain.startswith("-"):
+            return
+        self.passes_on = False
         if word == "coproc":
             raise ExpressionError("coproc cannot share a script with ${{ }}", column, ENV_FIX)
         self.command = word
@@ -170,10 +179,13 @@ class Commands:
         if self.test_depth is None and not (self.groups and self.groups[-1][0]):
             self.command = None
 
-    def open_group(self, column: int) -> None:
+    def opens_words(self) -> bool:
+        """a=( … ) and the patterns @( … ) hold words; ( … ), <( … ) and f() hold commands."""
         word = self.word
-        # a=( … ) and the patterns @( … ) hold words; ( … ), <( … ) and f() hold commands
-        if word and word != "!" and word[-1] in "=@!?*+":
+        return word is not None and word != "!" and word[-1:] in ("=", "@", "!", "?", "*", "+")
+
+    def open_group(self, column: int) -> None:
+        if self.opens_words():
             self.word = None
             self.groups.append((True, self.command, self.cases))
             self.command = "("
@@ -219,8 +231,7 @@ class Commands:
             return "the shell expands what follows >& twice", "write > file 2>&1"
         if self.redirect or self.command is None:
             return None
-        # quotes do not change which builtin a word names: "let", \let, and $x"let" when x is empty
-        command, previous = self.command.replace(OPAQUE, ""), self.previous.replace(OPAQUE, "")
+        command, previous, plain = _plain(self.command), _plain(self.previous), _plain(word)
         if command in ("test", "[", "[[") and previous in _VARIABLE_TESTS:
             return f"{previous} takes the name of a variable, which the shell evaluates", CHECK_FIX
         if command in ("test", "[") and previous.startswith(VALUE):
@@ -228,7 +239,8 @@ class Commands:
                 f"one value right after another could make an operator of {command}",
                 "write the operator out",
             )
-        if command == "printf -v" or (command == "printf" and not word and previous in ("printf", "--")):
+        first = command == "printf" and previous in ("printf", "--")
+        if command == "printf -v" or (first and (not plain or plain.startswith("-"))):
             return "printf would take a value as its options or format", "write printf '%s\\n' ${{ … }}"
         if command in NAME_TAKING:
             return f"{command} takes names, which the shell evaluates", CHECK_FIX
@@ -237,3 +249,8 @@ class Commands:
         if command == "export" and not assigned:
             return "export takes names, which ${{ }} must not make", "write export name=${{ … }}"
         return None
+
+
+def _plain(word: str) -> str:
+    """A word without its quotes, and without what may turn out to be nothing: `"let"`, `\\let` and `$x"let"`."""
+    return word.replace(OPAQUE, "")

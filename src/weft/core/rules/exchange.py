@@ -8,7 +8,7 @@ from typing import Any
 
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.draft import Draft, Rule
-from weft.core.needs import ClaimedAt, Demands, Due, Glance, Queued, Runs, Stops, Tasks, TasksAt
+from weft.core.needs import ClaimedAt, Demands, Due, Glance, NextWake, Queued, Runs, Stops, Tasks, TasksAt
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.claims import claim, unlimited
@@ -19,6 +19,7 @@ from weft.core.rules.place import reopen
 from weft.core.rules.settle import PRIORITY_MS, settle
 from weft.core.rules.tidy import tidy
 from weft.core.rules.waits import due as wait_due
+from weft.core.states import RUN_TERMINAL
 
 DUE_MAX = 100
 
@@ -58,17 +59,21 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
             task = draft.tasks[report.task_id]
             if draft.runs[task.run_no].level is None:  # else it is merged when the level commits
                 yield from update_context(draft, task, report.context)
-    if wake_at is not None and wake_at <= draft.now:
+    is_due = wake_at is not None and wake_at <= draft.now
+    if is_due:
         yield from _promote(draft, ended)
     yield from settle(draft, ended)
     more = False
-    if unsettled or sweeping or (wake_at is not None and wake_at <= draft.now):
+    if unsettled or sweeping or is_due:
         more = yield from tidy(draft, None)
     draining = session.state == "draining"
     claims = [] if draining or command.want <= 0 else (yield from claim(draft, command))
     demands: list[tuple[int, str, str]] = []
     if newest_demand > command.known_demands:
         (demands,) = yield (Demands(command.known_demands),)
+    if is_due:  # what was due has been seen to; what comes after it the glance did not say
+        (later,) = yield (NextWake([t.id for t in draft.dirty_tasks], [run.no for run in draft.dirty_runs]),)
+        wake_at = later[0] if later else None
     stops = yield from _stops(draft, command.session, stopping)
     return ExchangeReply(claims, stops, stale, _wake_in(draft, wake_at), more, draining=draining, demands=demands)
 
@@ -146,6 +151,9 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
 def _wake_in(draft: Draft, stored: int | None) -> int | None:
     """Until the next task or deadline is due; the store does not know yet what this draft has scheduled."""
     moments = [t.wake_at for t in draft.dirty_tasks if t.wake_at is not None]
+    moments += [
+        r.deadline_at for r in draft.dirty_runs if r.deadline_at and not r.stop and r.state not in RUN_TERMINAL
+    ]
     if stored is not None:
         moments.append(stored)
     return max(0, min(moments) - draft.now) if moments else None

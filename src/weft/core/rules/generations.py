@@ -126,7 +126,8 @@ def _recount(draft: Draft, run: RunRow, workflow: Workflow) -> None:
     run.succeeded = run.failed = run.dead_letter = run.cancelled = run.skipped = 0
     for row in _current(draft, run):
         definition = workflow.tasks[row.pos]
-        whole_map = row.idx < 0 and definition.mapped
+        # an opened map is counted by its elements; one that ended unopened stands for them
+        whole_map = row.idx < 0 and definition.mapped and (row.elements is not None or row.state == "pending")
         if not whole_map:
             run.total += 1
         if row.state == "pending":

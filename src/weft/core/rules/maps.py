@@ -4,11 +4,14 @@ The whole opens when its needs are done, lets its elements in (at most `max_para
 last one has ended. Beyond what is tolerated, elements that have not started are cancelled and the whole fails.
 """
 
+import hashlib
 from collections.abc import Callable
+
+import msgspec
 
 from weft.core.draft import Draft, Rule
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.needs import Elements, TasksAt
+from weft.core.needs import Elements, MapArray, TasksAt
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import end_in_level, is_fatal
 from weft.core.rules.names import names_of
@@ -22,7 +25,7 @@ MakeReady = Callable[[Draft, RunRow, TaskRow, TaskDef, list[TaskRow]], Rule]
 def open_map(
     draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, following: list[TaskRow], make_ready: MakeReady
 ) -> Rule:
-    count, error = yield from _count(draft, run, definition)
+    array, error = yield from _array(draft, run, definition)
     draft.touch(task)
     if error is not None:
         task.reason = error
@@ -30,11 +33,15 @@ def open_map(
         draft.event(run.no, "refused", {"state": "failed", "error": error}, task)
         following.append(task)
         return
+    count = _count(definition, array)
+    data: dict[str, object] = {"elements": count}
     before = yield from _elements_before(draft, run, task)
-    kept = _kept(draft, run, task, definition, count, before)
+    if definition.map_reads_context and (yield from _fix_array(draft, run, task, array, data)):
+        kept: frozenset[int] = frozenset()
+    else:
+        kept = _kept(draft, run, task, definition, count, before)
     again = [idx for idx in range(count) if idx not in kept]
     task.elements = count
-    data: dict[str, object] = {"elements": count}
     if kept:
         data["again"] = again
         draft.touch_run(run)
@@ -86,22 +93,43 @@ def _kept(
     return frozenset(idx for idx, row in before.items() if row.state == "succeeded")
 
 
-def _count(draft: Draft, run: RunRow, definition: TaskDef) -> Rule:
-    """(how many elements, None), or (0, why that cannot be said)."""
+def _fix_array(draft: Draft, run: RunRow, task: TaskRow, array: object, data: dict[str, object]) -> Rule:
+    """The context goes on changing, so what this generation maps over is stored; True if the last one had another."""
+    text = msgspec.json.encode(array).decode()
+    data["array"] = array_hash(text)
+    before: list[tuple[int, str]] = []
+    if task.generation > 1:
+        (before,) = yield (MapArray(run.no, task.pos),)
+    draft.arrays.append((run.no, task.pos, task.generation, text))
+    return bool(before) and before[0][1] != text
+
+
+def array_hash(text: str) -> str:
+    """As the event has it."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _count(definition: TaskDef, array: list[object] | None) -> int:
+    if array is None:
+        return definition.replicas or 0
+    return -(-len(array) // (definition.batch or 1))
+
+
+def _array(draft: Draft, run: RunRow, definition: TaskDef) -> Rule:
+    """(what to map over, None), or (None, why that cannot be said); replicas have no array."""
     if definition.replicas is not None:
-        return definition.replicas, None
+        return None, None
     names = yield from names_of(draft, run, draft.workflow_of(run), definition, definition.map_reads)
     try:
         array = resolve_value(definition.map, names)
     except ExpressionError as error:
-        return 0, f"map: {error.message}"
+        return None, f"map: {error.message}"
     if type(array) is not list:
-        return 0, f"map: an array is needed, this is {_kind_of(array)}"
-    size = definition.batch or 1
-    count = -(-len(array) // size)
+        return None, f"map: an array is needed, this is {_kind_of(array)}"
+    count = _count(definition, array)
     if run.ordinals + count > TASKS_MAX:
-        return 0, f"map: {count:,} elements are more than a run can hold"
-    return count, None
+        return None, f"map: {count:,} elements are more than a run can hold"
+    return array, None
 
 
 def _kind_of(value: object) -> str:

@@ -138,6 +138,9 @@ class PostgresStore:
         rows = self._ask(statements()["records_cached"], json.dumps(keys), self.now())
         return [RecordRow(*row) for row in rows]
 
+    def array_of(self, run_no: int, pos: int, generation: int) -> Any:
+        return json.loads(self._ask(statements()["array_of_map"], run_no, pos, generation)[0][0])
+
     def reader(self) -> PostgresReader:
         """A connection for reading; each thread needs its own."""
         reader = PostgresReader(self._connected)

@@ -136,6 +136,10 @@ class PostgresTransaction:
         self._send("glance", need.session)
         return _glance_rows
 
+    def _next_wake(self, need: n.NextWake) -> "Read":
+        self._send("next_wake", need.but_tasks, need.but_runs)
+        return lambda rows: [at for (at,) in rows]
+
     def _unsettled(self, need: n.Unsettled) -> "Read":
         if need.run_no is None:
             return self._tasks("tasks_unsettled", need.limit)
@@ -218,6 +222,8 @@ class PostgresTransaction:
             self._rows("stale_insert", [(s.task_id, s.attempt, s.session, s.why, s.body) for s in draft.stale], now)
         for run_no, key, value, pos, idx in draft.context:
             self._send("context_set", run_no, key, value, pos, idx)
+        for run_no, pos, generation, array in draft.arrays:
+            self._send("array_insert", run_no, pos, generation, array)
         for run_no, name, data, rejected in draft.signals:
             self._send("signal_insert", run_no, name, data, rejected, now)
         if draft.kept:
@@ -277,7 +283,8 @@ class PostgresTransaction:
         self._send("run_delete_stale", *ids)
         self._send("run_delete_records", *ids)
         for name in (
-            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
+            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals",
+            "run_delete_arrays", "run_delete",
         ):  # fmt: skip
             self._send(name, run_no)
 
@@ -339,6 +346,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Ends: _T._ends,
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
+    n.MapArray: lambda t, need: t._plain("array_newest", need.run_no, need.pos),
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
     n.Records: _T._records,
     n.Runs: lambda t, need: t._runs("runs_by_no", need.nos) if need.nos else None,
@@ -359,6 +367,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
     n.Glance: _T._glance,
     n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
+    n.NextWake: _T._next_wake,
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),
@@ -366,7 +375,6 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Sweeping: _T._sweeping,
     n.Unended: _T._unended,
     n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
-    n.Results: lambda t, need: t._plain("results_of_tasks", need.task_ids),
     n.Demands: lambda t, need: t._plain("demands_above", need.above),
     n.QueuedEach: _T._queued_each,
     n.Waiting: lambda t, need: t._plain("demands_waiting", need.demands) if need.demands else None,

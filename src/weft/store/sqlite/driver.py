@@ -183,6 +183,11 @@ class SqliteStore:
             rows = list(self._writer.execute(SQL["records_cached"], (json.dumps(keys), self.clock.now())))
         return [RecordRow(*row) for row in rows]
 
+    def array_of(self, run_no: int, pos: int, generation: int) -> Any:
+        with explained(self.name), self._lock:
+            rows = list(self._writer.execute(SQL["array_of_map"], (run_no, pos, generation)))
+        return json.loads(rows[0][0])
+
     def reader(self) -> SqliteReader:
         """A connection for reading; each thread needs its own."""
         if self.path is None:

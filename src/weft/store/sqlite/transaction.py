@@ -123,6 +123,9 @@ class SqliteTransaction:
             return [(SessionRow(*row[:8]), first, unsettled, sweeping, stopping, newest_demand or 0)]
         return []
 
+    def _next_wake(self, need: n.NextWake) -> list[int]:
+        return [at for (at,) in self._plain("next_wake", json_of(need.but_tasks), json_of(need.but_runs))]
+
     def _unsettled(self, need: n.Unsettled) -> list[TaskRow]:
         if need.run_no is None:
             return self._tasks("tasks_unsettled", need.limit)
@@ -185,6 +188,8 @@ class SqliteTransaction:
             self._rows("stale_insert", [(s.task_id, s.attempt, s.session, now, s.why, s.body) for s in draft.stale])
         for run_no, key, value, pos, idx in draft.context:
             self._execute(SQL["context_set"], (run_no, key, value, pos, idx))
+        for run_no, pos, generation, array in draft.arrays:
+            self._execute(SQL["array_insert"], (run_no, pos, generation, array))
         for run_no, name, data, rejected in draft.signals:
             self._execute(SQL["signal_insert"], (run_no, name, data, rejected, now))
         if draft.kept:
@@ -259,7 +264,8 @@ class SqliteTransaction:
         self._execute(SQL["run_delete_stale"], ids)
         self._execute(SQL["run_delete_records"], ids)
         for name in (
-            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals", "run_delete"
+            "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals",
+            "run_delete_arrays", "run_delete",
         ):  # fmt: skip
             self._execute(SQL[name], (run_no,))
 
@@ -298,6 +304,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Ends: _T._ends,
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),
+    n.MapArray: lambda t, need: t._plain("array_newest", need.run_no, need.pos),
     n.Signal: lambda t, need: t._plain("signal_of_run", need.run_no, need.name),
     n.Records: lambda t, need: [RecordRow(*row) for row in t._plain("records_by_key", json_of(need.keys))],
     n.Runs: _T._runs_by_no,
@@ -318,6 +325,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Ready: lambda t, need: t._tasks("tasks_ready", need.run_no, need.limit),
     n.Glance: _T._glance,
     n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
+    n.NextWake: _T._next_wake,
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),
@@ -325,7 +333,6 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Sweeping: _T._sweeping,
     n.Unended: _T._unended,
     n.Current: lambda t, need: t._tasks("tasks_of_run", need.run_no),
-    n.Results: lambda t, need: t._plain("results_of_tasks", json_of(need.task_ids)),
     n.Demands: lambda t, need: t._plain("demands_above", need.above),
     n.QueuedEach: _T._queued_each,
     n.Waiting: lambda t, need: t._plain("demands_waiting", json_of(need.demands)),

@@ -1,3 +1,4 @@
+DROP TABLE arrays;
 DROP TABLE records;
 DROP TABLE pools;
 DROP TABLE commands;

@@ -219,3 +219,12 @@ CREATE TABLE pools (
   size BIGINT NOT NULL CHECK (size >= 0),
   used BIGINT NOT NULL CHECK (used >= 0)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- What a mapped task maps over, where that came from the run's context, which goes on changing: fixed when it opens.
+CREATE TABLE arrays (
+  run_no     BIGINT NOT NULL,
+  pos        INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  value      TEXT NOT NULL,
+  PRIMARY KEY (run_no, pos, generation)
+);

@@ -129,6 +129,14 @@ ORDER BY t.id
 SELECT {task} FROM tasks t
 WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = $1::bigint ORDER BY t.rank, t.id LIMIT $2::int
 
+-- name: next_wake
+SELECT min(at) FROM (
+  (SELECT wake_at AS at FROM tasks WHERE wake_at IS NOT NULL AND id <> ALL($1::bigint[]) ORDER BY wake_at LIMIT 1)
+  UNION ALL
+  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL
+    AND no <> ALL($2::bigint[])
+) moments HAVING min(at) IS NOT NULL
+
 -- name: tasks_due: runs before tasks, as everywhere; a run that somebody holds has its turn next time. Locked, because one
 -- that was given to a session is queued: that session may be claiming it right now
 WITH free AS MATERIALIZED (
@@ -176,10 +184,6 @@ AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT
 -- name: tasks_of_run
 SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint ORDER BY t.pos, t.idx, t.generation
 
--- name: results_of_tasks
-SELECT a.task_id, a.result FROM attempts a
-WHERE a.task_id = ANY($1::bigint[]) AND a.outcome = 'succeeded' ORDER BY a.task_id
-
 -- name: demands_above
 SELECT no, id, body FROM demands WHERE no > $1::bigint ORDER BY no
 
@@ -218,3 +222,9 @@ SELECT {record} FROM records k WHERE k.key = ANY($1::text[]) ORDER BY k.key FOR 
 
 -- name: signal_of_run
 SELECT data, rejected FROM signals WHERE run_no = $1::bigint AND name = $2::text
+
+-- name: array_newest: of the newest generation in which the map opened
+SELECT generation, value FROM arrays WHERE run_no = $1::bigint AND pos = $2::int ORDER BY generation DESC LIMIT 1
+
+-- name: array_of_map
+SELECT value FROM arrays WHERE run_no = $1::bigint AND pos = $2::int AND generation = $3::int

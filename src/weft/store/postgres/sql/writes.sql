@@ -117,6 +117,12 @@ DELETE FROM records WHERE kind = 'cache' AND created_at < $1::bigint
 -- name: run_delete_records
 DELETE FROM records WHERE kind = 'once' AND task_id >= $1::bigint AND task_id < $2::bigint
 
+-- name: array_insert
+INSERT INTO arrays (run_no, pos, generation, value) VALUES ($1::bigint, $2::int, $3::int, $4::text)
+
+-- name: run_delete_arrays
+DELETE FROM arrays WHERE run_no = $1::bigint
+
 -- name: run_delete_context
 DELETE FROM context WHERE run_no = $1::bigint
 

@@ -210,3 +210,12 @@ CREATE TABLE pools (
   size INTEGER NOT NULL CHECK (size >= 0),
   used INTEGER NOT NULL CHECK (used >= 0)
 ) WITHOUT ROWID;
+
+-- What a mapped task maps over, where that came from the run's context, which goes on changing: fixed when it opens.
+CREATE TABLE arrays (
+  run_no     INTEGER NOT NULL,
+  pos        INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  value      TEXT NOT NULL,
+  PRIMARY KEY (run_no, pos, generation)
+) WITHOUT ROWID;

@@ -111,6 +111,15 @@ SELECT {task} FROM tasks t WHERE t.run_no = ? AND +t.state = 'running' ORDER BY 
 SELECT {task} FROM tasks t
 WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = ? ORDER BY t.rank, t.id LIMIT ?
 
+-- name: next_wake
+SELECT min(at) FROM (
+  SELECT * FROM (SELECT wake_at AS at FROM tasks WHERE wake_at IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?1))
+    ORDER BY wake_at LIMIT 1)
+  UNION ALL
+  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL
+    AND no NOT IN (SELECT value FROM json_each(?2))
+) HAVING min(at) IS NOT NULL
+
 -- name: tasks_due
 SELECT {task} FROM tasks t WHERE t.wake_at IS NOT NULL AND t.wake_at <= ? ORDER BY t.wake_at, t.id LIMIT ?
 
@@ -142,10 +151,6 @@ AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT
 
 -- name: tasks_of_run
 SELECT {task} FROM tasks t WHERE t.run_no = ? ORDER BY t.pos, t.idx, t.generation
-
--- name: results_of_tasks
-SELECT a.task_id, a.result FROM json_each(?) j
-CROSS JOIN attempts a ON a.task_id = j.value AND a.outcome = 'succeeded' ORDER BY a.task_id
 
 -- name: demands_above
 SELECT no, id, body FROM demands WHERE no > ? ORDER BY no
@@ -181,3 +186,9 @@ SELECT {record} FROM json_each(?) j CROSS JOIN records k ON k.key = j.value ORDE
 
 -- name: signal_of_run
 SELECT data, rejected FROM signals WHERE run_no = ? AND name = ?
+
+-- name: array_newest: of the newest generation in which the map opened
+SELECT generation, value FROM arrays WHERE run_no = ? AND pos = ? ORDER BY generation DESC LIMIT 1
+
+-- name: array_of_map
+SELECT value FROM arrays WHERE run_no = ? AND pos = ? AND generation = ?

@@ -119,3 +119,6 @@ GROUP BY t.demand ORDER BY t.demand
 SELECT r.id, r.workflow, t.pos, t.idx, t.demand, s.node FROM tasks t JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 WHERE t.session IS NOT NULL AND t.state = 'running' AND instr(t.demand, '@') > 0 ORDER BY t.claimed_at, t.id
+
+-- name: arrays_of_run
+SELECT pos, generation, value FROM arrays WHERE run_no = ? ORDER BY pos, generation

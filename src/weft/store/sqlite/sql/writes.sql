@@ -83,6 +83,12 @@ DELETE FROM records WHERE kind = 'cache' AND created_at < ?
 -- name: run_delete_records
 DELETE FROM records WHERE kind = 'once' AND task_id >= ?1 AND task_id < ?2
 
+-- name: array_insert
+INSERT INTO arrays (run_no, pos, generation, value) VALUES (?, ?, ?, ?)
+
+-- name: run_delete_arrays
+DELETE FROM arrays WHERE run_no = ?
+
 -- name: run_delete_context
 DELETE FROM context WHERE run_no = ?
 

@@ -1,0 +1,232 @@
+"""Reads what a Python function takes from its source, without importing anything.
+
+Importing a module runs it, and looking at a definition must have no effects. So the file is found as `import` would
+find it, and parsed. Simple re-exports are followed. Whatever cannot be known this way (a decorator that may change a
+signature, a name made at run time, a module written in C) is left to the runner that calls the function.
+"""
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from typing import Final
+
+import msgspec
+
+IMPORTS_MAX: Final = 8  # re-exports that are followed
+BYTES_MAX: Final = 4 * 1024 * 1024
+#: Decorators that leave what a function takes as it is: (module, name).
+_TRANSPARENT: Final = (("weft", "task"), ("functools", "cache"), ("functools", "lru_cache"))
+#: With one of these about, a module may have names that nobody wrote down.
+_MAKES_NAMES: Final = ("globals", "vars", "locals", "exec", "setattr", "import_module", "__import__")
+
+
+class Takes(msgspec.Struct, frozen=True):
+    """What a function takes by name, in order; `any`: whatever name; `by_place`: needed, but nameless."""
+
+    names: tuple[str, ...]
+    needed: tuple[str, ...]
+    any: bool
+    by_place: str | None = None
+
+
+class NoFunction(Exception):
+    """There is a module, but no such function in it. `known` are the functions that it has."""
+
+    def __init__(self, message: str, known: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.known = known
+
+
+class Sources:
+    """The modules that one definition names, each parsed once, as seen from one directory."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._modules: dict[str, _Module | None] = {}
+
+    def takes(self, place: str, name: str) -> Takes | None:
+        """What `place:name` takes; None if that cannot be known here. Raises NoFunction."""
+        module = self._from_file(place) if place.endswith(".py") else self._from_name(place)
+        return None if module is None else self._look(module, name, place, IMPORTS_MAX)
+
+    def _look(self, module: "_Module", name: str, place: str, imports: int) -> Takes | None:
+        bound = module.bound.get(name)
+        if bound is None:
+            if module.makes_names() or module.mentions(name):
+                return None
+            raise NoFunction(f"{place} has no function {name!r}", module.functions)
+        if len(bound) > 1:
+            return None
+        (made,) = bound
+        if isinstance(made, ast.ClassDef):
+            raise NoFunction(f"{place}:{name} is a class, not a function", module.functions)
+        if isinstance(made, ast.ImportFrom):
+            return self._follow(module, made, name, imports)
+        if isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef) and module.keeps_signature(made):
+            return _takes(made.args)
+        return None
+
+    def _follow(self, module: "_Module", statement: ast.ImportFrom, name: str, imports: int) -> Takes | None:
+        source = module.imported(statement)
+        found = self._from_name(source) if source and imports else None
+        if found is None:
+            return None
+        original = next(alias.name for alias in statement.names if (alias.asname or alias.name) == name)
+        if original not in found.bound:
+            return None  # a submodule, or a name made at run time
+        return self._look(found, original, source, imports - 1)
+
+    # -- modules ------------------------------------------------------------------------------------------
+
+    def _from_file(self, place: str) -> "_Module | None":
+        path = os.path.abspath(os.path.join(self._root, place))
+        if place not in self._modules:
+            self._modules[place] = _parsed(path, "") if os.path.isfile(path) else None
+        return self._modules[place]
+
+    def _from_name(self, name: str) -> "_Module | None":
+        if name not in self._modules:
+            spec = self._spec(name)
+            found = spec is not None and spec.origin is not None and isinstance(spec.loader, SourceFileLoader)
+            package = name if spec is not None and spec.submodule_search_locations is not None else ""
+            package = package or name.rpartition(".")[0]
+            self._modules[name] = _parsed(str(spec.origin), package) if found and spec is not None else None
+        return self._modules[name]
+
+    def _spec(self, name: str) -> ModuleSpec | None:
+        """As `import` would find it in a runner, whose path begins with the definition's directory."""
+        parts = name.split(".")
+        if parts[0] in sys.builtin_module_names or not all(part.isidentifier() for part in parts):
+            return None
+        # A runner has modules of the standard library loaded before it looks into the directory.
+        path = [*([] if parts[0] in sys.stdlib_module_names else [self._root]), *[p for p in sys.path if p]]
+        spec: ModuleSpec | None = None
+        for at in range(len(parts)):
+            try:
+                spec = PathFinder.find_spec(".".join(parts[: at + 1]), path)
+            except (ImportError, OSError, ValueError):
+                return None
+            if spec is None or at == len(parts) - 1:
+                return spec
+            path = list(spec.submodule_search_locations or ())
+        return spec
+
+
+class _Module:
+    """What a parsed module binds at its top level, inside `if`, `try`, `with` and loops as well."""
+
+    def __init__(self, tree: ast.Module, package: str) -> None:
+        self._tree = tree
+        self._package = package
+        self.bound: dict[str, list[ast.stmt]] = {}
+        self._stars = False
+        for statement in _statements(tree.body):
+            for name in _binds(statement):
+                if name == "*":
+                    self._stars = True
+                else:
+                    self.bound.setdefault(name, []).append(statement)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+        return tuple(name for name, made in self.bound.items() if isinstance(made[-1], kinds))
+
+    def makes_names(self) -> bool:
+        if self._stars or "__getattr__" in self.bound:
+            return True
+        called = (node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call))
+        return any(getattr(f, "id", getattr(f, "attr", None)) in _MAKES_NAMES for f in called)
+
+    def mentions(self, name: str) -> bool:
+        """Is it bound in some way that is not looked at closely?"""
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                return True
+            if isinstance(node, ast.Global) and name in node.names:
+                return True
+        return False
+
+    def keeps_signature(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        return all(self._origin(decorator) in _TRANSPARENT for decorator in function.decorator_list)
+
+    def _origin(self, decorator: ast.expr) -> tuple[str, str] | None:
+        """(module, name) that a decorator was imported as, if that is plain to see."""
+        if isinstance(decorator, ast.Call):
+            decorator = decorator.func
+        if isinstance(decorator, ast.Attribute) and isinstance(decorator.value, ast.Name):
+            made = self._only(decorator.value.id)
+            if isinstance(made, ast.Import):
+                names = {alias.asname or alias.name: alias.name for alias in made.names}
+                return (names.get(decorator.value.id, ""), decorator.attr)
+        elif isinstance(decorator, ast.Name):
+            made = self._only(decorator.id)
+            if isinstance(made, ast.ImportFrom) and not made.level:
+                names = {alias.asname or alias.name: alias.name for alias in made.names}
+                return (made.module or "", names[decorator.id])
+        return None
+
+    def _only(self, name: str) -> ast.stmt | None:
+        made = self.bound.get(name, [])
+        return made[0] if len(made) == 1 else None
+
+    def imported(self, statement: ast.ImportFrom) -> str:
+        """The module that `from … import` names; empty if it goes beyond the top."""
+        if not statement.level:
+            return statement.module or ""
+        parts = self._package.split(".") if self._package else []
+        if statement.level > len(parts):
+            return ""
+        return ".".join(
+            [*parts[: len(parts) - statement.level + 1], *([statement.module] if statement.module else [])]
+        )
+
+
+def _parsed(path: str, package: str) -> _Module | None:
+    """None: it cannot be read. What Python itself cannot parse is told: no runner could either."""
+    try:
+        with open(path, "rb") as file:
+            source = file.read(BYTES_MAX + 1)
+        if len(source) > BYTES_MAX:
+            return None
+        return _Module(ast.parse(source, path), package)
+    except SyntaxError as error:
+        raise NoFunction(f"{os.path.basename(path)}, line {error.lineno}: {error.msg}") from None
+    except (OSError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        for part in ("body", "orelse", "finalbody"):
+            yield from _statements(getattr(statement, part, []))
+        for inner in [*getattr(statement, "handlers", []), *getattr(statement, "cases", [])]:
+            yield from _statements(inner.body)
+
+
+def _binds(statement: ast.stmt) -> list[str]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in statement.names]
+    if isinstance(statement, ast.Import):
+        return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
+    if isinstance(statement, ast.Delete | ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = getattr(statement, "targets", None) or [statement.target]  # type: ignore[union-attr]
+        return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return []
+
+
+def _takes(arguments: ast.arguments) -> Takes:
+    places = [*arguments.posonlyargs, *arguments.args]
+    required = len(places) - len(arguments.defaults)
+    nameless = arguments.posonlyargs[:required]
+    needed = [arg.arg for arg in places[len(arguments.posonlyargs) : max(required, len(arguments.posonlyargs))]]
+    needed += [a.arg for a, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if given is None]
+    names = [arg.arg for arg in [*arguments.args, *arguments.kwonlyargs]]
+    return Takes(tuple(names), tuple(needed), arguments.kwarg is not None, nameless[0].arg if nameless else None)
