@@ -11,8 +11,10 @@ LINES_MAX = 600
 #: Names that say nothing, so everything ends up in them.
 EMPTY_NAMES = ("utils", "util", "common", "helpers", "helper", "manager", "base", "misc")
 
-#: Words that the glossary does not have, and where they are right all the same.
-WORDS = re.compile(r"(?<![.\w])(jobs?|instances?|executions?|steps?|flow run|dag runs?|pods?)\b", re.IGNORECASE)
+#: Words that the glossary does not have, and where they are right all the same. `--step` is an option's name.
+WORDS = re.compile(
+    r"(?<![.\w])(?<!--)(jobs?|instances?|executions?|steps?|flow run|dag runs?|pods?)\b", re.IGNORECASE
+)
 ALLOWED_WORDS = {
     "src/weft/core/expressions": "an expression's bound is counted in steps of evaluation",
     "src/weft/core/definition.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",

@@ -69,7 +69,10 @@ DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
 NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
 LIMIT = _option("--limit", "-n", metavar="N", type=int, help="at most so many")
-STEP = _flag("--step", help="of a workflow with mode: levels: rest after each level, until `weft advance`")
+BY_HAND = _option(
+    "--step", action="store_true", dest="by_hand",
+    help="of a workflow with mode: levels: rest after each level, until `weft advance`",
+)  # fmt: skip
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
 WORKING = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, LOGS, VERBOSE)
 
@@ -77,13 +80,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "weft.cli.running:run",
         (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
-         NO_CACHE, STEP, *WORKING),
+         NO_CACHE, BY_HAND, *WORKING),
         "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on.",
     ),
     Command(
         "submit", "Run", "store a run for workers to take", "weft.cli.running:submit",
-        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE, STEP),
+        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE, BY_HAND),
     ),
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",

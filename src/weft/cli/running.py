@@ -51,7 +51,7 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
     least = 1 if loaded.workflow.passes is None else 0
     if args.max_parallel is not None and args.max_parallel < least:
         raise GiveUp(BAD_INPUT, f"--max-parallel must be at least {least}")
-    if args.step and loaded.workflow.passes is None:
+    if args.by_hand and loaded.workflow.passes is None:
         raise GiveUp(BAD_INPUT, f"{loaded.workflow.name} has no levels to rest after", "add mode: levels to it")
     if not 0 <= args.priority <= PRIORITY_MAX:
         raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
@@ -60,7 +60,7 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
     workflow = loaded.workflow
     control = session.control(create=True)
     refuse_unplaceable(control, workflow, config)
-    body = f"{workflow.hash}\n{inputs}\n{args.max_parallel}\n{args.priority}" + ("\nstep" if args.step else "")
+    body = f"{workflow.hash}\n{inputs}\n{args.max_parallel}\n{args.priority}" + ("\nby hand" if args.by_hand else "")
     command = Submit(
         run_id=new_id(),
         workflow=workflow.hash,
@@ -73,7 +73,7 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
         body_hash=hashlib.sha256(body.encode()).hexdigest(),
         source=source_directory(loaded, session.config.workdir or session.directory),
         fresh=args.no_cache,
-        step=args.step,
+        by_hand=args.by_hand,
     )
     return control, control.submit(command, workflow)
 
@@ -151,7 +151,7 @@ def _same_again(control: LocalControl, old: Any, fresh: bool) -> Submit:
         max_parallel=old.max_parallel,
         source=old.source,
         fresh=fresh,
-        step=old.step is not None,
+        by_hand=old.pace is not None,
     )
 
 

@@ -243,7 +243,7 @@ class Work:
         running = self._running(node, now)
         run = self._control.run(self._run_id)
         self._over = run.finished
-        self._rests = run.step == "rest"
+        self._rests = run.pace == "rest"
         if not (run.finished or run.active or running):
             self._say_held()
         self._view.tick(run, running, now)

@@ -250,7 +250,7 @@ class LocalControl:
     def resting(self, ref: str) -> bool:
         """A run that is moved by hand has nothing to do until somebody advances it."""
         run = self.run(ref)
-        if run.finished or run.step != "rest" or run.active:
+        if run.finished or run.pace != "rest" or run.active:
             return False
         return not self._read("run_at_work", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)[0][0]
 

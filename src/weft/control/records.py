@@ -33,7 +33,7 @@ class RunInfo(msgspec.Struct, kw_only=True):
     key: str | None
     level: int | None = None  # of `mode: levels`: the one that is worked on, from 0
     level_open: int | None = None  # how many of its tasks have not finished; None: it has not begun
-    step: str | None = None  # moved by hand: go, task, rest
+    pace: str | None = None  # moved by hand: go, task, rest
     owner: str | None = None  # the session that owns it
 
     @property

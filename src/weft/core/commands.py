@@ -116,7 +116,7 @@ class Submit(msgspec.Struct):
     source: str | None = None  # the definition's directory, where its tasks start
     labels: str = "{}"
     fresh: bool = False  # results kept by `cache` are not used, only made anew
-    step: bool = False  # rest after each level until somebody advances it
+    by_hand: bool = False  # rest after each level until somebody advances it
 
 
 class Advance(msgspec.Struct):

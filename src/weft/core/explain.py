@@ -61,7 +61,7 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
         return "the run was stopped; it is about to be cancelled", [s.run.reason or s.run.stop]
     if s.run.halted and not definition.survives_halt:
         return "the run was halted by a failure; it is about to be cancelled", [s.run.reason or ""]
-    if task.ready_at is not None and s.run.step == "rest" and not task.admitted:
+    if task.ready_at is not None and s.run.pace == "rest" and not task.admitted:
         return "it is ready, and the run rests", [
             f"weft advance {s.run.id} starts it; with --task, one task at a time"
         ]
@@ -86,7 +86,7 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
 
 
 def _other_level(s: Situation, own: int, now: int) -> tuple[str, list[str]]:
-    if s.run.step == "rest" and s.run.level_open is None:
+    if s.run.pace == "rest" and s.run.level_open is None:
         return f"it belongs to level {own + 1}, and the run rests before level {now + 1}", [
             f"weft advance {s.run.id} works on that level"
         ]

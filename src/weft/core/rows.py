@@ -95,14 +95,14 @@ class RunRow(msgspec.Struct):
     reason: str | None
     level: int | None = None  # of `mode: levels`: the cursor, the pass that is worked on
     level_open: int | None = None  # rows of that pass neither held nor ended; None: it has not begun
-    step: str | None = None  # moved by hand: go (until this level's end), task (one more), rest
+    pace: str | None = None  # moved by hand: go (until this level's end), task (one more), rest
     owner: str | None = None  # the session that has taken a run which one node owns
     dirty: bool = False
 
     @property
     def limited(self) -> bool:
         """Being ready is not enough to be queued: the run bounds how much runs at a time, or is moved by hand."""
-        return self.max_parallel is not None or self.step is not None
+        return self.max_parallel is not None or self.pace is not None
 
 
 class SessionRow(msgspec.Struct):

@@ -78,7 +78,7 @@ class Story:
     def _do_submit(self, words: list[str]) -> list[str]:
         given = dict(zip(words[::2], words[1::2], strict=True))
         more: dict[str, Any] = {name: int(given[name]) for name in ("max_parallel", "priority") if name in given}
-        more |= {"key": given.get("key"), "body_hash": given.get("body", ""), "step": "step" in given}
+        more |= {"key": given.get("key"), "body_hash": given.get("body", ""), "by_hand": "step" in given}
         run_id = f"run-{len(self.run_ids) + 1}"
         loaded = load_value(self.definition, "story")
         command = c.Submit(

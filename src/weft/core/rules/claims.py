@@ -64,7 +64,7 @@ def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
 
 def _chosen(draft: Draft, command: Exchange, queued: list[TaskRow]) -> Rule:
     """The best of them; of runs that one node owns, only those that this session owns or can take now."""
-    if any(task.demand.startswith(OWN) for task in queued):
+    if any(d.startswith(OWN) for d in command.demands) and any(task.demand.startswith(OWN) for task in queued):
         return (yield from take_runs(draft, command.session, queued, command.want))
     return queued[: command.want]
 

@@ -135,7 +135,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
             continue  # its run is being swept, and the sweep will come to it
         task.ready_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
         task.rank = task.ready_at - (run.priority + draft.definition(task).priority) * PRIORITY_MS
-        if run.max_parallel is None and run.step is None:
+        if run.max_parallel is None and run.pace is None:
             enqueue(draft, run, task)
         else:
             if by_key(run):

@@ -20,7 +20,7 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
         return 0
     if run.level is not None:
         run.level = min(passes_of(draft, run).at[pos] for pos in again)
-        run.step = None if run.step is None else "go"
+        run.pace = None if run.pace is None else "go"
         again = [pos for pos, at in enumerate(passes_of(draft, run).at) if at >= run.level]
     draft.move_run(run, "running")
     run.generation += 1

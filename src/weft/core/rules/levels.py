@@ -41,7 +41,7 @@ def is_fatal(draft: Draft, run: RunRow, definition: TaskDef) -> bool:
 
 def by_key(run: RunRow) -> bool:
     """Its tasks start one after another, by name: `max_parallel: 0`, or moved by hand."""
-    return run.level is not None and (run.max_parallel == 0 or run.step is not None)
+    return run.level is not None and (run.max_parallel == 0 or run.pace is not None)
 
 
 def key_rank(draft: Draft, run: RunRow, task: TaskRow) -> int:
@@ -210,7 +210,7 @@ def drop_held(draft: Draft, run: RunRow, session: str) -> Rule:
             draft.move(task, "pending")
             later.append([task.pos, task.idx])
             continue
-        if run.max_parallel is None and run.step is None:
+        if run.max_parallel is None and run.pace is None:
             enqueue(draft, run, task)
         else:
             if by_key(run):

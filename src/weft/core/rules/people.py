@@ -98,16 +98,16 @@ def resume(draft: Draft, command: Resume) -> Rule:
 def advance(draft: Draft, command: Advance) -> Rule:
     """Let a run that rests between its levels go on: by the rest of this level, or by one task of it."""
     run: RunRow = yield from _run(draft, command.run_id)
-    if run.step is None:
+    if run.pace is None:
         raise Refused(
             "conflict", f"run {run.id} goes on by itself: only one that was started with --step is advanced"
         )
     if run.state in RUN_TERMINAL:
         return Reply(run.id, run.no, run.state, existing=True)
-    if run.step != "rest":
+    if run.pace != "rest":
         raise Refused("conflict", f"run {run.id} is still at work on level {(run.level or 0) + 1}")
     draft.touch_run(run)
-    run.step = "task" if command.by_task else "go"
+    run.pace = "task" if command.by_task else "go"
     draft.event(run.no, "advanced", {"by": "task" if command.by_task else "level"})
     following: list[TaskRow] = []
     if run.level_open is None:

@@ -199,7 +199,7 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
     draft.touch(task)
     task.ready_at = draft.now
     task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
-    if run.max_parallel is None and run.step is None:
+    if run.max_parallel is None and run.pace is None:
         enqueue(draft, run, task)
     elif by_key(run):
         task.rank = key_rank(draft, run, task)
@@ -226,9 +226,9 @@ def _advance(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
             yield from _tell(draft, task, following)
         run.level += 1
     run.level_open = None
-    if run.step is not None:
-        run.step = "go" if run.halted else "rest"  # handlers are not held up
-    if run.level < len(passes.tasks) and run.step != "rest":
+    if run.pace is not None:
+        run.pace = "go" if run.halted else "rest"  # handlers are not held up
+    if run.level < len(passes.tasks) and run.pace != "rest":
         yield from begin_pass(draft, run, decide_start, following)
 
 
@@ -255,7 +255,7 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
 def admit(draft: Draft) -> Rule:
     """Queue what is ready, best rank first, in runs that bound how much runs at a time."""
     for run in list(draft.dirty_runs):
-        if run.max_parallel is None and run.step is None:
+        if run.max_parallel is None and run.pace is None:
             continue
         if run.stop or run.sweep is not None or run.state in RUN_TERMINAL:
             continue
@@ -269,7 +269,7 @@ def admit(draft: Draft) -> Rule:
             t for t in draft.tasks.values() if t.run_no == run.no and t.state == "pending" and t.ready_at is not None
         ]
         waiting.sort(key=lambda t: (t.rank, t.id))
-        admitted = waiting[:room] if run.step is None else _let_in(draft, run, waiting, room)
+        admitted = waiting[:room] if run.pace is None else _let_in(draft, run, waiting, room)
         for task in admitted:
             if by_key(run):  # among themselves by name; in the queue like everybody else's
                 task.rank = draft.now - (run.priority + draft.definition(task).priority) * PRIORITY_MS
@@ -285,16 +285,16 @@ def _limit(run: RunRow) -> int:
 
 def _let_in(draft: Draft, run: RunRow, waiting: list[TaskRow], room: int) -> list[TaskRow]:
     """Of a run that is moved by hand: what was let in before (a retry, a level begun again), and what may go now."""
-    if run.step == "go":
+    if run.pace == "go":
         chosen = waiting
     else:
-        fresh = [t for t in waiting if not t.admitted][: run.step == "task"]
+        fresh = [t for t in waiting if not t.admitted][: run.pace == "task"]
         chosen = [t for t in waiting if t.admitted or t in fresh]
     chosen = chosen[:room]
     for task in chosen:
-        if not task.admitted and run.step == "task":
+        if not task.admitted and run.pace == "task":
             draft.touch_run(run)
-            run.step = "rest"
+            run.pace = "rest"
         draft.touch(task)
         task.admitted = 1
     return chosen

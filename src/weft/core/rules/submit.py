@@ -45,8 +45,8 @@ def _new_run(draft: Draft, command: Submit, run_no: int) -> RunRow:
     )  # fmt: skip
     if workflow.passes is not None:
         run.level = 0
-        run.step = "go" if command.step else None
-    elif command.step:
+        run.pace = "go" if command.by_hand else None
+    elif command.by_hand:
         raise Refused("invalid", "only a workflow with mode: levels can be moved on level by level")
     run.dirty = True  # inserted, not updated; still seen by the rules that go through changed runs
     draft.runs[run.no] = run

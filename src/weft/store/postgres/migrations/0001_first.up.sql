@@ -47,7 +47,7 @@ CREATE TABLE runs (
   fresh        BOOLEAN NOT NULL DEFAULT false,
   level        INTEGER,
   level_open   INTEGER CHECK (level_open >= 0),
-  step         TEXT CHECK (step IN ('go', 'task', 'rest')),
+  pace         TEXT CHECK (pace IN ('go', 'task', 'rest')),
   owner        TEXT
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);

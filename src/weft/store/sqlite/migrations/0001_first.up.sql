@@ -43,7 +43,7 @@ CREATE TABLE runs (
   fresh        INTEGER NOT NULL DEFAULT 0,
   level        INTEGER,
   level_open   INTEGER CHECK (level_open >= 0),
-  step         TEXT CHECK (step IN ('go', 'task', 'rest')),
+  pace         TEXT CHECK (pace IN ('go', 'task', 'rest')),
   owner        TEXT
 );
 CREATE INDEX runs_by_state ON runs (state, no);
