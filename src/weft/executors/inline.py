@@ -1,18 +1,19 @@
 """Runs functions on the node's own event loop: for embedding, and to measure the engine without processes."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
-from weft.executors.python_context import RunningAttempt, current
+from weft.executors.python_context import RunningAttempt, current, inline_threads
 
 #: A plain function returns its output; an async one is awaited.
 InlineFunction = Callable[[Launch], Any]
 
 
 class InlineAttempt(RunningAttempt):
-    """What weft.once, weft.current and weft.context_update find in an inline function."""
+    """What weft.once, weft.current and weft.context_update find in an async inline function."""
 
     __slots__ = ("launch",)
 
@@ -40,6 +41,7 @@ class InlineExecutor:
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     def start(self, launch: Launch, ended: Ended) -> None:
         started = self._clock()
@@ -48,52 +50,53 @@ class InlineExecutor:
             error = f"this node knows no inline function {launch.spec['inline']!r}"
             self._tell(ended, Outcome(launch.task_id, launch.attempt, False, None, None, started, error))
             return
-        attempt = InlineAttempt(launch)
-        token = current.set(attempt)
+        inline_threads[self._thread] = None
         try:
             value = function(launch)
-            if asyncio.iscoroutine(value):
-                key = (launch.task_id, launch.attempt)
-                self._tasks[key] = self._loop.create_task(self._await(attempt, ended, started, value))
-                return
         except Exception as error:
-            self._end(attempt, ended, started, error=error)
+            self._end(launch, ended, started, error=error)
             return
         finally:
-            current.reset(token)
-        self._end(attempt, ended, started, value=value)
+            del inline_threads[self._thread]
+        if asyncio.iscoroutine(value):
+            key = (launch.task_id, launch.attempt)
+            self._tasks[key] = self._loop.create_task(self._await(launch, ended, started, value))
+        else:
+            self._end(launch, ended, started, value=value)
 
-    async def _await(self, attempt: InlineAttempt, ended: Ended, started: float, value: Awaitable[Any]) -> None:
-        key = (attempt.launch.task_id, attempt.launch.attempt)
+    async def _await(self, launch: Launch, ended: Ended, started: float, value: Awaitable[Any]) -> None:
+        key = (launch.task_id, launch.attempt)
+        attempt = InlineAttempt(launch)
+        current.set(attempt)  # of this task of the loop alone
         try:
             result = await value
         except asyncio.CancelledError as cancelled:
-            self._end(attempt, ended, started, error=cancelled)
+            self._end(launch, ended, started, error=cancelled)
         except Exception as error:
-            self._end(attempt, ended, started, error=error)
+            self._end(launch, ended, started, error=error)
         else:
-            self._end(attempt, ended, started, value=result)
+            self._end(launch, ended, started, value=result, context=attempt.context)
         finally:
             self._tasks.pop(key, None)
 
     def _end(
         self,
-        attempt: InlineAttempt,
+        launch: Launch,
         ended: Ended,
         started: float,
         *,
         value: Any = None,
         error: BaseException | None = None,
+        context: dict[str, Any] | None = None,
     ) -> None:
-        launch = attempt.launch
         outcome = Outcome(launch.task_id, launch.attempt, error is None, None, started, self._clock())
         if error is not None:
             outcome.stopped = self._reasons.pop((launch.task_id, launch.attempt), None)
             outcome.error = f"{type(error).__name__}: {error}"
         elif value is not None:
             outcome.output = value
-        if attempt.context and error is None:
-            outcome.context = attempt.context
+        if context:
+            outcome.context = context
         self._tell(ended, outcome)
 
     def _tell(self, ended: Ended, outcome: Outcome) -> None:

@@ -55,6 +55,10 @@ current: ContextVar["RunningAttempt | None"] = ContextVar("weft_attempt", defaul
 plain: list[RunningAttempt] = []
 
 
+#: Threads in which a plain inline function runs right now: it has a loop, which it must not block.
+inline_threads: dict[int, None] = {}
+
+
 def running_attempt() -> RunningAttempt | None:
     return current.get() or (plain[0] if plain else None)
 

@@ -5,10 +5,11 @@ are committed under the attempt's fence before anything goes on. What no record 
 was cut off in between had its effect: see docs/guides/durability.md.
 """
 
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, TypeVar, overload
 
-from weft.executors.python_context import Ask, RunningAttempt, running_attempt
+from weft.executors.python_context import Ask, RunningAttempt, inline_threads, running_attempt
 from weft.executors.python_load import is_async
 from weft.executors.python_value import WrongValue, encode_value
 
@@ -51,9 +52,10 @@ def once(key: str, function: Callable[[], Any], /, *, unknown: Literal["call", "
     if is_async(function):
         return _once_async(key, function, unknown)
     attempt = running_attempt()
-    if attempt is None:
+    inline = threading.get_ident() in inline_threads
+    if attempt is None and not inline:
         return _decode(_encode(function()))
-    if attempt.ask is None:
+    if attempt is None or attempt.ask is None:
         raise RuntimeError(
             "an inline function shares its node's event loop: give once() an async function, and await it"
         )
