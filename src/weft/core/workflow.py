@@ -72,9 +72,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     survives_halt: bool = False  # a failure handler, or what follows one
     final: bool = False  # starts after all other tasks (a handler without needs), or follows one that does
     reads: tuple[int, ...] = ()  # tasks whose results the condition reads, in the order of the document
-    template_reads: tuple[
-        int, ...
-    ] = ()  # tasks whose results the templates of run, argv, env, cwd, with and cache read
+    template_reads: tuple[int, ...] = ()  # tasks whose results its other templates read, those of `map` left out
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
     secrets: tuple[str, ...] = ()  # variables that the running node adds, and masks in all that comes back
