@@ -134,7 +134,9 @@ def test_scored_placement_between_processes(tmp_path: Path, start: Start, look: 
     wait_for(lambda: ended(look, run))
     events = [json.loads(line) for line in look("events", run, "--json").out.splitlines()]
     placed = [e for e in events if e["kind"] == "placed"]
-    assert [e["data"]["on"] for e in placed[:6]] == ["fast"] * 2 + ["fast", "slow"] * 2
+    chosen = [e["data"]["on"] for e in placed[:6]]
+    assert chosen[:2] == ["fast"] * 2  # 95 and 90 against 85
+    assert sorted(chosen) == ["fast"] * 4 + ["slow"] * 2  # from then on they are equal: 85, 85, 80, 80
     assigned = {e["task"]: e["node"] for e in events if e["kind"] == "assigned"}
     assert assigned == {e["task"]: e["data"]["on"] for e in placed}, "each was claimed by the node that was picked"
     assert look("verify", run).code == 0

@@ -45,7 +45,7 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(exchange, "apply_report", unfenced)
     monkeypatch.setattr(exchange, "_is_over", lambda sessions: False)
     found = 0
-    for seed in range(60):
+    for seed in range(3, 243, 4):  # nodes with slow clocks: those whose results come late
         try:
             play(seed)
         except AssertionError:
