@@ -1,3 +1,5 @@
+DROP TABLE leadership;
+DROP TABLE node_facts;
 DROP TABLE records;
 DROP TABLE pools;
 DROP TABLE commands;

@@ -1,5 +1,7 @@
 DROP TABLE records;
 DROP TABLE pools;
+DROP TABLE leadership;
+DROP TABLE node_facts;
 DROP TABLE commands;
 DROP TABLE stale_reports;
 DROP TABLE leases;
