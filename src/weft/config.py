@@ -80,6 +80,16 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("poll", "duration", "1s", "How often a node looks for work that no wake-up told it of"),
     Setting("drain", "duration", "10s", "How long running tasks may go on after the first ^C"),
     Setting(
+        "role",
+        "choice",
+        "auto",
+        "auto works and may lead, leader insists on it, worker never leads, observer looks on and changes nothing",
+        ("auto", "leader", "worker", "observer"),
+    ),
+    Setting("leader_ttl", "duration", "30s", "How long the leader's term lasts without renewal"),
+    Setting("leader_renew", "duration", "10s", "How often a term is renewed; at most a third of leader_ttl"),
+    Setting("keep", "duration", "(for ever)", "The leader removes runs that ended longer ago than this"),
+    Setting(
         "log",
         "choice",
         "(info for worker, else warning)",
@@ -115,6 +125,10 @@ class Config(NamedTuple):
     renew_every: float
     poll: float
     drain: float
+    role: str
+    leader_ttl: float
+    leader_renew: float
+    keep: float | None
     log: str | None
     log_format: str
     color: str
@@ -162,6 +176,14 @@ def load(environ: Mapping[str, str], directory: Path, flags: Mapping[str, Any] |
     if config.renew_every * 3 > config.lease_ttl:
         raise BadSetting(
             f"renew_every ({config.renew_every:g} s) must be at most a third of lease_ttl ({config.lease_ttl:g} s)"
+        )
+    if config.slots == 0 and config.role not in ("leader", "observer"):
+        place = "--slots" if sources["slots"] == "flag" else "slots"
+        raise BadSetting(f"{place}: 0 is for nodes that only lead or look on (role leader or observer)")
+    if config.leader_renew * 3 > config.leader_ttl:
+        raise BadSetting(
+            f"leader_renew ({config.leader_renew:g} s) must be at most a third of"
+            f" leader_ttl ({config.leader_ttl:g} s)"
         )
     return config
 
@@ -238,8 +260,9 @@ def _store(setting: Setting, value: Any, base: Path) -> Path | PostgresUrl:
 
 def _count(setting: Setting, value: Any, base: Path) -> int:
     text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= 100_000:
-        raise ValueError("expected a whole number from 1 to 100000")
+    least = 0 if setting.name == "slots" else 1  # a node without slots leads, or looks on
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or not least <= int(text[:9]) <= 100_000:
+        raise ValueError(f"expected a whole number from {least} to 100000")
     return int(text)
 
 

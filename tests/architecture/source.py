@@ -73,6 +73,17 @@ def emitted_kinds() -> dict[str, list[str]]:
     return found
 
 
+def cluster_kinds() -> dict[str, list[str]]:
+    """Kinds of events that belong to no run -> where: `draft.cluster_event(KIND, …)`."""
+    found: dict[str, list[str]] = {}
+    for module in modules("core"):
+        for call in ast.walk(module.tree):
+            if isinstance(call, ast.Call) and getattr(call.func, "attr", "") == "cluster_event":
+                (kind,) = _constants(module, None, call.args[0])
+                found.setdefault(kind, []).append(f"{module.name}:{call.lineno}")
+    return found
+
+
 def _kind_of_event(call: ast.AST) -> list[ast.expr]:
     """`draft.event(run, KIND, …)`, or the row itself, `EventRow(run, pos, idx, KIND, …)`."""
     if not isinstance(call, ast.Call):
@@ -82,12 +93,12 @@ def _kind_of_event(call: ast.AST) -> list[ast.expr]:
     return [call.args[3]] if isinstance(call.func, ast.Name) and call.func.id == "EventRow" else []
 
 
-def _constants(module: Module, function: ast.FunctionDef, argument: ast.expr) -> list[str]:
+def _constants(module: Module, function: ast.FunctionDef | None, argument: ast.expr) -> list[str]:
     if isinstance(argument, ast.Constant):
         return [str(argument.value)]
-    assert isinstance(argument, ast.Name), (
-        f"{module.name}:{argument.lineno}: the kind of an event must be readable here"
-    )
+    unreadable = f"{module.name}:{argument.lineno}: the kind of an event must be readable here"
+    assert isinstance(argument, ast.Name), unreadable
+    assert function is not None, unreadable
     place = [arg.arg for arg in function.args.args].index(argument.id)
     return [
         str(call.args[place].value)  # type: ignore[attr-defined]

@@ -47,8 +47,10 @@ def test_labels(tmp_path: Path, given: Any, labels: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("slotz = 3", "did you mean 'slots'?"), ("nonsense = 1", "known settings"), ("slots = 0", "1 to 100000"),
-        ("slots = true", "1 to 100000"), ("slots = 1.5", "1 to 100000"), ("poll = '5 minutes'", "write 5m"),
+        ("slotz = 3", "did you mean 'slots'?"), ("nonsense = 1", "known settings"),
+        ("slots = 0", "only lead or look on"), ("leader_renew = '11s'", "third of leader_ttl"),
+        ("role = 'boss'", "auto, leader, worker, observer"), ("slots = true", "0 to 100000"),
+        ("slots = 1.5", "0 to 100000"), ("poll = '5 minutes'", "write 5m"),
         ("poll = 0", "above zero"), ("output_max = '1k'", "write 1KiB"), ("output_max = 5", "4KiB"),
         ("color = 'pink'", "auto, always, never"), ("renew_every = '20s'", "third of lease_ttl"),
         ("store = 5", "a path"), ("labels = 'a,=b'", "needs a name"), ("slots = ", "not TOML"),

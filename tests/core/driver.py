@@ -18,6 +18,8 @@ from weft.node.committer import Committer
 from weft.node.eligibility import Eligibility
 from weft.store.sqlite.driver import SqliteStore
 
+CHIEF = "chief"  # leads where a story needs a leader and does not say who
+
 
 class Engine:
     """A store with a clock that tests set, and sessions that claim and report when told to."""
@@ -55,14 +57,26 @@ class Engine:
 
     # -- nodes -------------------------------------------------------------------------------------------
 
-    def node(self, session: str, ttl_ms: int = 30_000, scope: str | None = None, **facts: Any) -> str:
+    def node(
+        self, session: str, ttl_ms: int = 30_000, scope: str | None = None, role: Any = "auto", **facts: Any
+    ) -> str:
         """`facts` are fields of NodeFacts."""
         body = {"kinds": ["inline", "shell"], **facts}
-        self.commit(c.Register(session, f"node-{session}", ttl_ms, scope, msgspec.json.encode(body).decode()))
+        text = msgspec.json.encode(body).decode()
+        self.commit(c.Register(session, f"node-{session}", ttl_ms, scope, text, role))
         self.eligible[session] = Eligibility(node_facts(body, f"node-{session}", session))
         self.numbers[session] = 0
         self.held[session] = {}
         return session
+
+    def term(self) -> int:
+        """The term of a leader that does nothing else, for chores."""
+        known = list(self.store.reader().execute("SELECT 1 FROM sessions WHERE id = ?", (CHIEF,)))
+        if not known:
+            self.commit(c.Register(CHIEF, CHIEF, 10**12, None, "{}", "leader"))
+        term = self.commit(c.Lead(CHIEF, 10**12)).term
+        assert term is not None
+        return int(term)
 
     def exchange(self, session: str, reports: list[c.Report] | None = None, want: int = 100) -> c.ExchangeReply:
         reply = self.commit(self.next_exchange(session, reports or [], want, self.held[session].values()))

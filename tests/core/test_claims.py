@@ -99,7 +99,7 @@ def test_only_the_node_it_was_given_to_may_claim_it(engine: Engine) -> None:
     engine.node("m")
     engine.node("n", labels={"x": ""})
     assert engine.commit(c.Place()).changed == 1
-    assert engine.task(run, "a").demand.startswith("session:n/place:inline:")
+    assert engine.task(run, "a").demand.startswith("session:n/place:inline=work:")
     assert names(engine, engine.exchange("m")) == []
     assert names(engine, engine.exchange("n")) == ["a"]
     assert engine.task(run, "a").demand.startswith("place:inline:"), "tried again, it is placed again"
@@ -183,7 +183,7 @@ def test_a_resumed_task_is_placed_again(engine: Engine) -> None:
     engine.commit(c.CancelRun(run))
     engine.commit(c.Expire("m", "process"))
     engine.commit(c.Resume(run))
-    assert engine.task(run, "a").demand == "place:inline"
+    assert engine.task(run, "a").demand == "place:inline=work"
     engine.node("n")
     assert engine.commit(c.Place()).changed == 1
     assert names(engine, engine.exchange("n")) == ["a"]

@@ -15,8 +15,9 @@ from weft.store.sqlite.driver import SqliteStore
 async def main(name: str, lease_s: float) -> None:
     control = LocalControl(SqliteStore(Path.cwd() / ".weft" / "weft.db"))
     settings = node_settings(
-        control, slots=2, name=name, lease_ttl_s=lease_s, renew_every_s=lease_s / 6, expire_every_s=0.1, poll_s=0.2
-    )
+        control, slots=2, name=name, lease_ttl_s=lease_s, renew_every_s=lease_s / 6, expire_every_s=0.1, poll_s=0.2,
+        leader_ttl_s=lease_s, leader_renew_s=lease_s / 3,
+    )  # fmt: skip
     node = make_node(control, settings)
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin, node.stop)

@@ -44,6 +44,10 @@ EVENTS = {
         "task", "its node handed it back, at no cost",
         {"attempt": _ATTEMPT, "session": "the session that had it", "state": "the task's state", "reason": "why"},
     ),
+    "overdue": Event(
+        "task", "timeout, grace and 30 s more have passed, and it has not ended: its node is told to stop it",
+        {"attempt": _ATTEMPT, "taken": "the node did not for another 30 s: the attempt is taken from it (`lost`)"},
+    ),
     "promoted": Event("tasks", "their wake-up time came", {"tasks": _TASKS}),
     "admitted": Event("tasks", "the run has room for them (`max_parallel`)", {"tasks": _TASKS}),
     "skipped": Event(
@@ -122,6 +126,31 @@ EVENTS = {
     ),
 }  # fmt: skip
 
+_NODE = "its name"
+_TERM = "the number of the term"
+#: What happens to nodes and to the leader belongs to no run.
+CLUSTER_EVENTS = {
+    "node_joined": Event(
+        "node", "a session began", {"node": _NODE, "role": "its role", "scope": "the run it works for"}
+    ),
+    "drain_started": Event(
+        "node", "it claims nothing more",
+        {"node": _NODE, "deadline_ms": "how long running tasks may go on", "reason": "why"},
+    ),
+    "node_left": Event("node", "a session ended in peace", {"node": _NODE, "lost": "attempts that it still held"}),
+    "node_dead": Event(
+        "node", "a session was ended by others",
+        {
+            "node": _NODE, "proof": "`process`: it is provably gone; `lease`: its lease has passed",
+            "lost": "attempts that it held, queued again", "term": "the leader's that said so",
+        },
+    ),
+    "leader_elected": Event(
+        "node", "it leads from now on", {"term": _TERM, "after": "who led before and did not resign"}
+    ),
+    "leader_resigned": Event("node", "it leads no more, and nobody does yet", {"term": _TERM, "reason": "why"}),
+}  # fmt: skip
+
 
 def events_reference() -> str:
     lines = [
@@ -134,6 +163,15 @@ def events_reference() -> str:
     for kind, event in EVENTS.items():
         fields = "; ".join(f"`{name}`: {meaning}" for name, meaning in event.fields.items())
         lines.append(f"| `{kind}` | {event.about} | {event.meaning} | {fields} |")
+    lines += [
+        "",
+        "What happens to nodes and to the leader belongs to no run. `weft events` without a run shows these too.",
+        "",
+        "| event | meaning | data |", "| --- | --- | --- |",
+    ]  # fmt: skip
+    for kind, event in CLUSTER_EVENTS.items():
+        fields = "; ".join(f"`{name}`: {meaning}" for name, meaning in event.fields.items())
+        lines.append(f"| `{kind}` | {event.meaning} | {fields} |")
     lines += [
         "",
         "An ordinary task leaves two: `assigned` and `finished`. What a mapped task or a halt does to many tasks is",

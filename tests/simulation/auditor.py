@@ -29,10 +29,14 @@ class Auditor:
         self.effects = 0
         self.cached = 0
         self.owners: dict[int, str] = {}
+        self.draining: set[str] = set()
 
     # -- the log -----------------------------------------------------------------------------------------
 
     def event(self, run_no: int, pos: int | None, idx: int | None, kind: str, session: str | None, data: Any) -> None:
+        if kind == "drain_started":
+            assert session is not None
+            self.draining.add(session)
         if kind == "stopped":
             self.stopped_runs.add(run_no)
         if kind == "resumed":
@@ -66,6 +70,8 @@ class Auditor:
     def _assigned(self, place: tuple[int, int, int], attempt: int, session: str | None) -> None:
         if self.owners.get(place[0], session) != session:
             self._object(place, f"attempt {attempt} was given to {session}, {self.owners[place[0]]} owns the run")
+        if session in self.draining:
+            self._object(place, f"attempt {attempt} was assigned to {session} after its drain")
         if place[0] in self.stopped_runs:
             self._object(place, f"attempt {attempt} was assigned after the run was stopped")
         if place in self.ended:

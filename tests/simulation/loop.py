@@ -47,7 +47,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             timer = heapq.heappop(timers)
             timer._scheduled = False
             ready.append(timer)
-        handles = list(ready)
+        # What the collector makes a dead node's coroutines do, whenever it comes, must not change the seed's order.
+        handles = [h for h in ready if not h._cancelled and self._owner(h) not in self.dead]
         ready.clear()
         self._random.shuffle(handles)
         for handle in handles:

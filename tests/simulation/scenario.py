@@ -1,6 +1,7 @@
 """One seeded story: runs, nodes, faults; then everything heals and must finish. The seed decides all of it."""
 
 import asyncio
+import contextlib
 import logging
 import random
 import warnings
@@ -8,13 +9,14 @@ from typing import Any
 
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
-from tests.simulation.world import Faults, World
+from tests.simulation.world import EXPIRE_S, LEADER_RENEW_S, LEADER_TTL_S, TTL_S, Faults, World
 from weft.core import commands as c
 from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
 
 NEVER = 99
 POOLS = {"license": 1, "render": 2, "shared": 3}
+ROLES: tuple[c.Role, ...] = ("auto", "auto", "auto", "leader", "worker")
 
 
 def make_document(rng: random.Random, number: int) -> dict[str, Any]:
@@ -145,11 +147,12 @@ class Scenario:
         for number in range(rng.randint(1, 3)):
             self._submit(number)
         for k in range(3):
-            world.start_node(f"n{k}", rng.randint(1, 4))
+            world.start_node(f"n{k}", rng.randint(1, 4), rng.choice(ROLES))
         for _ in range(rng.randint(2, 12)):
             await asyncio.sleep(rng.uniform(0.05, 0.6 if world.slow_clocks else 1.5))
             self._disturb()
         self._heal()
+        await self._reclaimed()
         await self._finish()
         world.check()
         self._check_outcome()
@@ -186,13 +189,20 @@ class Scenario:
         if roll < 0.2 and owners:
             world.crash(rng.choice(owners))
             if rng.random() < 0.7:
-                world.start_node(f"n{rng.randint(0, 9)}", rng.randint(1, 4))
+                world.start_node(f"n{rng.randint(0, 9)}", rng.randint(1, 4), rng.choice(ROLES))
         elif roll < 0.55 and owners:
-            world.pause(rng.choice(owners), rng.choice([rng.uniform(0.5, 12.0), rng.uniform(3.0, 5.0)]))
-        elif roll < 0.65 and owners:
+            leading = [owner for owner in owners if world.leads(owner)]
+            who = rng.choice(leading) if leading and rng.random() < 0.5 else rng.choice(owners)
+            world.pause(who, rng.choice([rng.uniform(0.5, 12.0), rng.uniform(3.0, 5.0)]))
+        elif roll < 0.60 and owners:
             node, _, _ = world.nodes[rng.choice(owners)]
             world.tell("a node is stopped")
             node.stop()
+        elif roll < 0.68 and owners:
+            node, _, _ = world.nodes[rng.choice(owners)]
+            with contextlib.suppress(c.Refused):  # it has no session just now
+                world.commit(c.Drain(node.session, rng.choice([0, 500, 3000])))
+                world.tell(f"{node.session} is drained")
         elif roll < 0.75:
             which = rng.randrange(len(self.runs))
             run_id, hash, _ = self.runs[which]
@@ -218,6 +228,15 @@ class Scenario:
         for name, size in POOLS.items():
             self.world.commit(c.SetPool(name, size))
         self.world.start_node("fresh", 4)
+
+    async def _reclaimed(self) -> None:
+        """Nothing faulty any more: what a dead node held leaves it within its lease and two rounds of the leader, who
+        must first be there, and may still wait for a call that was lost before."""
+        dead = {self.world.sessions[owner] for owner in self.loop.dead if owner in self.world.sessions}
+        await asyncio.sleep(2 * LEADER_TTL_S + LEADER_RENEW_S + TTL_S + 2 * 1.2 * EXPIRE_S + 0.1)
+        for (session,) in self.world.store.reader().execute("SELECT DISTINCT session FROM tasks"):
+            if session in dead:
+                raise AssertionError(f"seed {self.seed}: {session} is dead and still holds attempts")
 
     async def _finish(self) -> None:
         """Everything must end in bounded virtual time."""

@@ -29,6 +29,55 @@ def test_late_reports_occur_and_are_refused() -> None:
     assert sum(play(seed).stale for seed in range(60)) > 0
 
 
+def test_leaders_change_and_chores_of_old_terms_are_refused() -> None:
+    worlds = [play(seed) for seed in range(60)]
+    assert sum(world.chores for world in worlds) > 500
+    assert sum(world.refused_terms for world in worlds) > 0
+    assert sum(world.store.reader().execute("SELECT term FROM leadership").get > 1 for world in worlds) > 30
+
+
+def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let chores of any term pass: some seed must notice."""
+    from weft.core.needs import Leadership
+    from weft.core.rules import liveness, sessions
+
+    def unfenced(draft, term):  # type: ignore[no-untyped-def]
+        (rows,) = yield (Leadership(),)
+        return rows[0]
+
+    monkeypatch.setattr(liveness, "require_term", unfenced)
+    monkeypatch.setattr(sessions, "require_term", unfenced)
+    found = 0
+    for seed in range(60):
+        try:
+            play(seed)
+        except AssertionError:
+            found += 1
+    assert found > 0
+
+
+def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.core.rules import exchange
+    from weft.node.node import Node
+
+    genuine = exchange._is_over
+
+    def forgets(glances):  # type: ignore[no-untyped-def]
+        if glances and glances[0][0].state == "draining":
+            glances[0][0].state = "live"
+        return genuine(glances)
+
+    monkeypatch.setattr(exchange, "_is_over", forgets)
+    monkeypatch.setattr(Node, "_drained", lambda self, left_s: None)
+    found = 0
+    for seed in range(60):
+        try:
+            play(seed)
+        except AssertionError:
+            found += 1
+    assert found > 0
+
+
 def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Break the guard on reports: a late result of a dead session is applied. Some seed must notice."""
     from weft.core.rules import exchange

@@ -16,19 +16,31 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
 from weft.core import names
-from weft.core.invariants import check_pools, check_pools_step, check_records, check_run, check_step, current_rows
-from weft.core.needs import Runs
+from weft.core.invariants import (
+    check_leadership,
+    check_pools,
+    check_pools_step,
+    check_records,
+    check_run,
+    check_step,
+    current_rows,
+)
+from weft.core.liveness import agree
+from weft.core.needs import Leadership, Runs
 from weft.core.replay import Replay
-from weft.core.rows import ORDINAL_BITS, PoolRow, RecordRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, LeadershipRow, PoolRow, RecordRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
 from weft.node.committer import Committer
 from weft.node.node import Node
-from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
+from weft.node.ports import LinkLost, NodeSettings, Ports, Renewal, RunFacts
 from weft.store.queries import RECORD_COLUMNS, TASK_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
+EXPIRE_S = 0.5
+LEADER_TTL_S = 3.0
+LEADER_RENEW_S = 1.0
 NODE_MEMORY = 4 * 2**30
 
 
@@ -63,11 +75,14 @@ class World:
         self.commits = 0
         self.stale = 0
         self.effects: dict[str, bool] = {}  # tasks that have effects once; True: they raise when they do not know
+        self.refused_terms = 0  # chores of leaders that were none any more
+        self.chores = 0
         self._before: dict[int, TaskRow] = {}
         self._records: dict[str, RecordRow] = {}
         self._pools: list[PoolRow] = []
         self._seen_events = 0
         self._next_owner = 1
+        self.sessions: dict[int, str] = {}  # of crashed nodes
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
 
     def now(self) -> int:
@@ -78,7 +93,7 @@ class World:
 
     # -- nodes -------------------------------------------------------------------------------------------
 
-    def start_node(self, name: str, slots: int) -> int:
+    def start_node(self, name: str, slots: int, role: c.Role = "auto") -> int:
         owner = self._next_owner
         self._next_owner += 1
         context = contextvars.copy_context()
@@ -99,12 +114,13 @@ class World:
         )
         settings = NodeSettings(
             name=name, slots=slots, output_root="/nowhere", workdir="/nowhere", lease_ttl_s=TTL_S, renew_every_s=0.5,
-            poll_s=1.0, expire_every_s=0.5, drain_s=1.0, memory=NODE_MEMORY, gpus=1,
+            poll_s=1.0, expire_every_s=EXPIRE_S, drain_s=1.0, role=role, leader_ttl_s=LEADER_TTL_S,
+            leader_renew_s=LEADER_RENEW_S, overdue_every_s=1.0, memory=NODE_MEMORY, gpus=1,
         )  # fmt: skip
         node = context.run(Node, ports, settings)
         task = self.loop.create_task(node.run(), context=context)
         self.nodes[owner] = (node, task, executor)
-        self.tell(f"{name} starts as {owner}")
+        self.tell(f"{name} starts as {owner} ({role})")
         return owner
 
     def crash(self, owner: int) -> None:
@@ -112,12 +128,17 @@ class World:
         self.tell(f"node {owner} crashes")
         self.loop.dead.add(owner)
         self.listeners.pop(owner, None)
-        _, _, executor = self.nodes.pop(owner)
+        node, _, executor = self.nodes.pop(owner)
+        self.sessions[owner] = node.session
         executor.kill_everything()
 
     def pause(self, owner: int, seconds: float) -> None:
         self.tell(f"node {owner} pauses for {seconds:.1f} s")
         self.loop.paused[owner] = self.loop.time() + seconds
+
+    def leads(self, owner: int) -> bool:
+        leader = self.nodes[owner][0].leader
+        return leader is not None and leader.term is not None
 
     def _woken(self) -> None:
         for woken in list(self.listeners.values()):
@@ -127,8 +148,15 @@ class World:
     # -- the store, and the checks after every step ------------------------------------------------------
 
     def commit(self, command: c.Command, command_id: str | None = None) -> Any:
-        reply = self.committer.commit(command, command_id=command_id)
+        before = self._leadership()
+        lease = self._lease_of(command)
+        try:
+            reply = self.committer.commit(command, command_id=command_id)
+        except c.Refused as refused:
+            self.refused_terms += refused.code == "stale_term"
+            raise
         self.commits += 1
+        self._check_leader(command, before, lease, reply)
         if isinstance(reply, c.ExchangeReply):
             self.stale += len(reply.stale)
         if isinstance(command, c.Once):
@@ -137,6 +165,33 @@ class World:
             self.auditor.once((run_no, pos, idx), command, reply)
         self.check()
         return reply
+
+    def _leadership(self) -> LeadershipRow:
+        with self.store.transaction() as tx:
+            row: LeadershipRow = tx.load([Leadership()])[0][0]
+            return row
+
+    def _lease_of(self, command: c.Command) -> int | None:
+        """Until when, by the store's clock, the lease lasts of the session that this command would end."""
+        if not isinstance(command, c.Expire):
+            return None
+        sql = "SELECT expires_at FROM leases WHERE session = ?"
+        return self.store.reader().execute(sql, (command.session,)).get
+
+    def _check_leader(self, command: c.Command, before: LeadershipRow, lease: int | None, reply: Any) -> None:
+        """Terms only go up, one holder each; a chore was done under the term that the store had; a session was ended
+        by its lease only after that had passed."""
+        found = check_leadership(before, self._leadership())
+        term = getattr(command, "term", None)
+        if term is not None and not isinstance(command, c.Resign):
+            self.chores += 1
+            if (before.term, before.session is None) != (term, False):
+                found.append(f"{command} was accepted in term {before.term} of {before.session}")
+        if isinstance(command, c.Expire) and command.proof == "lease" and reply.state == "dead":
+            self.tell(f"session {command.session} is expired in term {term}")
+            if lease is not None and lease > self.now():
+                found.append(f"{command.session} was expired {lease - self.now()} ms before its lease had passed")
+        self.violations += found
 
     def check(self) -> None:
         connection = self.store.reader()
@@ -223,17 +278,34 @@ class SimulatedLink:
         self._owner = owner
 
     async def _call(self, work: Callable[[], Any]) -> Any:
+        """What was sent arrives, whatever becomes of the sender meanwhile: it may have crashed, or given up."""
         world = self._world
-        faults, rng = world.faults, world.random
-        await asyncio.sleep(self._delay())
-        if rng.random() < faults.lose_request:
-            await asyncio.sleep(0.1)
-            raise LinkLost("request lost")
-        reply = work()
-        await asyncio.sleep(self._delay())
-        if rng.random() < faults.lose_reply:
-            raise LinkLost("reply lost after commit")
-        return reply
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        wire = contextvars.Context()
+        world.loop.call_later(self._delay(), self._arrive, work, done, wire, context=wire)
+        return await done
+
+    def _arrive(self, work: Callable[[], Any], done: "asyncio.Future[Any]", wire: contextvars.Context) -> None:
+        world = self._world
+        if world.random.random() < world.faults.lose_request:
+            world.loop.call_later(0.1, self._answer, done, None, LinkLost("request lost"), context=wire)
+            return
+        reply, error = None, None
+        try:
+            reply = work()
+        except Exception as refused:
+            error = refused
+        if world.random.random() < world.faults.lose_reply:
+            error = LinkLost("reply lost after commit")
+        world.loop.call_later(self._delay(), self._answer, done, reply, error, context=wire)
+
+    def _answer(self, done: "asyncio.Future[Any]", reply: Any, error: Exception | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(reply)
 
     def _delay(self) -> float:
         rng, faults = self._world.random, self._world.faults
@@ -247,27 +319,37 @@ class SimulatedLink:
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
         return await self._call(lambda: self._world.commit(command))
 
-    async def renew(self, session: str, ttl_ms: int) -> bool:
-        return await self._call(lambda: self._world.store.renew(session, ttl_ms))
+    async def renew(
+        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None
+    ) -> Renewal:
+        def work() -> Renewal:
+            alive = self._world.store.renew(session, ttl_ms, facts)
+            agrees = not alive or digest is None or agree(digest, self._world.store.held_digest(session))
+            if not agrees:
+                self._world.tell(f"session {session} and the store differ about its attempts")
+            return Renewal(alive, agrees)
+
+        return await self._call(work)
+
+    async def commit(self, command: c.Command) -> Any:
+        return await self._call(lambda: self._world.commit(command))
+
+    async def late_sessions(self) -> list[str]:
+        return await self._call(lambda: [id for id, late in self._world.store.live_sessions() if late])
+
+    async def leader_left_ms(self) -> tuple[str | None, int]:
+        return await self._call(self._world.store.leader_left_ms)
 
     async def expire_dead(self, own: str) -> int:
-        return await self._call(lambda: self._expire(own))
+        return 0  # as between machines: nobody can prove another's death, only a lease that has passed
 
-    def _expire(self, own: str) -> int:
-        ended = 0
-        for session, expired in self._world.store.live_sessions():
-            if expired and session != own:
-                self._world.tell(f"session {session} is expired by {own}")
-                ended += self._world.commit(c.Expire(session, "lease")).state == "dead"
-        return ended
+    async def place(self, term: int | None) -> int:
+        return await self._call(lambda: self._place(term))
 
-    async def place(self) -> int:
-        return await self._call(self._place)
-
-    def _place(self) -> int:
+    def _place(self, term: int | None) -> int:
         if not self._world.store.placing_waits():
             return 0
-        return self._world.commit(c.Place()).changed
+        return self._world.commit(c.Place(term)).changed
 
     async def leave(self, session: str) -> None:
         await self._call(lambda: self._world.commit(c.Expire(session, "left")))

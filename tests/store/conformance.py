@@ -117,7 +117,7 @@ def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -
 
 def put_session(transaction: Any, session: str, ttl_ms: int = 30_000, **given: Any) -> None:
     draft = draft_of(transaction)
-    row = blank(SessionRow, **{"id": session, "node": "n", "state": "live", "body": "{}", **given})
+    row = blank(SessionRow, **{"id": session, "node": "n", "state": "live", "body": "{}", "role": "auto", **given})
     draft.new_session = (row, ttl_ms)
     transaction.write(draft)
 

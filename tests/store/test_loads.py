@@ -6,7 +6,7 @@ import pytest
 
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id, task_row
 from weft.core import needs as n
-from weft.core.rows import AttemptRow, PoolRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import AttemptRow, LeadershipRow, PoolRow, RunRow, SessionRow, TaskRow
 
 T3, T5 = task_id(3, 0), task_id(5, 0)
 FAR = 2**62
@@ -84,7 +84,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 #: tested below, each in a way of its own
 APART = (
     n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray, n.Signal,
-    n.Records,
+    n.Records, n.Leadership, n.Insisting, n.PastDeadline,
 )  # fmt: skip
 
 
@@ -299,3 +299,42 @@ def test_a_loaded_row_is_whole(store: Any) -> None:
     assert (run.name, run.workflow, bool(run.halted), run.deadline_at, run.sweep) == ("w", "hash", False, None, None)
     assert (session.state, session.exchange, session.scope, session.body) == ("live", 0, None, "{}")
     assert now > 1_600_000_000_000, "the clock looks like wall time, in milliseconds"
+
+
+def test_nobody_leads_a_new_store(store: Any) -> None:
+    with store.transaction() as tx:
+        assert tx.load([n.Leadership()]) == ([LeadershipRow(0, None, 0)],)
+    assert store.leader_left_ms() == (None, 0)
+
+
+def test_who_insists_on_leading(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "b", role="leader")
+        put_session(tx, "a", role="leader")
+        put_session(tx, "auto")
+        put_session(tx, "late", role="leader", ttl_ms=0)
+        put_session(tx, "drained", role="leader")
+        put_session(tx, "dead", role="leader")
+        draft = draft_of(tx)
+        draft.drained_sessions = [("drained", tx.now + 5)]
+        draft.ended_sessions = [("dead", "dead")]
+        tx.write(draft)
+        (insisting,) = tx.load([n.Insisting()])
+    assert [tuple(row) for row in insisting] == [("a",), ("b",)]
+
+
+def test_attempts_past_their_deadline(store: Any) -> None:
+    with store.transaction() as tx:
+        running = {"state": "running", "session": "s", "attempt": 1}
+        rows = [
+            task_row(1, 0, **running, deadline_at=tx.now - 5),
+            task_row(1, 1, **running, deadline_at=tx.now - 9),
+            task_row(1, 2, **running, deadline_at=tx.now + 60_000),
+            task_row(1, 3, **running),
+            task_row(1, 5, **running, held="succeeded", deadline_at=tx.now - 9),
+            task_row(1, 4, state="succeeded", deadline_at=tx.now - 9, finished_at=tx.now),
+        ]
+        put_run(tx, run_row(1), rows)
+        late, first = tx.load([n.PastDeadline(10), n.PastDeadline(1)])
+    assert [id for (id,) in late] == [task_id(1, 1), task_id(1, 0)]
+    assert [id for (id,) in first] == [task_id(1, 1)]

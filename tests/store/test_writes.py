@@ -16,7 +16,8 @@ from tests.store.conformance import (
     task_row,
 )
 from weft.core import needs as n
-from weft.core.rows import AttemptRow, EventRow, StaleRow, TaskRow
+from weft.core.liveness import digest
+from weft.core.rows import AttemptRow, EventRow, LeadershipRow, StaleRow, TaskRow
 from weft.store.protocol import StoreError, Superseded
 
 RUNNING = task_id(3, 1)
@@ -354,6 +355,61 @@ def test_a_late_renewal_never_shortens_a_lease(store: Any) -> None:
     assert store.renew("s", 10)
     with store.transaction() as tx:
         assert tx.load([n.Lease("s")])[0][0] > 50_000
+
+
+def test_a_renewal_keeps_what_the_node_says_of_itself(store: Any, backend: Backend) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s")
+    assert store.renew("s", 60_000, '{"load":1}')
+    assert store.renew("s", 60_000)
+    assert store.renew("s", 60_000, '{"load":2}')
+    assert backend.query(store, "SELECT session, body FROM node_facts") == [("s", '{"load":2}')]
+    assert not store.renew("nobody", 60_000, "{}")
+    assert backend.query(store, "SELECT count(*) FROM node_facts") == [(1,)], "a dead session has nothing to say"
+
+
+def test_the_digest_of_what_a_session_holds_is_the_node_s(store: Any) -> None:
+    held = [(task_id(3, i), 1 + i % 7) for i in range(50)] + [(task_id(90_000, 1), 2_000)]
+    with store.transaction() as tx:
+        put_session(tx, "s", exchange=12)
+        put_session(tx, "other")
+        rows = [task_row(id >> 24, id & 0xFFFFFF, state="running", session="s", attempt=a) for id, a in held]
+        for run_no in (3, 90_000):
+            put_run(tx, run_row(run_no), [row for row in rows if row.run_no == run_no])
+    assert store.held_digest("s") == (12, *digest(reversed(held)))
+    assert store.held_digest("other") == (0, 0, 0)
+    assert store.held_digest("nobody") is None
+
+
+def test_a_drain_has_a_deadline_and_no_way_back_to_life(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s")
+        put_session(tx, "dead")
+        draft = draft_of(tx)
+        draft.ended_sessions = [("dead", "dead")]
+        tx.write(draft)
+        draft = draft_of(tx)
+        draft.drained_sessions = [("s", 77), ("dead", 77)]
+        tx.write(draft)
+        ((s,), (dead,)) = tx.load([n.Session("s"), n.Session("dead")])
+    assert (s.state, s.drain_at) == ("draining", 77)
+    assert (dead.state, dead.drain_at) == ("dead", None)
+
+
+def test_a_term_is_written_only_over_the_one_that_was_read(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s", ttl_ms=20_000)
+        draft = draft_of(tx)
+        draft.leadership = (LeadershipRow(1, "s", tx.now + 60_000), 0)
+        tx.write(draft)
+        assert tx.load([n.Leadership()])[0] == [LeadershipRow(1, "s", tx.now + 60_000)]
+    leader, left = store.leader_left_ms()
+    assert leader == "s"
+    assert 10_000 < left <= 20_000, "whoever leads does so no longer than its own lease lasts"
+    with pytest.raises(Superseded):
+        write(store, leadership=(LeadershipRow(1, "other", tx.now + 60_000), 0))
+    with store.transaction() as tx:
+        assert tx.load([n.Leadership()])[0][0].session == "s"
 
 
 def test_which_sessions_are_late(store: Any) -> None:

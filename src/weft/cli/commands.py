@@ -91,7 +91,12 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
         (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
-         _option("--name", metavar="TEXT", help="what it is called in lists"), VERBOSE),
+         _option("--name", metavar="TEXT", help="what it is called in lists"),
+         _option("--role", choices=("auto", "leader", "worker", "observer"),
+                 help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)"),
+         VERBOSE),
+        "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
+        " The second one kills. `weft drain` does the same from elsewhere.",
     ),
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "weft.cli.running:resume",
@@ -134,15 +139,35 @@ COMMANDS: tuple[Command, ...] = (
          _option("--stream", choices=("stdout", "stderr"), help="one stream only")),
     ),
     Command(
-        "events", "Look", "show a run's history", "weft.cli.history:events",
-        (RUN, FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=int, default=0, help="only what came later"),
+        "events", "Look", "show a run's history, or what happens in the whole cluster", "weft.cli.history:events",
+        (_option("run", metavar="RUN", nargs="?", help=f"{RUN.help}; without it, all: runs, nodes, the leader"),
+         FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=int, help="only what came later"),
+         _option("--node", metavar="NODE", help="only what this node (a name or a session) did, or what befell it"),
+         _option("--task", metavar="TASK", help="only of tasks of this name, or of one element (name.3)"),
+         _option("--kind", "--type", metavar="KIND", action="append", help="only of this kind; may be repeated"),
+         _option("--since", metavar="TIME", help="only what is not older than this, e.g. 10m; or a date and time"),
+         _option("--until", metavar="TIME", help="only what is older than this; or a date and time"),
          _flag("--canonical", help="only the records of a run in levels, the same whatever order tasks ended in")),
     ),
     Command("why", "Look", "say what a task waits for", "weft.cli.history:why", (RUN, TASK)),
     Command(
         "verify", "Look", "rebuild a run's state from its events and compare", "weft.cli.history:verify", (RUN,),
     ),
-    Command("nodes", "Look", "list nodes", "weft.cli.lists:nodes", (_flag("--ended", help="also those that ended"),)),
+    Command(
+        "nodes", "Look", "list nodes, or show one of them", "weft.cli.nodes:nodes",
+        (_option("action", metavar="show", nargs="?", choices=("show",), help="show: all about one node"),
+         _option("node", metavar="NODE", nargs="?", help="its name, its session, or the beginning of that"),
+         _flag("--ended", help="also those that ended")),
+        "A node is healthy; stale when more than half of its lease is gone; dead when all of it is. By the store's"
+        " clock.",
+    ),
+    Command(
+        "drain", "Change", "let a node finish and leave", "weft.cli.nodes:drain",
+        (_option("node", metavar="NODE", help="its name, its session, or the beginning of that"),
+         _option("--deadline", metavar="TIME", default="60s",
+                 help="what still runs then goes back to the queue, at no cost (default: 60s)"),
+         _flag("--wait", help="until it has left")),
+    ),
     Command(
         "cancel", "Change", "stop a run, or one task of it", "weft.cli.changing:cancel",
         (RUN, TASK, _option("--reason", metavar="TEXT", default="cancelled by request", help="kept in the history"),

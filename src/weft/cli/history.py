@@ -3,58 +3,104 @@
 import json
 import time
 from argparse import Namespace
+from datetime import datetime
+from typing import Any
 
-from weft.cli.exits import FAILED, OK
+from weft.cli.exits import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.lists import limit_of
 from weft.cli.session import Session
 from weft.cli.terminal import printable
 from weft.cli.views import event_json
 from weft.cli.words import clock, counted, state_word
+from weft.control.local import LocalControl
 from weft.control.records import EventInfo
+from weft.core.durations import NotReadable, parse_duration_ms
 
 EVENTS_LIMIT = 1000
 FOLLOW_EVERY_S = 0.1
 PAGE = 500
+FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
 
 
 def events(args: Namespace, session: Session) -> int:
     control = session.control()
-    _, run_id = control.find(args.run)
+    run_id = None if args.run is None else control.find(args.run)[1]
     if args.canonical:
+        if run_id is None:
+            raise GiveUp(BAD_INPUT, "--canonical: of which run?", "weft events RUN --canonical")
         for line in control.canonical(run_id):
             session.print(line)
         return OK
     left = limit_of(args, 2**62 if args.follow else EVENTS_LIMIT)
-    after = args.after
+    filters = _filters(args, control.now())
+    after = _begin(args, control, left)
     while True:
-        page = control.events(run_id, after=after, limit=min(PAGE, left))
+        page = control.events(run_id, after=after, limit=min(PAGE, left), **filters)
         for event in page:
-            session.print(event_json(event) if args.json else _line(session, event))
+            session.print(event_json(event) if args.json else _line(session, event, with_run=run_id is None))
         left -= len(page)
         if page:
             after = page[-1].seq
             session.out.stream.flush()
-        elif not args.follow or control.run(run_id).finished:
+        elif not args.follow or (run_id is not None and control.run(run_id).finished):
             return OK
         else:
             time.sleep(FOLLOW_EVERY_S)
         if left <= 0:
-            if not args.json and control.events(run_id, after=after, limit=1):
-                session.warn(f"more: weft events {run_id} --after {after}")
+            if not args.json and control.events(run_id, after=after, limit=1, **filters):
+                session.warn(f"more: weft events {run_id or ''}{' ' if run_id else ''}--after {after}")
             return OK
 
 
-def _line(session: Session, event: EventInfo) -> str:
+def _begin(args: Namespace, control: LocalControl, limit: int) -> int:
+    """A run is told from its beginning; the cluster's history has none that matters: its end is shown."""
+    if args.after is not None:
+        return int(args.after)
+    if args.run is not None or args.since is not None:
+        return 0
+    last = control.last_event()
+    if args.follow:
+        return max(0, last - FOLLOW_FROM)
+    narrowed = args.node or args.task or args.kind or args.until
+    return 0 if narrowed else max(0, last - limit)
+
+
+def _filters(args: Namespace, now: int) -> dict[str, Any]:
+    return {
+        "node": args.node,
+        "task": args.task,
+        "kinds": None if args.kind is None else [word.strip() for kind in args.kind for word in kind.split(",")],
+        "since": None if args.since is None else _moment("--since", args.since, now),
+        "until": None if args.until is None else _moment("--until", args.until, now),
+    }
+
+
+def _moment(option: str, text: str, now: int) -> int:
+    """`10m` is ten minutes ago; everything else is a date and time, local unless it says otherwise."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        pass
+    try:
+        return now - parse_duration_ms(int(text) if text.isdecimal() else text)
+    except NotReadable:
+        fix = "write 10m for ten minutes ago, or 2026-01-31T14:00"
+        raise GiveUp(BAD_INPUT, f"{option}: expected a duration or a date and time, found {text!r}", fix) from None
+
+
+def _line(session: Session, event: EventInfo, *, with_run: bool) -> str:
     out = session.out
     data = dict(event.data)
     parts = [out.paint(clock(event.at), "dim"), f"{event.seq:>6}", f"{event.kind:<12}"]
+    if with_run and event.run_id is not None:
+        parts.append(out.paint(event.run_id, "dim"))
     if event.task:
         parts.append(out.paint(event.task, "bold"))
     state = data.pop("state", None)
     if isinstance(state, str):
         parts.append(out.state(state, state_word(state)))
     for name, value in data.items():
-        if name in ("hash", "started_at", "session") or value is None:
+        if name in ("hash", "started_at", "session", "node") or value is None:
             continue
         shown = counted(len(value), "task") if name == "tasks" and isinstance(value, list) else None
         text = shown or (value if isinstance(value, str) else json.dumps(value))

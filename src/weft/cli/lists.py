@@ -1,10 +1,8 @@
 """ls, tasks, nodes, store info: tables for people, records for machines. All of them page; none lists everything."""
 
 from argparse import Namespace
-from typing import Any
 
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
-from weft.cli.placing import alive
 from weft.cli.session import Session
 from weft.cli.summary import counts
 from weft.cli.tables import table
@@ -121,39 +119,6 @@ def task_ms(task: TaskInfo, now: int) -> int | None:
 
 def task_took(task: TaskInfo, now: int) -> str:
     return "cached" if task.cached else duration(task_ms(task, now))
-
-
-def nodes(args: Namespace, session: Session) -> int:
-    control = session.control()
-    found = control.nodes(ended=args.ended)
-    if args.json:
-        session.print_json({"nodes": [{**_builtins(node), "alive": alive(control, node)} for node in found]})
-        return OK
-    if not found:
-        session.warn("no nodes; start one with `weft worker`")
-        return OK
-    now = control.now()
-    rows = []
-    for node in found:
-        state = node.state if node.state not in ("live", "draining") or alive(control, node) else "gone"
-        labels = ",".join(f"{k}={v}" if v else k for k, v in sorted(node.labels.items()))
-        works_for = "everything" if node.scope is None else node.scope
-        lease = "" if node.lease_ms is None else duration(node.lease_ms)
-        rows.append(
-            [node.session, node.node, str(node.pid or ""), state, f"{node.running}/{node.slots or '?'}", works_for,
-             labels, lease, ago(now - node.started_at)]
-        )  # fmt: skip
-    heads = ("session", "node", "pid", "state", "running", "works for", "labels", "lease", "started")
-    for line in table(session.out, heads, rows, ("bold",)):
-        session.print(line)
-    return OK
-
-
-def _builtins(record: Any) -> dict[str, Any]:
-    import msgspec
-
-    value: dict[str, Any] = msgspec.to_builtins(record)
-    return value
 
 
 def store(args: Namespace, session: Session) -> int:

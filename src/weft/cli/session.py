@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.store.postgres.url import PostgresUrl
 
-_FLAGS = ("store", "slots", "python_runners", "drain", "name", "memory", "disk", "gpus")
+_FLAGS = ("store", "slots", "python_runners", "drain", "name", "role", "memory", "disk", "gpus")
 
 
 class Session:

@@ -199,6 +199,7 @@ def _show_task(args: Namespace, session: Session, control: LocalControl) -> int:
         ("reason", printable(task.reason or "") if task.state != "succeeded" else ""),
         ("elements", "" if task.elements is None else f"{task.elements:,}: weft tasks {run_id}"),
         ("lost", f"{task.lost} times" if task.lost else ""),
+        ("claimed", _claim(task, now)),
     ]
     for name, value in facts:
         if value:
@@ -206,6 +207,13 @@ def _show_task(args: Namespace, session: Session, control: LocalControl) -> int:
     for attempt in attempts:
         _print_attempt(session, attempt, now)
     return OK
+
+
+def _claim(task: TaskInfo, now: int) -> str:
+    if task.claimed_by is None:
+        return ""
+    left = "" if task.claim_expires_at is None else f"; its lease has {duration(task.claim_expires_at - now)} left"
+    return f"by {task.claimed_by} ({task.session}), attempt {task.claim_attempt}{left}"
 
 
 def _print_attempt(session: Session, attempt: AttemptInfo, now: int) -> None:

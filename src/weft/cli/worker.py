@@ -8,8 +8,8 @@ from typing import Any
 
 from weft.cli.exits import INTERRUPTED, OK
 from weft.cli.session import Session
-from weft.cli.working import heeded_signals, node_options
-from weft.control.here import make_node, node_settings
+from weft.cli.working import heeded_signals
+from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
 from weft.control.process import tune
 from weft.node.node import Node
@@ -31,7 +31,7 @@ async def _work(session: Session, control: LocalControl) -> None:
             sys.stderr.write(session.err.encoded(text) + "\n")
             sys.stderr.flush()
 
-    settings = node_settings(control, slots=config.slots, workdir=config.workdir, **node_options(session))
+    settings = node_settings(control, slots=config.slots, workdir=config.workdir, **node_options(config))
     node = make_node(
         control,
         settings,
@@ -62,8 +62,14 @@ async def _work(session: Session, control: LocalControl) -> None:
         say(
             "info",
             "ready",
-            {"session": node.session, "node": settings.name, "slots": settings.slots, "pid": os.getpid()},
+            {
+                "session": node.session,
+                "node": settings.name,
+                "role": settings.role,
+                "slots": settings.slots,
+                "pid": os.getpid(),
+            },
         )
     ready.cancel()
     await working
-    say("info", "stopped", {"session": node.session})
+    say("info", "drained, and left" if node.drained else "stopped", {"session": node.session})

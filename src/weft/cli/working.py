@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from weft.cli.exits import INTERRUPTED
+from weft.cli.exits import BAD_INPUT, INTERRUPTED, GiveUp
 from weft.cli.live import LiveView
 from weft.cli.session import Session
 from weft.cli.signalling import how_to_signal
@@ -23,7 +23,7 @@ from weft.cli.summary import Summary, summarise
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Running, Tracker
 from weft.cli.views import JsonView, LineView, Tails, View
-from weft.control.here import file_options, make_node, node_settings
+from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
 from weft.control.process import tune
 from weft.core.workflow import Workflow
@@ -47,6 +47,8 @@ class Options(msgspec.Struct):
 
 def work_on(session: Session, control: LocalControl, run_id: str, after: int, options: Options) -> int:
     """Until the run has ended or somebody stops us; the exit code."""
+    if session.config.slots == 0:
+        raise GiveUp(BAD_INPUT, "with --slots 0 nothing would run here", "leave it to a worker: weft submit")
     workflow = control.workflow(run_id)
     sink = Sink()
     view = _view(session, sink, control, run_id, workflow, options)
@@ -60,7 +62,7 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
     finally:
         view.close()
         sink.close(1.0 if work.interrupts else None)
-    if work.interrupts and not summary.run.finished:
+    if not summary.run.finished:  # interrupted, or its node was drained
         return INTERRUPTED
     return summary.exit_code
 
@@ -122,7 +124,7 @@ class Work:
     async def run(self) -> Summary:
         control, config = self._control, self._session.config
         settings = node_settings(
-            control, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(self._session)
+            control, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(config)
         )
         node = make_node(control, settings, python_runners=config.python_runners, log=self._log)
         note = self._session.log("info", "settings", config.described())
@@ -275,14 +277,3 @@ class Work:
 def heeded_signals() -> list[signal.Signals]:
     """What our parent wants ignored (nohup) stays ignored."""
     return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-
-
-def node_options(session: Session) -> dict[str, Any]:
-    config = session.config
-    options: dict[str, Any] = {
-        "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
-        "drain_s": config.drain, "output_max": config.output_max, **file_options(config), "labels": config.labels,
-    }  # fmt: skip
-    if config.name is not None:
-        options["name"] = config.name
-    return options | config.resources()

@@ -18,6 +18,7 @@ from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
 from weft.executors.python import PythonExecutor
 from weft.executors.shell import ShellExecutor
+from weft.node.chores.resources import Machine
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
 from weft.node.secrets import Secrets
@@ -64,6 +65,19 @@ def file_options(config: Config) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def node_options(config: Config) -> dict[str, Any]:
+    """Fields of NodeSettings that are settings of the command line."""
+    options: dict[str, Any] = {
+        "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
+        "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels, "role": config.role,
+        "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
+        **file_options(config),
+    }  # fmt: skip
+    if config.name is not None:
+        options["name"] = config.name
+    return options | config.resources()
+
+
 def make_node(
     control: LocalControl,
     settings: NodeSettings,
@@ -81,7 +95,8 @@ def make_node(
         executors.append(InlineExecutor(inline, boottime))
         settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}
-    ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log)
+    machine = Machine(settings.workdir, boottime)
+    ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
     assert settings.artifact_root is not None
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)

@@ -11,14 +11,16 @@ from typing import Any
 
 import msgspec
 
-from weft.control import inspect, placing, results
+from weft.control import cluster, history, inspect, placing, results
 from weft.control.records import (
     Ambiguous,
     AttemptInfo,
     EventInfo,
     Explanation,
+    LeaderInfo,
     NodeInfo,
     NotFound,
+    Observing,
     PoolInfo,
     RunInfo,
     StoreInfo,
@@ -52,10 +54,14 @@ def new_id(length: int = 12) -> str:
 
 
 class LocalControl:
-    """`root` is where the nodes of this process keep their output: beside a store that is a file."""
+    """`root` is where the nodes of this process keep their output: beside a store that is a file. The control of an
+    observer (`role`) changes nothing."""
 
-    def __init__(self, store: Store, link: LocalLink | None = None, root: Path | None = None) -> None:
+    def __init__(
+        self, store: Store, link: LocalLink | None = None, root: Path | None = None, *, role: str = "auto"
+    ) -> None:
         self.store = store
+        self.role = role  # an observer's control changes nothing
         self.link = link or LocalLink(store)
         beside = store.path.parent if store.path is not None else Path.cwd() / ".weft"
         self.output_root = (root or beside) / "output"
@@ -175,7 +181,8 @@ class LocalControl:
     def _task_info(self, row: Any) -> TaskInfo:
         width = len(TASK_COLUMNS)
         t = TaskRow(*row[:width])
-        run_id, workflow_hash, node, exit_code, last_session, last_node, cached = row[width:]
+        run_id, workflow_hash, node, exit_code, last_session, last_node, cached, lease_until = row[width:]
+        claimed = t.state == "running" and t.session is not None
         workflow = self._workflow(workflow_hash)
         definition = workflow.tasks[t.pos]
         levels = workflow.levels if workflow.passes is None else workflow.passes.at
@@ -189,6 +196,8 @@ class LocalControl:
             started_at=t.started_at, finished_at=t.finished_at, reason=t.reason,
             node=node or last_node, session=t.session or last_session, exit_code=exit_code,
             allow_failure=definition.allow_failure, cached=_source(cached), held=t.held,
+            claimed_by=node if claimed else None, claim_expires_at=lease_until if claimed else None,
+            claim_attempt=t.attempt if claimed else None,
         )  # fmt: skip
 
     def task(self, ref: str, task: str) -> TaskInfo:
@@ -221,22 +230,13 @@ class LocalControl:
             )  # fmt: skip
         return out
 
-    def events(self, ref: str, *, after: int = 0, limit: int = PAGE) -> list[EventInfo]:
-        no, run_id = self.find(ref)
-        rows = self._read("events_followed", no, after, limit)
-        workflow = self.workflow(ref) if rows else None
-        out = []
-        for seq, at, _, pos, idx, kind, session, data, node in rows:
-            name = None
-            if pos is not None and workflow is not None:
-                name = workflow.tasks[pos].called(-1 if idx is None else idx)
-            out.append(
-                EventInfo(
-                    seq=seq, at=at, run_id=run_id, kind=kind, task=name, node=node, session=session,
-                    data=msgspec.json.decode(data),
-                )
-            )  # fmt: skip
-        return out
+    def events(self, ref: str | None, *, after: int = 0, limit: int = PAGE, **filters: Any) -> list[EventInfo]:
+        """Of a run, or (None) of the whole cluster; `filters` as in `history.events`."""
+        return history.events(self, ref, after, limit, **filters)
+
+    def last_event(self) -> int:
+        """The number of the newest event of all."""
+        return int(self._read("event_last")[0][0])
 
     def canonical(self, ref: str) -> list[str]:
         """The level records as they stand, one JSON text each: the same bytes whatever order tasks finished in."""
@@ -255,21 +255,14 @@ class LocalControl:
         return not self._read("run_at_work", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)[0][0]
 
     def nodes(self, *, ended: bool = False) -> list[NodeInfo]:
-        now = self.now()
-        out = []
-        for id, node, state, started, ended_at, body, scope, expires, running in self._read("sessions_all", ended):
-            facts = msgspec.json.decode(body)
-            out.append(
-                NodeInfo(
-                    session=id, node=node, state=state, scope=scope, started_at=started, ended_at=ended_at,
-                    lease_ms=None if expires is None else expires - now, running=running, pid=facts.get("pid"),
-                    slots=facts.get("slots"), labels=facts.get("labels", {}), kinds=facts.get("kinds", []),
-                    capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
-                    gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"),
-                    functions=facts.get("functions"),
-                )
-            )  # fmt: skip
-        return out
+        return cluster.nodes(self, ended)
+
+    def node(self, ref: str) -> NodeInfo:
+        """By its name, its session's id, or a unique beginning of that; also one that has ended."""
+        return cluster.node(self, ref)
+
+    def leader(self) -> LeaderInfo:
+        return cluster.leader(self)
 
     def dead_letters(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[TaskInfo], int | None]:
         rows = self._read("dead_page", after, limit)
@@ -361,8 +354,18 @@ class LocalControl:
             if not reply.more:
                 return
 
+    def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> tuple[NodeInfo, c.Reply]:
+        """No new claims for this node; what still runs at the deadline goes back; then it leaves."""
+        found = cluster.node(self, ref, ended=False)
+        return found, self._commit(c.Drain(found.session, deadline_ms, reason))
+
+    def refuse_if_observing(self) -> None:
+        if self.role == "observer":
+            raise Observing(self.leader())
+
     def _commit(self, command: c.Command) -> c.Reply:
         """A reply that was lost is asked for again under the same id: the command is applied once."""
+        self.refuse_if_observing()
         command_id = new_id(20)
         return self._insist(lambda: self.link.committer.commit(command, command_id=command_id))
 

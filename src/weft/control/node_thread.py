@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from weft.config import Config
-from weft.control.here import file_options, make_node, node_settings
+from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
 from weft.executors.inline import InlineFunction
 from weft.node.node import Node
@@ -93,15 +93,9 @@ class NodeThread:
 
     def _node(self, scope: str | None) -> Node:
         config = self._config
-        options: dict[str, Any] = {
-            "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
-            "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels, "scope": scope,
-            **file_options(config),
-            **config.resources(),
-        }  # fmt: skip
-        if config.name is not None:
-            options["name"] = config.name
-        made = node_settings(self._control, slots=config.slots, workdir=config.workdir, **options)
+        made = node_settings(
+            self._control, slots=config.slots, workdir=config.workdir, scope=scope, **node_options(config)
+        )
         return make_node(
             self._control, made, inline=self._inline, python_runners=config.python_runners, log=self._log
         )

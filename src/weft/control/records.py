@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from weft.core.commands import Refused
+
 
 class RunInfo(msgspec.Struct, kw_only=True):
     id: str
@@ -68,6 +70,9 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     allow_failure: bool
     cached: dict[str, Any] | None = None  # the run, task and attempt whose result it took, without running
     held: str | None = None  # finished; its level's commit will make this its state
+    claimed_by: str | None = None  # while it runs: the node's name,
+    claim_expires_at: int | None = None  # until when its lease lasts,
+    claim_attempt: int | None = None  # and the attempt that it holds
 
 
 class AttemptInfo(msgspec.Struct, kw_only=True):
@@ -90,7 +95,7 @@ class AttemptInfo(msgspec.Struct, kw_only=True):
 class EventInfo(msgspec.Struct, kw_only=True):
     seq: int
     at: int
-    run_id: str
+    run_id: str | None  # None: it happened to the cluster, to no run
     kind: str
     task: str | None
     node: str | None
@@ -117,6 +122,30 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     gpus: int
     gpu_memory: int | None  # of each GPU
     functions: list[str] | None  # inline ones that its application gave it; None: whatever is asked for
+    role: str = "auto"
+    health: str = "healthy"  # healthy, stale, draining, dead, left: by the store's clock
+    leader: bool = False
+    term: int | None = None  # of the leader: the one it holds
+    host: str | None = None
+    drain_at: int | None = None
+    seen_at: int | None = None  # its last renewal
+    resources: dict[str, Any] = {}  # as it measured them last
+    measured_at: int | None = None
+    stale_reports: int | None = None  # refused ones, counted where one node is shown
+
+    @property
+    def address(self) -> str:
+        return f"{self.host or '?'}:{self.pid or '?'}"
+
+
+class LeaderInfo(msgspec.Struct, kw_only=True):
+    """Who leads, or led last."""
+
+    term: int
+    session: str | None  # None: nobody does
+    node: str | None
+    address: str | None
+    expires_in_ms: int | None
 
 
 class PoolInfo(msgspec.Struct, kw_only=True):
@@ -165,4 +194,13 @@ class NotFound(Exception):
 
 
 class Ambiguous(Exception):
-    """A prefix that several runs share; exit code 2."""
+    """A prefix that several runs share, or a name that several nodes have; exit code 2."""
+
+
+class Observing(Refused):
+    """An observer only looks on: whoever wants a change must ask another node. Code `observer`."""
+
+    def __init__(self, leader: LeaderInfo) -> None:
+        self.leader = leader
+        where = f"the leader is {leader.node} at {leader.address}" if leader.session else "nobody leads right now"
+        super().__init__("observer", f"this is an observer (role), which changes nothing: ask another node; {where}")

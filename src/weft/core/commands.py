@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+Role = Literal["auto", "leader", "worker", "observer"]
 ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
 
 
@@ -41,7 +42,8 @@ class Exchange(msgspec.Struct):
     demands: list[str]  # eligible ones, of those known to the node
     known_demands: int  # how many demands the node has looked at; it is told of new ones
     scope: int | None = None
-    started: list[tuple[int, int, int]] = []  # task, attempt, how long ago in ms: those that outlive a moment
+    #: task, attempt, how long ago in ms, how long it may last: those that outlive a moment
+    started: list[tuple[int, int, int, int | None]] = []
     free: dict[str, int] = {}  # what the node has left of what it counts: memory, disk, gpu, places of a task
     costs: dict[str, dict[str, int]] = {}  # by demand: what a task of it takes of that
     following: list[tuple[int, int, int]] = []  # a hint, places of what needs the reported tasks: loaded with them
@@ -64,6 +66,7 @@ class ExchangeReply(msgspec.Struct):
     more: bool  # the store has chores left over: exchange again at once
     dead: bool = False  # this session is over
     draining: bool = False
+    drain_in_ms: int | None = None  # of a draining session: until what still runs goes back
     demands: list[tuple[int, str, str]] = []  # new ones: number, id, body
 
 
@@ -94,13 +97,55 @@ class Register(msgspec.Struct):
     ttl_ms: int
     scope: str | None  # a run id
     body: str
+    role: Role = "auto"
 
 
 class Expire(msgspec.Struct):
-    """End a session that is dead: its lease passed, or its process is provably gone."""
+    """End a session that is dead: its lease passed (only the leader may say so), or its process is provably gone."""
 
     session: str
     proof: Literal["lease", "process", "left"]
+    term: int | None = None
+
+
+class Lead(msgspec.Struct):
+    """Let me lead the cluster, or go on leading it."""
+
+    session: str
+    ttl_ms: int
+
+
+class LeadReply(msgspec.Struct):
+    term: int | None  # the one that the asker holds now; None: it does not lead
+    leader: str | None = None  # the session that does
+
+
+class Resign(msgspec.Struct):
+    session: str
+    term: int
+
+
+class Drain(msgspec.Struct):
+    """No new claims for this session; what still runs at the deadline goes back without cost; then it leaves."""
+
+    session: str
+    deadline_ms: int  # from now
+    reason: str = "drained by request"
+
+
+class Reconcile(msgspec.Struct):
+    """These attempts, and no others, does the session hold, after its exchange of this number."""
+
+    session: str
+    number: int
+    held: list[tuple[int, int]]  # task, attempt
+
+
+class Overdue(msgspec.Struct):
+    """Look after attempts that their nodes should have ended long ago."""
+
+    term: int
+    limit: int = 100
 
 
 class Submit(msgspec.Struct):
@@ -155,10 +200,12 @@ class Signal(msgspec.Struct):
 
 
 class Prune(msgspec.Struct):
-    finished_before: int
+    finished_before: int | None
     limit: int = 100
     states: list[str] | None = None
     cache: bool = False  # results kept by `cache` before that moment go too
+    older_ms: int | None = None  # instead of `finished_before`: by the store's clock
+    term: int | None = None  # of the leader whose chore this is; None: a person asks
 
 
 class Tidy(msgspec.Struct):
@@ -177,20 +224,22 @@ class SetPool(msgspec.Struct):
 class Place(msgspec.Struct):
     """Pick nodes for the tasks that wait for it (`placement: scored`), and take back what was not claimed in time."""
 
-    term: int | None = None  # the leader's
+    term: int | None = None  # the leader's; None: while nobody leads, anybody may
     limit: int = 100  # tasks of each demand
 
 
 Command = (
-    Exchange | Once | Register | Expire | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune
-    | Tidy | SetPool | Place
+    Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
+    | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | Place
 )  # fmt: skip
 
 
 class Refused(Exception):
     """The rules say no. `code` is for machines, the text for people."""
 
-    def __init__(self, code: Literal["not_found", "conflict", "invalid"], message: str) -> None:
+    def __init__(
+        self, code: Literal["not_found", "conflict", "invalid", "stale_term", "observer"], message: str
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

@@ -10,11 +10,13 @@ from typing import Any
 from weft.core import commands as c
 from weft.core.draft import Draft, Rule
 from weft.core.rules.exchange import exchange
+from weft.core.rules.leader import lead, resign
+from weft.core.rules.liveness import overdue, reconcile
 from weft.core.rules.people import advance, cancel_run, cancel_task, prune, resume
 from weft.core.rules.place import place
 from weft.core.rules.pools import set_pool
 from weft.core.rules.records import once
-from weft.core.rules.sessions import expire, register
+from weft.core.rules.sessions import drain, expire, register
 from weft.core.rules.settle import settle
 from weft.core.rules.submit import submit
 from weft.core.rules.tidy import tidy
@@ -43,6 +45,11 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Once: once,
     c.Register: register,
     c.Expire: expire,
+    c.Lead: lead,
+    c.Resign: resign,
+    c.Drain: drain,
+    c.Reconcile: reconcile,
+    c.Overdue: overdue,
     c.Submit: submit,
     c.Advance: advance,
     c.CancelRun: cancel_run,

@@ -10,11 +10,13 @@ from typing import Any
 from weft.core.demands import pools_of, private, public
 from weft.core.needs import Need
 from weft.core.rows import (
+    CLUSTER,
     ORDINAL_BITS,
     TASKS_MAX,
     AttemptRow,
     EventRow,
     Guard,
+    LeadershipRow,
     PoolRow,
     RecordRow,
     RunRow,
@@ -60,6 +62,8 @@ class Draft:
         self.new_demands: dict[str, str] = {}
         self.new_session: tuple[SessionRow, int] | None = None  # with its lease's length
         self.ended_sessions: list[tuple[str, str]] = []  # id, state
+        self.drained_sessions: list[tuple[str, int]] = []  # id, when what still runs goes back
+        self.leadership: tuple[LeadershipRow, int] | None = None  # with the term that the row must still have
         self.exchanged: tuple[str, int] | None = None  # session, number
         self.pools: dict[str, PoolRow] = {}  # as they are stored
         self.pool_changes: dict[str, int] = {}  # places taken and given back
@@ -259,6 +263,10 @@ class Draft:
             self.events.append(EventRow(run_no, None, None, kind, self.by_session, data))
         else:
             self.events.append(EventRow(run_no, task.pos, task.idx, kind, self.by_session, data))
+
+    def cluster_event(self, kind: str, session: str | None, data: dict[str, Any]) -> None:
+        """What happens to nodes and to the leader belongs to no run, and to no replay."""
+        self.events.append(EventRow(CLUSTER, None, None, kind, session, data))
 
     def new_task(
         self, run: RunRow, pos: int, idx: int, generation: int, demand: str, open_needs: int, attempt: int = 0

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 
 from weft.core.demands import pools_of, private_demand, public
-from weft.core.rows import PoolRow, RecordRow, RunRow, TaskRow
+from weft.core.rows import LeadershipRow, PoolRow, RecordRow, RunRow, TaskRow
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
 
@@ -186,3 +186,14 @@ def check_records(before: dict[str, RecordRow], after: dict[str, RecordRow]) -> 
         if now.attempt == was.attempt and now.session != was.session:
             found.append(f"record {key}: attempt {now.attempt} is of {was.session} and of {now.session}")
     return found
+
+
+def check_leadership(before: LeadershipRow, after: LeadershipRow) -> list[str]:
+    """Two moments of the leadership, with one command between them."""
+    if after.term == before.term:
+        if after.session not in (before.session, None):
+            return [f"term {after.term} went from {before.session} to {after.session}"]
+        return []
+    if after.term != before.term + 1:
+        return [f"term {after.term} follows {before.term}"]
+    return [] if after.session is not None else [f"term {after.term} began with nobody"]

@@ -19,6 +19,21 @@ class Lease(msgspec.Struct):
     session: str
 
 
+class Leadership(msgspec.Struct):
+    """The one row that says who leads, locked before everything else."""
+
+
+class Insisting(msgspec.Struct):
+    """Live sessions with the role `leader` whose leases have not passed, by id: (id,)."""
+
+
+class PastDeadline(msgspec.Struct):
+    """Ids of running tasks whose attempts should have ended by now, earliest first: (id,). Not locked: what is done
+    about them asks for their runs first."""
+
+    limit: int
+
+
 class Runs(msgspec.Struct):
     """Runs by number, locked, ascending."""
 
@@ -275,7 +290,7 @@ class Finished(msgspec.Struct):
 
 
 Need = (
-    RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray
+    RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray | Leadership | Insisting | PastDeadline
     | Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands

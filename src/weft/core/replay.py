@@ -15,7 +15,9 @@ from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
 #: Events that may stand between an end and what follows from it, within one transaction.
-_BEFORE_TELLING = frozenset({"finished", "lost", "returned", "promoted", "reopened", "halted", "stopped", "voided"})
+_BEFORE_TELLING = frozenset(
+    {"finished", "lost", "returned", "overdue", "promoted", "reopened", "halted", "stopped", "voided"}
+)
 
 
 class Replayed(msgspec.Struct):
@@ -108,6 +110,9 @@ class Replay:
 
     def _on_returned(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self._set(place, data["state"])
+
+    def _on_overdue(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        """Its node is told to stop it; if it is taken away, `lost` follows."""
 
     def _on_skipped(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self.tasks[place].upstream = data["upstream"]

@@ -16,6 +16,8 @@ from weft.core.states import RunState, TaskState
 #: it stays below 2^53, so that it survives any JSON reader.
 ORDINAL_BITS = 24
 TASKS_MAX = 1 << ORDINAL_BITS
+#: The run number of events that belong to the cluster, not to a run.
+CLUSTER = 0
 WHOLE = -1  # the `idx` of a task that is not an element of a mapped one
 
 
@@ -58,6 +60,7 @@ class TaskRow(msgspec.Struct, gc=False):
     finished_at: int | None
     reason: str | None
     held: TaskState | None = None  # finished; its level's commit will move it to this state
+    deadline_at: int | None = None  # of a running attempt with a timeout: when its node should long have ended it
     guard: Guard | None = None  # set on the first change
 
     @property
@@ -113,7 +116,17 @@ class SessionRow(msgspec.Struct):
     scope: int | None  # works for this run only
     started_at: int
     ended_at: int | None
-    body: str  # JSON: host, pid, boot, slots, labels, executors
+    body: str  # JSON: host, pid, boot, slots, labels, executors, the lease's length
+    role: str = "auto"  # auto, leader, worker, observer
+    drain_at: int | None = None  # of a draining one: what still runs then goes back
+
+
+class LeadershipRow(msgspec.Struct):
+    """The one row that says who leads. A new holder is a new term; nobody holds a term that was resigned."""
+
+    term: int
+    session: str | None
+    expires_at: int
 
 
 class PoolRow(msgspec.Struct):

@@ -7,6 +7,7 @@ A lost reply is asked for again under the same number, with the same reports.
 import asyncio
 import contextlib
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -40,6 +41,11 @@ class ExchangeLoop:
         self.eligible = Eligibility(settings.facts(ports.executors, session))
         self._records = Records(ports, settings, session, lease)
         self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask)
+        self.worker.accepting = settings.slots > 0 and settings.role != "observer"
+        self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
+        self._saying: Exchange | None = None
+        self._settled: int | None = None  # the exchange whose reply is taken in; None: not quite yet
+        self._round_since: float | None = None
         self.dead = False
         self.finishing = False  # leave when nothing is held any more
         self.exchanges = 0
@@ -47,16 +53,31 @@ class ExchangeLoop:
     def wake(self) -> None:
         self._reason.set()
 
+    @property
+    def stuck_s(self) -> float:
+        """For how long the exchange under way has not been answered and taken in."""
+        return 0.0 if self._round_since is None else self._ports.clock() - self._round_since
+
+    def attempts(self) -> tuple[int, list[tuple[int, int]]] | None:
+        """(exchange number, attempts that the store should see here after it); None: it cannot be said just now."""
+        if self._settled is None:
+            return None
+        saying = [] if self._saying is None else [(r.task_id, r.attempt) for r in self._saying.reports]
+        return self._settled, [*self.worker.attempts(), *saying]
+
     async def run(self) -> None:
         """Until the session is dead, or finishing and idle."""
         wake_in: float | None = 0.0
         while not self.dead:
             await self._wait(wake_in)
+            self._round_since = self._ports.clock()
             self.worker.give_back_unstarted()
             reply = await self._exchange_once()
             if reply is None:
                 return
+            self._settled = None
             wake_in = await self._apply(reply)
+            self._settled, self._saying, self._round_since = self._number, None, None
             if self.finishing and self.worker.idle:
                 return
 
@@ -90,6 +111,7 @@ class ExchangeLoop:
             self.eligible.free(held.definition.requires for held in worker.held.values()), self.eligible.costs,
             worker.take_following(),
         )  # fmt: skip
+        self._saying = command
         reply = await self._say(command)
         if reply is None:
             return None
@@ -130,6 +152,7 @@ class ExchangeLoop:
                 Report(bad.task_id, bad.pos, bad.idx, bad.attempt, "failed", error=text, retryable=False)
             ]
             return await self._ports.link.exchange(command)
+        self._settled = None  # what follows is several exchanges
         half = len(reports) // 2
         first = msgspec.structs.replace(command, reports=reports[:half], want=0, started=[])
         if await self._say(first) is None:
@@ -139,6 +162,8 @@ class ExchangeLoop:
 
     async def _apply(self, reply: ExchangeReply) -> float | None:
         """Take the claims and stops; how long to wait at most before the next exchange."""
+        if reply.draining:
+            self.drained((reply.drain_in_ms or 0) / 1000)
         again = self.eligible.learn(reply.demands) or reply.more
         if reply.claims:
             await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))

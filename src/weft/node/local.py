@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.core import commands as c
+from weft.core.liveness import agree
 from weft.core.names import Ended
 from weft.core.rows import RecordRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
-from weft.node.ports import LinkLost, RunFacts
+from weft.node.ports import LinkLost, Renewal, RunFacts
 from weft.node.session_files import SessionFiles
 from weft.node.wakeup import WakeFile
 from weft.store.protocol import Store, StoreBusy, Wakeups
@@ -57,33 +58,44 @@ class LocalLink:
                 raise LinkLost(str(error)) from error
         return reply if reply is not None else await self._in_thread(lambda: committer.commit(command))
 
-    async def renew(self, session: str, ttl_ms: int) -> bool:
-        loop = asyncio.get_running_loop()
+    async def renew(
+        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None
+    ) -> Renewal:
+        def work() -> Renewal:
+            alive = self._store.renew(session, ttl_ms, facts)
+            return Renewal(alive, not alive or digest is None or agree(digest, self._store.held_digest(session)))
+
         try:
-            return await loop.run_in_executor(self._renewals, self._store.renew, session, ttl_ms)
+            return await asyncio.get_running_loop().run_in_executor(self._renewals, work)
         except StoreBusy as error:
             raise LinkLost(str(error)) from error
+
+    async def commit(self, command: c.Command) -> Any:
+        return await self._in_thread(lambda: self.committer.commit(command))
+
+    async def late_sessions(self) -> list[str]:
+        return await self._read(lambda: [id for id, late in self._store.live_sessions() if late])
+
+    async def leader_left_ms(self) -> tuple[str | None, int]:
+        return await self._read(self._store.leader_left_ms)
 
     async def expire_dead(self, own: str) -> int:
         return await self._in_thread(lambda: self._expire_dead(own))
 
     def _expire_dead(self, own: str) -> int:
+        if self._files is None:
+            return 0
         ended = 0
-        for session, expired in self._store.live_sessions():
-            if session == own:
-                continue
-            gone = self._files is not None and self._files.gone(session)
-            if gone or expired:
-                reply = self.committer.commit(c.Expire(session, "process" if gone else "lease"))
-                ended += reply.state == "dead"
-                if self._files is not None:
-                    self._files.forget(session)
+        for session, _ in self._store.live_sessions():
+            if session != own and self._files.gone(session):
+                ended += self.committer.commit(c.Expire(session, "process")).state == "dead"
+                self._files.forget(session)
         return ended
 
-    async def place(self) -> int:
+    async def place(self, term: int | None) -> int:
         if not await self._read(self._store.placing_waits):
             return 0
-        reply: c.Reply = await self._in_thread(lambda: self.committer.commit(c.Place()))
+        reply: c.Reply = await self._in_thread(lambda: self.committer.commit(c.Place(term)))
         return reply.changed
 
     async def leave(self, session: str) -> None:

@@ -2,17 +2,19 @@
 
 A session that dies (its lease passed, the store ended it) takes all its attempts with it: they are killed, and the
 node begins a new session under a new id. Stop once: no new claims, running attempts get the drain time, the rest
-goes back. Stop twice: kill.
+goes back. Stop twice: kill. Somebody may also drain the session in the store; then the node leaves, for good.
 """
 
 import asyncio
 import contextlib
 import json
 
-from weft.core.commands import Register
-from weft.node.chores.expire import expire_forever
+from weft.core.commands import Drain, Refused, Register
+from weft.node.chores.gone import bury_forever
 from weft.node.chores.place import place_forever
+from weft.node.chores.resources import measure_forever
 from weft.node.exchange import ExchangeLoop
+from weft.node.leader import Leader
 from weft.node.lease import Lease
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
@@ -25,7 +27,12 @@ class Node:
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
         self._ready = asyncio.Event()
+        self._hurry = asyncio.Event()  # the drain's deadline has moved
+        self._stops = 0
+        self._drain_until = float("inf")
+        self.drained = False  # somebody asked the store for it
         self.session = ""
+        self.leader: Leader | None = None
         self.loop: ExchangeLoop | None = None
 
     async def run(self) -> None:
@@ -42,9 +49,21 @@ class Node:
 
     def stop(self) -> None:
         """First call: drain. Second call: kill."""
-        if self._stopping.is_set():
+        self._stops += 1
+        if self._stops > 1:
             self._killing.set()
+        self._leave_within(self._settings.drain_s)
+
+    def _leave_within(self, seconds: float) -> None:
+        self._drain_until = min(self._drain_until, self._ports.clock() + seconds)
+        self._hurry.set()
         self._stopping.set()
+
+    def _drained(self, left_s: float) -> None:
+        if not self._stopping.is_set():
+            self._ports.log("drained", {"session": self.session, "running_tasks_may_end_within_s": left_s})
+            self.drained = True
+            self._leave_within(left_s)
 
     async def ready(self) -> None:
         """The node has a session and can claim."""
@@ -58,20 +77,32 @@ class Node:
         lease = Lease(self._ports, self._settings, self.session, self._lease_lost)
         lease.granted(sent)
         self.loop = loop = ExchangeLoop(self._ports, self._settings, self.session, scope, lease)
+        loop.drained = self._drained
+        self.leader = leader = Leader(self._ports, self._settings, self.session)
         unlisten = self._ports.link.listen(loop.wake)
         chores = [
-            asyncio.create_task(lease.keep()),
-            asyncio.create_task(expire_forever(self._ports, self._settings, self.session)),
-            asyncio.create_task(place_forever(self._ports, self._settings, lambda: loop.eligible.scored)),
-            asyncio.create_task(self._drain(loop)),
+            asyncio.create_task(lease.keep(loop)),
+            asyncio.create_task(leader.keep()),
+            asyncio.create_task(bury_forever(self._ports, self._settings, self.session, leader.look)),
+            asyncio.create_task(
+                place_forever(self._ports, self._settings, lambda: loop.eligible.scored, lambda: leader.term)
+            ),
+            asyncio.create_task(
+                measure_forever(self._ports, self._settings, lambda facts, now: lease.tell(facts, now=now))
+            ),
+            asyncio.create_task(self._drain(loop, leader)),
         ]
         self._ready.set()
         exchange = asyncio.create_task(loop.run())
         self._over = asyncio.get_running_loop().create_future()
+        for chore in chores:
+            chore.add_done_callback(self._chore_done)
         try:
             await asyncio.wait([exchange, self._over], return_when=asyncio.FIRST_COMPLETED)
             if exchange.done():
                 exchange.result()  # a bug in the loop must not pass for an end
+            else:
+                self._over.result()  # nor one in a chore
         finally:
             unlisten()
             for task in [*chores, exchange]:
@@ -95,6 +126,7 @@ class Node:
                 "gpus": self._settings.gpus,
                 "gpu_memory": self._settings.gpu_memory,
                 "functions": self._settings.functions,
+                "lease_ttl_ms": ttl_ms,
             }
         )
         while not self._stopping.is_set():
@@ -102,7 +134,9 @@ class Node:
             try:
                 await self._ports.link.expire_dead(self.session)
                 sent = self._ports.clock()
-                command = Register(self.session, self._settings.name, ttl_ms, self._settings.scope, body)
+                command = Register(
+                    self.session, self._settings.name, ttl_ms, self._settings.scope, body, self._settings.role
+                )
                 reply = await self._ports.link.register(command)
             except LinkLost as error:
                 self._ports.log("cannot register yet", {"error": str(error)})
@@ -111,6 +145,11 @@ class Node:
             return sent, reply.run_no
         return None
 
+    def _chore_done(self, chore: "asyncio.Task[None]") -> None:
+        error = None if chore.cancelled() else chore.exception()
+        if error is not None and not self._over.done():
+            self._over.set_exception(error)
+
     def _lease_lost(self, why: str) -> None:
         self._ports.log("the session is over", {"session": self.session, "why": why})
         if self.loop is not None:
@@ -118,20 +157,31 @@ class Node:
         if not self._over.done():
             self._over.set_result(None)
 
-    async def _drain(self, loop: ExchangeLoop) -> None:
+    async def _drain(self, loop: ExchangeLoop, leader: Leader) -> None:
         await self._stopping.wait()
         loop.worker.accepting = False
         loop.finishing = True
         loop.worker.give_back_unstarted(0)
         loop.wake()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.drain_s):
-                await self._killing.wait()
+        await leader.resign()
+        if loop.worker.held and not self.drained:
+            await self._say_drained()
+        while not self._killing.is_set() and (left := self._drain_until - self._ports.clock()) > 0:
+            self._hurry.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._hurry.wait()
         loop.worker.hand_back(0.0 if self._killing.is_set() else 2.0)
         loop.wake()
         if not self._killing.is_set():
             await self._killing.wait()
             loop.worker.hand_back(0.0)
+
+    async def _say_drained(self) -> None:
+        """So that people see it; nothing depends on it: this node claims nothing any more anyway."""
+        left_ms = int(max(0.0, self._drain_until - self._ports.clock()) * 1000)
+        with contextlib.suppress(LinkLost, Refused):
+            await self._ports.link.commit(Drain(self.session, left_ms, "its process was told to stop"))
 
     async def _end_session(self, loop: ExchangeLoop) -> None:
         if loop.dead:

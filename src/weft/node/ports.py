@@ -33,17 +33,40 @@ class LinkLost(Exception):
     """The store did not answer; whether the command was applied is unknown. Say it again, with the same number."""
 
 
+class Renewal(msgspec.Struct, frozen=True):
+    alive: bool  # False: the store has ended this session
+    agrees: bool = True  # about the attempts that it holds
+
+
 class Link(Protocol):
     """A node's way to the store: local, or over HTTP. Every call may raise LinkLost."""
 
     async def register(self, command: c.Register) -> c.Reply: ...
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply: ...
-    async def renew(self, session: str, ttl_ms: int) -> bool: ...
-    async def expire_dead(self, own: str) -> int:
-        """End other sessions that are provably over; how many."""
+    async def renew(
+        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None
+    ) -> Renewal:
+        """`facts`: what the node measured (JSON), if anything is new. `digest`: (exchange number, how many attempts
+        it holds after that, their checksum), where that can be said."""
         ...
 
-    async def place(self) -> int:
+    async def commit(self, command: c.Command) -> Any:
+        """Any other command and its reply. May raise Refused."""
+        ...
+
+    async def expire_dead(self, own: str) -> int:
+        """End other sessions whose processes are provably gone; how many. Anybody may."""
+        ...
+
+    async def late_sessions(self) -> list[str]:
+        """Sessions whose leases have passed by the store's clock: the leader ends them."""
+        ...
+
+    async def leader_left_ms(self) -> tuple[str | None, int]:
+        """(the session that leads, for how long others must leave it at that)."""
+        ...
+
+    async def place(self, term: int | None) -> int:
         """Give tasks that wait for it to the best nodes; how many."""
         ...
 
@@ -87,6 +110,13 @@ class NodeSettings(msgspec.Struct, frozen=True):
     place_every_s: float = 0.25
     drain_s: float = 10.0
     labels: dict[str, str] = {}
+    role: c.Role = "auto"
+    leader_ttl_s: float = 30.0
+    leader_renew_s: float = 10.0
+    keep_s: float | None = None  # finished runs are pruned after this long, by the leader
+    overdue_every_s: float = 5.0
+    prune_every_s: float = 60.0
+    measure_every_s: float = 10.0
     result_max: int = 2**20  # bytes of an output that the store keeps; a larger one becomes an artifact
     artifact_max: int = 64 * 2**20
     artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
@@ -113,5 +143,6 @@ class Ports(msgspec.Struct):
     random: random.Random
     new_id: Callable[[], str]  # session ids
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None
+    measure: Callable[[], dict[str, Any]] | None = None  # what the machine has left; called in a thread
     secrets: Secrets = msgspec.field(default_factory=lambda: Secrets({}))
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt

@@ -13,7 +13,9 @@ import msgspec
 
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
+from weft.core.liveness import attempt_limit_ms
 from weft.core.rows import WHOLE, RecordRow
+from weft.core.rules.attempts import OVERDUE
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker, needles
 from weft.executors.protocol import Answer, Ask, Outcome, Question, StopReason
@@ -99,7 +101,7 @@ class Worker:
     @property
     def busy(self) -> bool:
         """There is claimed work for the slots that come free next, and room in the batch of reports."""
-        return len(self._waiting) * 4 >= self._settings.slots and len(self._reports) < REPORTS_MAX
+        return len(self._waiting) * 4 >= max(1, self._settings.slots) and len(self._reports) < REPORTS_MAX
 
     @property
     def idle(self) -> bool:
@@ -259,7 +261,8 @@ class Worker:
     def stop(self, task_id: int, attempt: int, why: str) -> None:
         held = self.held.get((task_id, attempt))
         if held is not None:
-            self._stop(held, "cancel")  # also when the run's time is over: `timeout` is the task's own
+            # Also when the run's time is over: `timeout` is the task's own, as is an attempt that takes too long.
+            self._stop(held, "timeout" if why == OVERDUE else "cancel")
 
     def _stop(self, held: Held, reason: StopReason, grace_s: float | None = None) -> None:
         if held.stopping is not None and grace_s is None and not (reason == "cancel" and held.stopping == "timeout"):
@@ -316,15 +319,31 @@ class Worker:
         following, self._following = self._following, {}
         return list(following)[:FOLLOWING_MAX]
 
-    def take_started(self) -> list[tuple[int, int, int]]:
-        """(task, attempt, how long ago in ms) of attempts that last; they trigger no exchange of their own."""
+    def take_started(self) -> list[tuple[int, int, int, int | None]]:
+        """(task, attempt, how long ago in ms, how long it may last) of attempts that last; they trigger no exchange
+        of their own."""
         now = self._ports.clock()
         out = []
         while self._unannounced and self._unannounced[0][0] < now - ANNOUNCE_S:
             at, key = self._unannounced.popleft()
-            if key in self.held:
-                out.append((*key, int((now - at) * 1000)))
+            held = self.held.get(key)
+            if held is not None:
+                out.append((*key, int((now - at) * 1000), attempt_limit_ms(held.definition)))
         return out
+
+    def attempts(self) -> list[tuple[int, int]]:
+        """(task, attempt) of all that the store should still see running here: held, or ended and not yet told."""
+        return [*self.held, *((r.task_id, r.attempt) for r in self._reports)]
+
+    def disown(self, task_id: int, attempt: int) -> None:
+        """The store knows nothing of it: it is somebody else's, or over. Its end will be refused."""
+        held = self.held.get((task_id, attempt))
+        if held is None:
+            return
+        if held.started:
+            self._ports.executors[held.definition.kind].stop(task_id, attempt, "lease", 0.0)
+        else:
+            del self.held[(task_id, attempt)]
 
     @property
     def has_reports(self) -> bool:

@@ -84,12 +84,12 @@ def _change(t: TaskRow) -> tuple[Any, ...]:
         t.id, g.state, g.attempt, g.session,
         t.state, t.attempt, t.failures, t.lost, t.open, t.failed, t.skipped, t.tolerated, t.elements, t.admitted,
         t.demand, t.ready_at, t.rank, t.wake_at, t.session, t.claim_no, t.stop, t.upstream, t.settled,
-        t.claimed_at, t.started_at, t.finished_at, t.reason, t.held,
+        t.claimed_at, t.started_at, t.finished_at, t.reason, t.held, t.deadline_at,
     )  # fmt: skip
 
 
 assert TASK_CHANGING == (
     "state", "attempt", "failures", "lost", "open", "failed", "skipped", "tolerated", "elements", "admitted",
     "demand", "ready_at", "rank", "wake_at", "session", "claim_no", "stop", "upstream", "settled",
-    "claimed_at", "started_at", "finished_at", "reason", "held",
+    "claimed_at", "started_at", "finished_at", "reason", "held", "deadline_at",
 )  # fmt: skip

@@ -92,8 +92,17 @@ class Store(Protocol):
         """With wait=False: None when another writer is at it right now."""
         ...
 
-    def renew(self, session: str, ttl_ms: int) -> bool:
-        """Lengthen a lease on a connection of its own; False: this session is dead."""
+    def renew(self, session: str, ttl_ms: int, facts: str | None = None) -> bool:
+        """Lengthen a lease on a connection of its own, and keep what the node says of itself (JSON, None: nothing
+        new); False: this session is dead."""
+        ...
+
+    def held_digest(self, session: str) -> tuple[int, int, int] | None:
+        """(last exchange number, how many attempts the session holds, their checksum)."""
+        ...
+
+    def leader_left_ms(self) -> tuple[str | None, int]:
+        """(the session that leads, for how long others must leave it at that)."""
         ...
 
     def reader(self) -> Reader: ...

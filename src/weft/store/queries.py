@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import msgspec
 
-from weft.core.rows import RecordRow, RunRow, TaskRow
+from weft.core.rows import RecordRow, RunRow, SessionRow, TaskRow
 
 _NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
 
@@ -23,6 +23,7 @@ def columns(row: type[msgspec.Struct]) -> tuple[str, ...]:
 TASK_COLUMNS = columns(TaskRow)
 RUN_COLUMNS = columns(RunRow)
 RECORD_COLUMNS = columns(RecordRow)
+SESSION_COLUMNS = columns(SessionRow)
 
 
 @cache
@@ -32,6 +33,7 @@ def queries(dialect: str) -> dict[str, str]:
         "{task}": ", ".join(f"t.{c}" for c in TASK_COLUMNS),
         "{run}": ", ".join(f"r.{c}" for c in RUN_COLUMNS),
         "{record}": ", ".join(f"k.{c}" for c in RECORD_COLUMNS),
+        "{session_row}": ", ".join(f"s.{c}" for c in SESSION_COLUMNS),
     }
     for file in sorted(files("weft.store").joinpath(dialect, "sql").iterdir(), key=lambda f: f.name):
         if not file.name.endswith(".sql"):

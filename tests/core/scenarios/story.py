@@ -22,6 +22,11 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     pools set NAME SIZE | pools                                     place: the leader picks nodes
     submit step yes             a run that rests after each level; `step` and `step task` move it on
     canonical                   the level records as they stand
+    node a [role leader]        lead a [ttl 30s] | resign a TERM | drain a 60s
+    started a x 300ms limit 5s  it has a timeout: past the limit it is overdue
+    overdue [term N]            the leader looks after attempts that take too long
+    reconcile a x y …           the node says that it holds these, and no others
+    expire a term N             by a leader of this term (otherwise: of the current one)
 """
 
 import shlex
@@ -31,7 +36,7 @@ from typing import Any
 
 import msgspec
 
-from tests.core.driver import Engine
+from tests.core.driver import CHIEF, Engine
 from weft.authoring import load_text, load_value
 from weft.core import commands as c
 from weft.core.canonical import canonical_lines
@@ -56,6 +61,7 @@ class Story:
         self.last: dict[str, c.Exchange] = {}
         self.seen = 0  # events told so far
         self.started_at = self.engine.time_ms
+        self.led = False  # the story says who leads
 
     # -- one command ---------------------------------------------------------------------------------------
 
@@ -173,6 +179,7 @@ class Story:
         facts: dict[str, Any] = {name: parse_size_bytes(given[name]) for name in ("memory", "disk") if name in given}
         facts |= {name: int(given[name]) for name in ("gpus", "slots") if name in given}
         facts["labels"] = dict.fromkeys(given["label"].split(","), "") if "label" in given else {}
+        facts["role"] = given.get("role", "auto")
         self.engine.node(words[0], parse_duration_ms(given.get("ttl", "30s")), **facts)
         return []
 
@@ -184,6 +191,36 @@ class Story:
     def _do_place(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Place()))
 
+    def _do_lead(self, words: list[str]) -> list[str]:
+        ttl_ms = parse_duration_ms(words[2]) if words[1:2] == ["ttl"] else 30_000
+        reply = self.engine.commit(c.Lead(words[0], ttl_ms))
+        if reply.term is not None:
+            self.led = True
+            return [f"{words[0]} leads, term {reply.term}"]
+        return [f"{words[0]} does not lead; {reply.leader or 'nobody'} does"]
+
+    def _do_resign(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Resign(words[0], int(words[1]))))
+
+    def _do_drain(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Drain(words[0], parse_duration_ms(words[1]))))
+
+    def _do_overdue(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.Overdue(_after(words, "term", 0) or self._term())))
+
+    def _do_reconcile(self, words: list[str]) -> list[str]:
+        claims = [self.claims[(words[0], name)] for name in words[1:]]
+        held = [(claim.task_id, claim.attempt) for claim in claims]
+        reply = self.engine.commit(c.Reconcile(words[0], self.engine.numbers[words[0]], held))
+        unknown = [f"{self._named(id)}#{attempt}" for id, attempt in reply.data.get("unknown", [])]
+        return [*_said(reply), *(f"not its own: {name}" for name in unknown)]
+
+    def _term(self) -> int:
+        """The current one, where the story has a leader; else that of one who does nothing but lead."""
+        if self.led:
+            return int(self.engine.store.reader().query("SELECT term FROM leadership")[0][0])
+        return self.engine.term()
+
     def _do_advance(self, words: list[str]) -> list[str]:
         self.engine.time_ms += parse_duration_ms(words[0])
         return []
@@ -192,7 +229,7 @@ class Story:
         return ["renewed" if self.engine.store.renew(words[0], 30_000) else "the session is dead"]
 
     def _do_expire(self, words: list[str]) -> list[str]:
-        return _said(self.engine.commit(c.Expire(words[0], "lease")))
+        return _said(self.engine.commit(c.Expire(words[0], "lease", _after(words, "term", 0) or self._term())))
 
     def _do_gone(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Expire(words[0], "process")))
@@ -222,7 +259,8 @@ class Story:
     def _do_started(self, words: list[str]) -> list[str]:
         """Says when an attempt that lasts began: `started a x 300ms`."""
         claim = self.claims[(words[0], words[1])]
-        started = [(claim.task_id, claim.attempt, parse_duration_ms(words[2]))]
+        limit = parse_duration_ms(words[4]) if words[3:4] == ["limit"] else None
+        started = [(claim.task_id, claim.attempt, parse_duration_ms(words[2]), limit)]
         return self._exchange(words[0], [], 0, started)
 
     def _do_repeat(self, words: list[str]) -> list[str]:
@@ -238,7 +276,7 @@ class Story:
         )  # fmt: skip
 
     def _exchange(
-        self, session: str, reports: list[c.Report], want: int, started: list[tuple[int, int, int]] | None = None
+        self, session: str, reports: list[c.Report], want: int, started: list[Any] | None = None
     ) -> list[str]:
         command = self.engine.next_exchange(session, reports, want, self._held(session), started=started or [])
         self.last[session] = command
@@ -265,6 +303,8 @@ class Story:
             out.append("more to do")
         if reply.dead:
             out.append("the session is dead")
+        if reply.draining:
+            out.append(f"draining: {reply.drain_in_ms} ms left")
         return out
 
     # -- looking -------------------------------------------------------------------------------------------
@@ -318,9 +358,10 @@ class Story:
     def _new_events(self) -> list[str]:
         rows = list(
             self.engine.store.reader().execute(
-                "SELECT e.seq, r.id, e.pos, e.idx, e.kind, e.data FROM events e JOIN runs r ON r.no = e.run_no"
-                " WHERE e.seq > ? ORDER BY e.seq",
-                (self.seen,),
+                "SELECT e.seq, r.id, e.pos, e.idx, e.kind, e.data, e.session FROM events e"
+                " LEFT JOIN runs r ON r.no = e.run_no WHERE e.seq > ? AND (e.run_no > 0 OR e.kind IN"
+                " ('leader_elected', 'leader_resigned', 'drain_started')) AND e.session IS NOT ? ORDER BY e.seq",
+                (self.seen, CHIEF),
             )
         )
         self.seen = rows[-1][0] if rows else self.seen
@@ -329,8 +370,11 @@ class Story:
             return [f"{count} × {kind}" for kind, count in counts.items()]
         return [self._event(*row[1:]) for row in rows]
 
-    def _event(self, run_id: str, pos: int | None, idx: int, kind: str, data: str) -> str:
+    def _event(self, run_id: str | None, pos: int | None, idx: int, kind: str, data: str, session: str) -> str:
         facts = msgspec.json.decode(data)
+        if run_id is None:
+            told = ", ".join(f"{key}: {value}" for key, value in facts.items() if value is not None)
+            return f"{kind:<15} {session}  {told}"
         task = "" if pos is None else self._place(run_id, pos, idx)
         parts = []
         for key, value in facts.items():

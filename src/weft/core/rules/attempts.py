@@ -12,6 +12,7 @@ from weft.core.rules.records import keep_result
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
+OVERDUE = "overdue"  # why an attempt is stopped that its node should have ended by itself
 LOST_MAX = 5  # leases a task may lose before it is given up
 
 
@@ -99,7 +100,7 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     run = draft.runs[task.run_no]
     task.failures += 1
     task.reason = report.error or "failed"
-    may_start = run.stop is None and task.stop is None and (not run.halted or definition.survives_halt)
+    may_start = run.stop is None and not _unwanted(task) and (not run.halted or definition.survives_halt)
     if report.retryable and task.failures <= definition.retry.max and may_start:
         task.wake_at = draft.now + delay_ms(definition.retry, task.failures, task.id, task.attempt)
         draft.move(task, "scheduled")
@@ -125,7 +126,7 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow]) -> No
     run = draft.runs[task.run_no]
     definition: TaskDef = draft.definition(task)
     data: dict[str, object] = {"attempt": task.attempt, "session": task.session}
-    if run.stop or task.stop or (run.halted and not definition.survives_halt):
+    if run.stop or _unwanted(task) or (run.halted and not definition.survives_halt):
         asked = "the run was halted" if run.halted else "cancelled by request"
         task.reason = run.reason if run.stop else asked
         _end(draft, task, "cancelled")
@@ -149,6 +150,11 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow]) -> No
     draft.event(task.run_no, kind, data, task)
 
 
+def _unwanted(task: TaskRow) -> bool:
+    """Somebody stopped it for good; an attempt that only took too long may be tried again."""
+    return task.stop is not None and task.stop != OVERDUE
+
+
 def release(task: TaskRow) -> None:
     """Nobody holds it any more."""
     task.session = None
@@ -156,3 +162,4 @@ def release(task: TaskRow) -> None:
     task.claimed_at = None
     task.started_at = None
     task.stop = None
+    task.deadline_at = None

@@ -26,7 +26,7 @@ DUE_MAX = 100
 
 def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
-    ids = sorted([r.task_id for r in command.reports] + [task_id for task_id, _, _ in command.started])
+    ids = sorted([r.task_id for r in command.reports] + [task_id for task_id, *_ in command.started])
     run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
     glances, runs, tasks, following, queued = yield (
         Glance(command.session),
@@ -67,7 +67,8 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     if unsettled or sweeping or is_due:
         more = yield from tidy(draft, None)
     draining = session.state == "draining"
-    claims = [] if draining or command.want <= 0 else (yield from claim(draft, command))
+    idle = draining or command.want <= 0 or session.role == "observer"
+    claims = [] if idle else (yield from claim(draft, command))
     demands: list[tuple[int, str, str]] = []
     if newest_demand > command.known_demands:
         (demands,) = yield (Demands(command.known_demands),)
@@ -75,7 +76,11 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
         (later,) = yield (NextWake([t.id for t in draft.dirty_tasks], [run.no for run in draft.dirty_runs]),)
         wake_at = later[0] if later else None
     stops = yield from _stops(draft, command.session, stopping)
-    return ExchangeReply(claims, stops, stale, _wake_in(draft, wake_at), more, draining=draining, demands=demands)
+    drain_in_ms = None if session.drain_at is None else max(0, session.drain_at - draft.now)
+    return ExchangeReply(
+        claims, stops, stale, _wake_in(draft, wake_at), more,
+        draining=draining, drain_in_ms=drain_in_ms, demands=demands,
+    )  # fmt: skip
 
 
 def _stops(draft: Draft, session: str, stored: bool) -> Rule:
@@ -98,12 +103,13 @@ def _is_over(glances: list[Any]) -> bool:
 
 def _note_started(draft: Draft, command: Exchange) -> None:
     """Long attempts say when they began; short ones say it with their end."""
-    for task_id, attempt, ago_ms in command.started:
+    for task_id, attempt, ago_ms, limit_ms in command.started:
         task = draft.tasks.get(task_id)
         if task is None or (task.state, task.attempt, task.session) != ("running", attempt, command.session):
             continue
         draft.touch(task)
         task.started_at = draft.now - ago_ms
+        task.deadline_at = None if limit_ms is None else task.started_at + limit_ms
         draft.event(task.run_no, "started", {"attempt": attempt, "started_at": task.started_at}, task)
 
 

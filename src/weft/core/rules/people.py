@@ -5,6 +5,7 @@ from weft.core.draft import Draft, Rule
 from weft.core.needs import Current, Finished, RunById, TasksAt
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
+from weft.core.rules.leader import require_term
 from weft.core.rules.levels import begin_pass
 from weft.core.rules.settle import decide_start, settle
 from weft.core.rules.stopping import stop_run
@@ -118,10 +119,15 @@ def advance(draft: Draft, command: Advance) -> Rule:
 
 
 def prune(draft: Draft, command: Prune) -> Rule:
+    if command.term is not None:
+        yield from require_term(draft, command.term)
+    before = command.finished_before
+    if before is None:
+        before = draft.now - (command.older_ms or 0)
     states = command.states or sorted(RUN_TERMINAL)
-    (rows,) = yield (Finished(command.finished_before, states, command.limit),)
+    (rows,) = yield (Finished(before, states, command.limit),)
     draft.pruned_runs = [run.no for run in rows]
-    draft.pruned_before = command.finished_before
+    draft.pruned_before = before
     draft.pruned_cache = command.cache
     return Reply(
         changed=len(rows), more=len(rows) == command.limit, data={"runs": [[run.no, run.id] for run in rows]}

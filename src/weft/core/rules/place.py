@@ -16,11 +16,17 @@ from weft.core.needs import DemandBodies, LiveSessions, Occupied, Placing, Queue
 from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, no_room, node_facts
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.claims import PATIENCE_MS
+from weft.core.rules.leader import is_led, require_term
 
 CLAIM_WITHIN_MS: Final = 10_000  # a live node looks for work every second
 
 
 def place(draft: Draft, command: Place) -> Rule:
+    """Under the leader's term; while nobody leads, whoever asks gets the same answer."""
+    if command.term is not None:
+        yield from require_term(draft, command.term)
+    elif (yield from is_led(draft)):
+        return Reply()
     (rows,) = yield (Placing(),)
     demands = [demand for (demand,) in rows if public(demand).startswith(PLACE)]
     if not demands:

@@ -1,16 +1,14 @@
-"""End the sessions of nodes that are gone, so that their attempts run again."""
+"""A chore of the leader: end sessions whose leases have passed, so that their attempts run again elsewhere."""
 
-import asyncio
+from weft.core.commands import Expire
+from weft.node.ports import NodeSettings, Ports
 
-from weft.node.ports import LinkLost, NodeSettings, Ports
 
-
-async def expire_forever(ports: Ports, settings: NodeSettings, session: str) -> None:
-    while True:
-        await asyncio.sleep(settings.expire_every_s * (0.8 + 0.4 * ports.random.random()))
-        try:
-            ended = await ports.link.expire_dead(session)
-        except LinkLost:
-            continue
-        if ended:
-            ports.log("ended sessions of nodes that are gone", {"sessions": ended})
+async def expire(ports: Ports, settings: NodeSettings, term: int) -> None:
+    ended = []
+    for session in await ports.link.late_sessions():
+        reply = await ports.link.commit(Expire(session, "lease", term))
+        if reply.state == "dead":
+            ended.append(session)
+    if ended:
+        ports.log("ended sessions whose leases have passed", {"sessions": ended, "term": term})

@@ -84,11 +84,22 @@ class PostgresStore:
         finally:
             self._lock.release()
 
-    def renew(self, session: str, ttl_ms: int) -> bool:
+    def renew(self, session: str, ttl_ms: int, facts: str | None = None) -> bool:
         now = None if self.clock is None else self.clock.now()
         with self._renewal_lock:
             wire = self._renewal = self._usable(self._renewal)
-            return bool(wire.ask(statements()["lease_renew_if_live"], session, ttl_ms, now))
+            alive = bool(wire.ask(statements()["lease_renew_if_live"], session, ttl_ms, now))
+            if alive and facts is not None:
+                wire.ask(statements()["node_facts_set"], session, now, facts)
+            return alive
+
+    def held_digest(self, session: str) -> tuple[int, int, int] | None:
+        """(last exchange number, how many attempts it holds, their checksum)."""
+        with self._renewal_lock:
+            wire = self._renewal = self._usable(self._renewal)
+            for number, count, checksum in wire.ask(statements()["held_digest"], session):
+                return int(number), int(count), int(checksum)
+        return None
 
     def _usable(self, wire: Wire | None) -> Wire:
         if wire is None or wire.lost:
@@ -119,6 +130,13 @@ class PostgresStore:
         """(session, its lease has passed), of all sessions that have not ended."""
         rows = self._ask(statements()["sessions_live"], self.now())
         return [(id, bool(late)) for id, late in rows]
+
+    def leader_left_ms(self) -> tuple[str | None, int]:
+        """(the session that leads, how long others must leave it at that)."""
+        for _, session, expires_at, lease_until in self._ask(statements()["leader"]):
+            if session is not None and lease_until is not None:
+                return str(session), max(0, min(expires_at, lease_until) - self.now())
+        return None, 0
 
     def placing_waits(self) -> bool:
         return bool(self._ask(statements()["placing_waits"])[0][0])

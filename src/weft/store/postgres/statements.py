@@ -11,7 +11,7 @@ import msgspec
 from weft.core.rows import RecordRow, RunRow, TaskRow
 from weft.store.changes import GUARD, RUN_CHANGING, RUN_EXTRA, TASK_CHANGING
 from weft.store.postgres.values import ENCODERS
-from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, queries
+from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS, TASK_COLUMNS, queries
 
 _PARAMETER = re.compile(r"\$(\d+)::(bigint|int|text|boolean|bytea)(\[\])?")
 
@@ -59,6 +59,7 @@ def statements() -> dict[str, Statement]:
         "{task_changing}": ", ".join(TASK_CHANGING),
         "{change_arrays}": _arrays([*guard, *(task[c] for c in TASK_CHANGING)]),
         "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING),
+        "{session_columns}": ", ".join(SESSION_COLUMNS),
         "{run_columns}": ", ".join(RUN_COLUMNS),
         "{run_arrays}": _arrays(
             [*(run[c] for c in RUN_COLUMNS), *("boolean[]" if c == "fresh" else "text[]" for c in RUN_EXTRA)]

@@ -12,12 +12,12 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, LeadershipRow, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import Superseded
-from weft.store.queries import RUN_COLUMNS
+from weft.store.queries import RUN_COLUMNS, SESSION_COLUMNS
 
 ROWS_MAX = 5000  # of one statement: each must end within the server's time for one
 KEEP_REPLIES_MS = 7 * 86_400_000
@@ -38,6 +38,10 @@ _SETTINGS = Statement(
 )
 #: Not now(): that is when the transaction began, before it waited for its locks.
 CLOCK = Statement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+
+
+_BY_CLOCK = n.Due | n.Sweeping | n.LiveSessions | n.Insisting | n.PastDeadline
+_SESSION_WIDTH = len(SESSION_COLUMNS)
 
 
 class Clock(Protocol):
@@ -64,7 +68,7 @@ class PostgresTransaction:
         """In the order of the needs, which is the order of the locks; then the clock, when it is the first load."""
         self._begin()
         wire = self._wire
-        if self._now is None and any(isinstance(need, n.Due | n.Sweeping | n.LiveSessions) for need in needs):
+        if self._now is None and any(isinstance(need, _BY_CLOCK) for need in needs):
             _ = self.now  # these compare with it
         readers = [_LOADERS[type(need)](self, need) for need in needs]
         first = self._now is None
@@ -165,6 +169,10 @@ class PostgresTransaction:
         self._send("session_by_id", need.id)
         return lambda rows: [SessionRow(*row) for row in rows]
 
+    def _leadership(self, need: n.Leadership) -> "Read":
+        self._send("leadership")
+        return lambda rows: [LeadershipRow(*row) for row in rows]
+
     def _lease(self, need: n.Lease) -> "Read":
         self._send("lease_left", need.session)
         return lambda rows: [at - self.now for (at,) in rows]
@@ -240,6 +248,8 @@ class PostgresTransaction:
             self._send("records_delete_expired", now)
             if draft.pruned_cache:
                 self._send("records_delete_cached", draft.pruned_before)
+            self._send("node_facts_delete_unused")
+            self._send("events_delete_cluster_before", draft.pruned_before)
 
     def _write_runs(self, draft: Draft) -> None:
         new = draft.new_run[0] if draft.new_run else None
@@ -273,6 +283,11 @@ class PostgresTransaction:
             row, ttl_ms = draft.new_session
             self._send("session_insert", *msgspec.structs.astuple(row))
             self._send("lease_insert", row.id, now + ttl_ms)
+        for session, drain_at in draft.drained_sessions:
+            self._send("session_drain", session, drain_at)
+        if draft.leadership:
+            lead, was_term = draft.leadership
+            self._send("leadership_set_if_term", lead.term, lead.session, lead.expires_at, was_term)
         for session, state in draft.ended_sessions:
             self._send("session_end", session, state, now)
             self._send("lease_delete", session)
@@ -331,10 +346,10 @@ def _run_rows(rows: list[tuple[Any, ...]]) -> list[RunRow]:
 def _glance_rows(rows: list[tuple[Any, ...]]) -> list[Any]:
     out = []
     for row in rows:
-        wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[8:]
+        wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[_SESSION_WIDTH:]
         moments = [at for at in (wake_at, deadline_at) if at is not None]
         first = min(moments) if moments else None
-        out.append((SessionRow(*row[:8]), first, unsettled, sweeping, stopping, newest_demand or 0))
+        out.append((SessionRow(*row[:_SESSION_WIDTH]), first, unsettled, sweeping, stopping, newest_demand or 0))
     return out
 
 
@@ -343,6 +358,9 @@ _T = PostgresTransaction
 _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Session: _T._session,
     n.Lease: _T._lease,
+    n.Leadership: _T._leadership,
+    n.Insisting: lambda t, need: t._plain("sessions_insisting", t.now),
+    n.PastDeadline: lambda t, need: t._plain("tasks_past_deadline", t.now, need.limit),
     n.Ends: _T._ends,
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),

@@ -119,23 +119,37 @@ class SqliteStore:
                     self._writer.execute("ROLLBACK")
                 raise
 
-    def renew(self, session: str, ttl_ms: int) -> bool:
+    def _for_renewals(self) -> apsw.Connection:
+        if self.path is None:
+            return self._writer
+        if self._renewal is None:
+            self._renewal = _connect(str(self.path), self.name)
+            self._renewal_turn = Turnstile(self.path.parent)
+        return self._renewal
+
+    def renew(self, session: str, ttl_ms: int, facts: str | None = None) -> bool:
         with explained(self.name), self._renewal_lock:
-            if self.path is None:
-                connection = self._writer
-            else:
-                if self._renewal is None:
-                    self._renewal = _connect(str(self.path), self.name)
-                    self._renewal_turn = Turnstile(self.path.parent)
-                connection = self._renewal
+            connection = self._for_renewals()
             if self._renewal_turn is not None:
                 self._renewal_turn.enter(wait=True)
             try:
-                connection.execute(SQL["lease_renew_if_live"], (session, self.clock.now() + ttl_ms))
-                return connection.changes() == 1
+                now = self.clock.now()
+                connection.execute(SQL["lease_renew_if_live"], (session, now + ttl_ms))
+                if connection.changes() != 1:
+                    return False
+                if facts is not None:
+                    connection.execute(SQL["node_facts_set"], (session, now, facts))
+                return True
             finally:
                 if self._renewal_turn is not None:
                     self._renewal_turn.leave()
+
+    def held_digest(self, session: str) -> tuple[int, int, int] | None:
+        """(last exchange number, how many attempts it holds, their checksum)."""
+        with explained(self.name), self._renewal_lock:
+            for row in self._for_renewals().execute(SQL["held_digest"], (session,)):
+                return int(row[0]), int(row[1]), int(row[2])
+        return None
 
     @property
     def busy(self) -> bool:
@@ -162,6 +176,14 @@ class SqliteStore:
         """There are tasks whose node has to be picked, or that may have to be taken back from one."""
         with explained(self.name), self._lock:
             return bool(self._writer.execute(SQL["placing_waits"]).get)
+
+    def leader_left_ms(self) -> tuple[str | None, int]:
+        """(the session that leads, how long others must leave it at that)."""
+        with explained(self.name), self._lock:
+            for _, session, expires_at, lease_until in self._writer.execute(SQL["leader"]):
+                if session is not None and lease_until is not None:
+                    return str(session), max(0, min(expires_at, lease_until) - self.clock.now())
+        return None, 0
 
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
         with explained(self.name), self._lock:

@@ -9,7 +9,7 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, LeadershipRow, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
 from weft.store.changes import (
     GUARD,
     RUN_CHANGING,
@@ -22,8 +22,10 @@ from weft.store.changes import (
     text_of,
 )
 from weft.store.protocol import Superseded
-from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, queries
+from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS, TASK_COLUMNS, queries
 from weft.store.sqlite.rows_values import chunks, flat, placeholders
+
+_SESSION_WIDTH = len(SESSION_COLUMNS)
 
 
 def _statements() -> dict[str, str]:
@@ -32,6 +34,7 @@ def _statements() -> dict[str, str]:
         "{guard_columns}": ", ".join(GUARD),
         "{task_changing}": ", ".join(TASK_CHANGING),
         "{task_assignments}": ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING),
+        "{session_columns}": ", ".join(SESSION_COLUMNS),
         "{run_columns}": ", ".join(RUN_COLUMNS),
         "{run_assignments}": ", ".join(f"{c} = ?" for c in RUN_CHANGING),
         "{record_columns}": ", ".join(RECORD_COLUMNS),
@@ -117,10 +120,10 @@ class SqliteTransaction:
 
     def _glance(self, need: n.Glance) -> list[Any]:
         for row in self._execute(SQL["glance"], (need.session,)):
-            wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[8:]
+            wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[_SESSION_WIDTH:]
             moments = [at for at in (wake_at, deadline_at) if at is not None]
             first = min(moments) if moments else None
-            return [(SessionRow(*row[:8]), first, unsettled, sweeping, stopping, newest_demand or 0)]
+            return [(SessionRow(*row[:_SESSION_WIDTH]), first, unsettled, sweeping, stopping, newest_demand or 0)]
         return []
 
     def _next_wake(self, need: n.NextWake) -> list[int]:
@@ -146,6 +149,9 @@ class SqliteTransaction:
 
     def _lease(self, need: n.Lease) -> list[int]:
         return [at - self.now for (at,) in self._execute(SQL["lease_left"], (need.session,))]
+
+    def _leadership(self, need: n.Leadership) -> list[LeadershipRow]:
+        return [LeadershipRow(*row) for row in self._execute(SQL["leadership"])]
 
     def _ends(self, need: n.Ends) -> list[Ended]:
         return [Ended(*row) for row in self._execute(SQL["ends_at"], (need.run_no, json_of(need.positions)))]
@@ -206,6 +212,8 @@ class SqliteTransaction:
             self._execute(SQL["records_delete_expired"], (now,))
             if draft.pruned_cache:
                 self._execute(SQL["records_delete_cached"], (draft.pruned_before,))
+            self._execute(SQL["node_facts_delete_unused"])
+            self._execute(SQL["events_delete_cluster_before"], (draft.pruned_before,))
 
     def _set_record_if_held(self, record: RecordRow) -> None:
         self._execute(SQL["record_set_if_held"], _struct_values(record))
@@ -254,6 +262,13 @@ class SqliteTransaction:
             row, ttl_ms = draft.new_session
             self._execute(SQL["session_insert"], _struct_values(row))
             self._execute(SQL["lease_insert"], (row.id, self.now + ttl_ms))
+        for session, drain_at in draft.drained_sessions:
+            self._execute(SQL["session_drain"], (session, drain_at))
+        if draft.leadership:
+            lead, was_term = draft.leadership
+            self._execute(SQL["leadership_set_if_term"], (lead.term, lead.session, lead.expires_at, was_term))
+            if self._connection.changes() != 1:
+                raise Superseded("another term had begun since it was loaded")
         for session, state in draft.ended_sessions:
             self._execute(SQL["session_end"], (session, state, self.now))
             self._execute(SQL["lease_delete"], (session,))
@@ -301,6 +316,9 @@ _T = SqliteTransaction
 _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Session: _T._session,
     n.Lease: _T._lease,
+    n.Leadership: _T._leadership,
+    n.Insisting: lambda t, need: t._plain("sessions_insisting", t.now),
+    n.PastDeadline: lambda t, need: t._plain("tasks_past_deadline", t.now, need.limit),
     n.Ends: _T._ends,
     n.Inputs: _T._inputs,
     n.Context: lambda t, need: t._plain("context_of_run", need.run_no),

@@ -1,4 +1,6 @@
 DROP TABLE arrays;
+DROP TABLE leadership;
+DROP TABLE node_facts;
 DROP TABLE records;
 DROP TABLE pools;
 DROP TABLE commands;

@@ -87,7 +87,8 @@ CREATE TABLE tasks (
   started_at  BIGINT,
   finished_at BIGINT,
   reason      TEXT,
-  held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter'))
+  held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
+  deadline_at BIGINT
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
 CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);
@@ -99,6 +100,8 @@ CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE wake_at IS NOT NULL;
 CREATE INDEX tasks_held ON tasks (session, id) WHERE session IS NOT NULL;
 CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE NOT settled;
+-- Only attempts with a timeout that have lasted a while are in here.
+CREATE INDEX tasks_by_deadline ON tasks (deadline_at, id) WHERE deadline_at IS NOT NULL AND state = 'running';
 
 CREATE TABLE attempts (
   task_id     BIGINT NOT NULL,
@@ -166,7 +169,9 @@ CREATE TABLE sessions (
   scope      BIGINT,
   started_at BIGINT NOT NULL,
   ended_at   BIGINT,
-  body       TEXT NOT NULL
+  body       TEXT NOT NULL,
+  role       TEXT NOT NULL CHECK (role IN ('auto', 'leader', 'worker', 'observer')),
+  drain_at   BIGINT
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX sessions_live ON sessions (id) WHERE ended_at IS NULL;
 
@@ -228,3 +233,20 @@ CREATE TABLE arrays (
   value      TEXT NOT NULL,
   PRIMARY KEY (run_no, pos, generation)
 );
+
+-- What a node measures of its machine, sent with its renewals: apart from the rows that exchanges lock, and without an
+-- index of its own.
+CREATE TABLE node_facts (
+  session TEXT PRIMARY KEY,
+  at      BIGINT NOT NULL,
+  body    TEXT NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+
+-- One row for ever: who leads, under which term. Terms only go up; a term without a session was resigned.
+CREATE TABLE leadership (
+  one        INTEGER PRIMARY KEY CHECK (one = 1),
+  term       BIGINT NOT NULL,
+  session    TEXT,
+  expires_at BIGINT NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+INSERT INTO leadership (one, term, session, expires_at) VALUES (1, 0, NULL, 0);

@@ -4,7 +4,7 @@
 -- queued to running. So only loads of queued tasks lock tasks; a later statement's snapshot is younger than the run's lock.
 
 -- name: glance
-SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body,
+SELECT {session_row},
   (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
   (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE NOT settled),
@@ -14,10 +14,21 @@ SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.b
 FROM sessions s WHERE s.id = $1::text FOR UPDATE OF s
 
 -- name: session_by_id
-SELECT id, node, state, exchange, scope, started_at, ended_at, body FROM sessions WHERE id = $1::text FOR UPDATE
+SELECT {session_row} FROM sessions s WHERE s.id = $1::text FOR UPDATE
 
 -- name: lease_left
 SELECT expires_at FROM leases WHERE session = $1::text FOR UPDATE
+
+-- name: leadership: locked before everything else
+SELECT term, session, expires_at FROM leadership WHERE one = 1 FOR UPDATE
+
+-- name: sessions_insisting
+SELECT s.id FROM sessions s JOIN leases l ON l.session = s.id
+WHERE s.ended_at IS NULL AND s.state = 'live' AND s.role = 'leader' AND l.expires_at > $1::bigint ORDER BY s.id
+
+-- name: tasks_past_deadline
+SELECT id FROM tasks WHERE deadline_at IS NOT NULL AND state = 'running' AND held IS NULL AND deadline_at <= $1::bigint
+ORDER BY deadline_at, id LIMIT $2::int
 
 -- name: runs_by_no
 SELECT {run} FROM runs r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no FOR UPDATE
@@ -105,7 +116,7 @@ SELECT d.demand FROM (
 ORDER BY d.demand
 
 -- name: sessions_with_lease
-SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body
+SELECT {session_row}
 FROM sessions s JOIN leases l ON l.session = s.id WHERE s.ended_at IS NULL AND l.expires_at > $1::bigint ORDER BY s.id
 
 -- name: demands_occupied

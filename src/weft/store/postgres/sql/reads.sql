@@ -4,6 +4,14 @@
 SELECT s.id, coalesce((SELECT l.expires_at <= $1::bigint FROM leases l WHERE l.session = s.id), true)
 FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
 
+-- name: held_digest: what weft.core.liveness.digest computes on the node
+SELECT s.exchange, count(t.id), coalesce(sum((t.id % 1000003) * (t.attempt % 1009 + 1)), 0)::bigint
+FROM sessions s LEFT JOIN tasks t ON t.session = s.id AND t.held IS NULL WHERE s.id = $1::text GROUP BY s.exchange
+
+-- name: leader: who leads, until when, until when its own lease lasts
+SELECT d.term, d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session)
+FROM leadership d WHERE d.one = 1
+
 -- name: run_facts
 SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh
 FROM runs r WHERE r.no = ANY(ARRAY(SELECT json_array_elements_text($1::text::json)::bigint)) ORDER BY r.no
@@ -30,7 +38,8 @@ SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
 SELECT state FROM runs WHERE no = $1::bigint
 
 -- name: tasks_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
 FROM tasks t JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -45,7 +54,8 @@ AND ($6::boolean OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w
 ORDER BY t.id LIMIT $7::bigint
 
 -- name: dead_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
 FROM runs r JOIN tasks t ON t.run_no = r.no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -61,22 +71,40 @@ SELECT a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.cl
 FROM tasks t JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session
 WHERE t.run_no = $1::bigint AND t.pos = $2::int AND t.idx = $3::int ORDER BY a.attempt
 
--- name: events_page: all that this snapshot has; whoever reads on from the last one uses events_followed
+-- name: events_page: all that this snapshot has; whoever reads on from the last one uses events_found_of_run
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
 FROM events e LEFT JOIN sessions s ON s.id = e.session
 WHERE e.run_no = $1::bigint AND e.seq > $2::bigint ORDER BY e.seq LIMIT $3::int
 
--- name: events_followed: only those before which nothing can appear any more
-SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
-FROM events e LEFT JOIN sessions s ON s.id = e.session
-WHERE e.run_no = $1::bigint AND e.seq > $2::bigint AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
-ORDER BY e.seq LIMIT $3::int
+-- name: events_found: of the whole cluster; only those before which nothing can appear any more
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
+FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no = e.run_no
+WHERE e.seq > $1::bigint
+AND ($2::text IS NULL OR e.kind IN (SELECT json_array_elements_text($2::text::json)))
+AND ($3::text IS NULL OR e.session IN (SELECT json_array_elements_text($3::text::json)))
+AND ($4::bigint IS NULL OR e.at >= $4::bigint) AND ($5::bigint IS NULL OR e.at < $5::bigint)
+AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY e.seq LIMIT $6::bigint
+
+-- name: events_found_of_run: likewise
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
+FROM events e LEFT JOIN sessions s ON s.id = e.session JOIN runs r ON r.no = e.run_no
+WHERE e.run_no = $7::bigint AND e.seq > $1::bigint
+AND ($2::text IS NULL OR e.kind IN (SELECT json_array_elements_text($2::text::json)))
+AND ($3::text IS NULL OR e.session IN (SELECT json_array_elements_text($3::text::json)))
+AND ($4::bigint IS NULL OR e.at >= $4::bigint) AND ($5::bigint IS NULL OR e.at < $5::bigint)
+AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY e.seq LIMIT $6::bigint
+
+-- name: event_last
+SELECT coalesce(max(seq), 0) FROM events
 
 -- name: sessions_all
-SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body,
+SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body, s.role, s.drain_at,
   (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
-  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL)
-FROM sessions s WHERE $1::boolean OR s.ended_at IS NULL ORDER BY s.started_at, s.id
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL), f.at, f.body
+FROM sessions s LEFT JOIN node_facts f ON f.session = s.id
+WHERE $1::boolean OR s.ended_at IS NULL ORDER BY s.started_at, s.id
 
 -- name: count_runs
 SELECT state, count(*) FROM runs GROUP BY state
@@ -89,6 +117,9 @@ SELECT count(*) FROM events
 
 -- name: count_stale
 SELECT count(*) FROM stale_reports
+
+-- name: count_stale_of_session
+SELECT count(*) FROM stale_reports WHERE session = $1::text
 
 -- name: tasks_queued_before
 SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = $1::text

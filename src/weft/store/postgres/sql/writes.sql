@@ -9,7 +9,7 @@ INSERT INTO tasks ({task_columns}) SELECT * FROM unnest({task_arrays})
 -- name: tasks_insert_fresh: most columns of a task that was just made are the same for all
 INSERT INTO tasks ({task_columns})
 SELECT v.id, $9::bigint, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
-       NULL, NULL, false, true, NULL, NULL, NULL, NULL, NULL
+       NULL, NULL, false, true, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::bigint[])
   AS v (id, pos, idx, state, open, demand, ready_at, rank)
 
@@ -130,8 +130,8 @@ DELETE FROM context WHERE run_no = $1::bigint
 DELETE FROM signals WHERE run_no = $1::bigint
 
 -- name: session_insert
-INSERT INTO sessions (id, node, state, exchange, scope, started_at, ended_at, body)
-VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text)
+INSERT INTO sessions ({session_columns})
+VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text, $9::text, $10::bigint)
 
 -- name: lease_insert
 INSERT INTO leases (session, expires_at) VALUES ($1::text, $2::bigint)
@@ -151,7 +151,24 @@ UPDATE sessions SET state = $2::text, ended_at = $3::bigint WHERE id = $1::text 
 UPDATE sessions SET exchange = $2::bigint WHERE id = $1::text
 
 -- name: session_drain
-UPDATE sessions SET state = 'draining' WHERE id = $1::text AND state = 'live'
+UPDATE sessions SET state = 'draining', drain_at = $2::bigint WHERE id = $1::text AND ended_at IS NULL
+
+-- name: leadership_set_if_term
+WITH done AS (
+  UPDATE leadership SET term = $1::bigint, session = $2::text, expires_at = $3::bigint WHERE one = 1 AND term = $4::bigint
+  RETURNING 1)
+SELECT 1 / count(*) FROM done
+
+-- name: node_facts_set
+INSERT INTO node_facts (session, at, body)
+VALUES ($1::text, coalesce($2::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint), $3::text)
+ON CONFLICT (session) DO UPDATE SET at = excluded.at, body = excluded.body
+
+-- name: node_facts_delete_unused
+DELETE FROM node_facts WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = node_facts.session)
+
+-- name: events_delete_cluster_before
+DELETE FROM events WHERE run_no = 0 AND at < $1::bigint
 
 -- name: run_delete_tasks
 DELETE FROM tasks WHERE run_no = $1::bigint

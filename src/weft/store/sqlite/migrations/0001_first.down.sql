@@ -1,6 +1,8 @@
 DROP TABLE arrays;
 DROP TABLE records;
 DROP TABLE pools;
+DROP TABLE leadership;
+DROP TABLE node_facts;
 DROP TABLE commands;
 DROP TABLE stale_reports;
 DROP TABLE leases;

@@ -83,7 +83,8 @@ CREATE TABLE tasks (
   started_at  INTEGER,
   finished_at INTEGER,
   reason      TEXT,
-  held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter'))
+  held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
+  deadline_at INTEGER
 );
 CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);
 -- Partial, so that a finished task costs no claim anything: with a million of them the queue stays small.
@@ -94,6 +95,8 @@ CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE wake_at IS NOT NULL;
 CREATE INDEX tasks_held ON tasks (session, id) WHERE session IS NOT NULL;
 CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE settled = 0;
+-- Only attempts with a timeout that have lasted a while are in here.
+CREATE INDEX tasks_by_deadline ON tasks (deadline_at, id) WHERE deadline_at IS NOT NULL AND state = 'running';
 
 CREATE TABLE attempts (
   task_id     INTEGER NOT NULL,
@@ -158,7 +161,9 @@ CREATE TABLE sessions (
   scope      INTEGER,
   started_at INTEGER NOT NULL,
   ended_at   INTEGER,
-  body       TEXT NOT NULL
+  body       TEXT NOT NULL,
+  role       TEXT NOT NULL CHECK (role IN ('auto', 'leader', 'worker', 'observer')),
+  drain_at   INTEGER
 );
 CREATE INDEX sessions_live ON sessions (id) WHERE ended_at IS NULL;
 
@@ -219,3 +224,20 @@ CREATE TABLE arrays (
   value      TEXT NOT NULL,
   PRIMARY KEY (run_no, pos, generation)
 ) WITHOUT ROWID;
+
+-- What a node measures of its machine, sent with its renewals: apart from the rows that exchanges lock, and without an
+-- index of its own.
+CREATE TABLE node_facts (
+  session TEXT PRIMARY KEY,
+  at      INTEGER NOT NULL,
+  body    TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- One row for ever: who leads, under which term. Terms only go up; a term without a session was resigned.
+CREATE TABLE leadership (
+  one        INTEGER PRIMARY KEY CHECK (one = 1),
+  term       INTEGER NOT NULL,
+  session    TEXT,
+  expires_at INTEGER NOT NULL
+);
+INSERT INTO leadership (one, term, session, expires_at) VALUES (1, 0, NULL, 0);

@@ -1,7 +1,7 @@
 -- Loads for rules, inside a write transaction.
 
 -- name: glance: one statement instead of six looks at mostly empty indexes, each of which cost 7 µs
-SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body,
+SELECT {session_row},
   (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
   (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE settled = 0),
@@ -11,10 +11,21 @@ SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.b
 FROM sessions s WHERE s.id = ?1
 
 -- name: session_by_id
-SELECT id, node, state, exchange, scope, started_at, ended_at, body FROM sessions WHERE id = ?
+SELECT {session_row} FROM sessions s WHERE s.id = ?
 
 -- name: lease_left
 SELECT expires_at FROM leases WHERE session = ?
+
+-- name: leadership: locked before everything else
+SELECT term, session, expires_at FROM leadership WHERE one = 1
+
+-- name: sessions_insisting
+SELECT s.id FROM sessions s JOIN leases l ON l.session = s.id
+WHERE s.ended_at IS NULL AND s.state = 'live' AND s.role = 'leader' AND l.expires_at > ? ORDER BY s.id
+
+-- name: tasks_past_deadline
+SELECT id FROM tasks WHERE deadline_at IS NOT NULL AND state = 'running' AND held IS NULL AND deadline_at <= ?1
+ORDER BY deadline_at, id LIMIT ?2
 
 -- name: runs_by_no
 SELECT {run} FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
@@ -88,7 +99,7 @@ SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= '
 ORDER BY 1
 
 -- name: sessions_with_lease
-SELECT s.id, s.node, s.state, s.exchange, s.scope, s.started_at, s.ended_at, s.body
+SELECT {session_row}
 FROM sessions s JOIN leases l ON l.session = s.id WHERE s.ended_at IS NULL AND l.expires_at > ? ORDER BY s.id
 
 -- name: demands_occupied

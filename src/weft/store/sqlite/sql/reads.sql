@@ -4,6 +4,14 @@
 SELECT s.id, coalesce((SELECT l.expires_at <= ?1 FROM leases l WHERE l.session = s.id), 1)
 FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
 
+-- name: held_digest: what weft.core.liveness.digest computes on the node
+SELECT s.exchange, count(t.id), coalesce(sum((t.id % 1000003) * (t.attempt % 1009 + 1)), 0)
+FROM sessions s LEFT JOIN tasks t ON t.session = s.id AND t.held IS NULL WHERE s.id = ? GROUP BY s.exchange
+
+-- name: leader: who leads, until when, until when its own lease lasts
+SELECT d.term, d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session)
+FROM leadership d WHERE d.one = 1
+
 -- name: run_facts
 SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
 
@@ -29,7 +37,8 @@ SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
 SELECT state FROM runs WHERE no = ?
 
 -- name: tasks_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
 FROM tasks t JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -44,7 +53,8 @@ AND (?6 OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no =
 ORDER BY t.id LIMIT ?7
 
 -- name: dead_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached
+SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
 FROM runs r CROSS JOIN tasks t ON t.run_no = r.no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -65,16 +75,33 @@ SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
 FROM events e LEFT JOIN sessions s ON s.id = e.session
 WHERE e.run_no = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3
 
--- name: events_followed: here the same; where transactions overlap, a lower number may appear after a higher one
-SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
-FROM events e LEFT JOIN sessions s ON s.id = e.session
-WHERE e.run_no = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3
+-- name: events_found: of the whole cluster
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
+FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no = e.run_no
+WHERE e.seq > ?1
+AND (?2 IS NULL OR e.kind IN (SELECT value FROM json_each(?2)))
+AND (?3 IS NULL OR e.session IN (SELECT value FROM json_each(?3)))
+AND (?4 IS NULL OR e.at >= ?4) AND (?5 IS NULL OR e.at < ?5)
+ORDER BY e.seq LIMIT ?6
+
+-- name: events_found_of_run
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
+FROM events e LEFT JOIN sessions s ON s.id = e.session JOIN runs r ON r.no = e.run_no
+WHERE e.run_no = ?7 AND e.seq > ?1
+AND (?2 IS NULL OR e.kind IN (SELECT value FROM json_each(?2)))
+AND (?3 IS NULL OR e.session IN (SELECT value FROM json_each(?3)))
+AND (?4 IS NULL OR e.at >= ?4) AND (?5 IS NULL OR e.at < ?5)
+ORDER BY e.seq LIMIT ?6
+
+-- name: event_last
+SELECT coalesce(max(seq), 0) FROM events
 
 -- name: sessions_all
-SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body,
+SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body, s.role, s.drain_at,
   (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
-  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL)
-FROM sessions s WHERE ?1 OR s.ended_at IS NULL ORDER BY s.started_at, s.id
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL), f.at, f.body
+FROM sessions s LEFT JOIN node_facts f ON f.session = s.id
+WHERE ?1 OR s.ended_at IS NULL ORDER BY s.started_at, s.id
 
 -- name: count_runs
 SELECT state, count(*) FROM runs GROUP BY state
@@ -87,6 +114,9 @@ SELECT count(*) FROM events
 
 -- name: count_stale
 SELECT count(*) FROM stale_reports
+
+-- name: count_stale_of_session
+SELECT count(*) FROM stale_reports WHERE session = ?
 
 -- name: tasks_queued_before
 SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = ?1 AND (t.rank < ?2 OR (t.rank = ?2 AND t.id < ?3))

@@ -7,7 +7,7 @@ INSERT INTO tasks ({task_columns}) VALUES {rows}
 WITH v (id, pos, idx, state, open, demand, ready_at, rank) AS (VALUES {rows})
 INSERT INTO tasks ({task_columns})
 SELECT v.id, {run_no}, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
-       NULL, NULL, 0, 1, NULL, NULL, NULL, NULL, NULL FROM v
+       NULL, NULL, 0, 1, NULL, NULL, NULL, NULL, NULL, NULL FROM v
 
 -- name: tasks_claim_if_queued: the hot half of all updates; 26 parameters a row cost twice as much as these 2
 WITH v (id, was_attempt) AS (VALUES {rows})
@@ -96,7 +96,7 @@ DELETE FROM context WHERE run_no = ?
 DELETE FROM signals WHERE run_no = ?
 
 -- name: session_insert
-INSERT INTO sessions (id, node, state, exchange, scope, started_at, ended_at, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: lease_insert
 INSERT INTO leases (session, expires_at) VALUES (?, ?)
@@ -114,7 +114,20 @@ UPDATE sessions SET state = ?2, ended_at = ?3 WHERE id = ?1 AND ended_at IS NULL
 UPDATE sessions SET exchange = ?2 WHERE id = ?1
 
 -- name: session_drain
-UPDATE sessions SET state = 'draining' WHERE id = ?1 AND state = 'live'
+UPDATE sessions SET state = 'draining', drain_at = ?2 WHERE id = ?1 AND ended_at IS NULL
+
+-- name: leadership_set_if_term
+UPDATE leadership SET term = ?1, session = ?2, expires_at = ?3 WHERE one = 1 AND term = ?4
+
+-- name: node_facts_set
+INSERT INTO node_facts (session, at, body) VALUES (?, ?, ?)
+ON CONFLICT (session) DO UPDATE SET at = excluded.at, body = excluded.body
+
+-- name: node_facts_delete_unused
+DELETE FROM node_facts WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = node_facts.session)
+
+-- name: events_delete_cluster_before
+DELETE FROM events WHERE run_no = 0 AND at < ?
 
 -- name: run_delete_tasks
 DELETE FROM tasks WHERE run_no = ?

@@ -1,0 +1,32 @@
+"""A chore of the leader: remove runs that ended longer ago than the setting `keep` says."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from weft.core.commands import Prune
+from weft.node.ports import NodeSettings, Ports
+
+LIMIT = 100
+
+
+async def prune(ports: Ports, settings: NodeSettings, term: int) -> None:
+    if settings.keep_s is None:
+        return
+    more = True
+    removed = 0
+    while more:
+        reply = await ports.link.commit(Prune(None, LIMIT, older_ms=int(settings.keep_s * 1000), term=term))
+        # Rows first, files after: files without rows are only waste, rows without files would lie.
+        directories = [Path(settings.output_root) / run_id for _, run_id in reply.data["runs"]]
+        if directories:
+            await asyncio.to_thread(_remove, directories)
+        removed += reply.changed
+        more = reply.more
+    if removed:
+        ports.log("removed runs that ended long ago", {"runs": removed, "term": term})
+
+
+def _remove(directories: list[Path]) -> None:
+    for directory in directories:
+        shutil.rmtree(directory, ignore_errors=True)

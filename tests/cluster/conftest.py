@@ -1,0 +1,119 @@
+"""Real worker processes around one store. A store joins by one more entry in STORES."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.control.local import LocalControl
+from weft.store.sqlite.driver import SqliteStore
+
+STARTUP_MAX_S = 60.0  # a Python process on a machine that is busy with other tests
+#: Short times, so that tests are; the ratios are those of the defaults.
+LEASE_S, LEADER_TTL_S, LEADER_RENEW_S = 3.0, 3.0, 1.0
+TIMES = {
+    "WEFT_LEASE_TTL": f"{LEASE_S}s", "WEFT_RENEW_EVERY": "500ms", "WEFT_LEADER_TTL": f"{LEADER_TTL_S}s",
+    "WEFT_LEADER_RENEW": f"{LEADER_RENEW_S}s", "WEFT_POLL": "200ms",
+}  # fmt: skip
+
+
+def sqlite(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
+    path = directory / ".weft" / "weft.db"
+    return str(path), lambda: LocalControl(SqliteStore(path))
+
+
+def postgres(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
+    from tests.postgres_server import emptied
+    from weft.store.postgres.driver import PostgresStore
+
+    url = emptied()
+    return url, lambda: LocalControl(PostgresStore(url), root=directory / ".weft")
+
+
+STORES = {"sqlite": sqlite, "postgres": postgres}
+
+
+class Cluster:
+    """`kind` is the store's: what only some stores can do is asked by that name."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        self.kind = kind
+        self.directory = directory
+        self.store, self._control = STORES[kind](directory)
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+        directory.joinpath(".weft").mkdir(exist_ok=True)
+        self.control = self._control()
+
+    def weft(self, *words: str, **env: str) -> "subprocess.Popen[str]":
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        with (self.directory / "log").open("a") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "weft", *words, "--store", self.store], cwd=self.directory,
+                env={**kept, **TIMES, "PYTHONUTF8": "1", **env}, stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+
+    def call(self, *words: str, **env: str) -> Any:
+        process = self.weft(*words, "--json", **env)
+        out, _ = process.communicate(timeout=STARTUP_MAX_S)
+        return json.loads(out) if process.returncode == 0 else process.returncode
+
+    def worker(self, name: str, *words: str, **env: str) -> "subprocess.Popen[str]":
+        """Started, and registered when this returns."""
+        process = self.processes[name] = self.weft("worker", "--name", name, *words, **env)
+        self.until(lambda: any(n.node == name and n.pid == process.pid for n in self.control.nodes()))
+        return process
+
+    def submit(self, text: str) -> str:
+        (self.directory / "w.yaml").write_text(text)
+        run_id: str = self.call("submit", "w.yaml")["run"]
+        return run_id
+
+    def leader(self) -> str | None:
+        return self.control.leader().node
+
+    def until(self, condition: Callable[[], Any], seconds: float = STARTUP_MAX_S) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            assert time.monotonic() < deadline, f"it did not come\n{self.story()}"
+            time.sleep(0.01)
+        return value
+
+    def ended(self, run_id: str) -> None:
+        self.until(lambda: self.control.run(run_id).finished)
+
+    def outcomes(self) -> dict[str, int]:
+        """How attempts ended, all together."""
+        rows = self.query("SELECT outcome, count(*) FROM attempts GROUP BY outcome")
+        return {str(outcome): int(count) for outcome, count in rows}
+
+    def query(self, sql: str) -> list[Any]:
+        reader = self.control.store.reader()
+        try:
+            return list(reader.query(sql))  # type: ignore[attr-defined]
+        finally:
+            reader.close()
+
+    def story(self) -> str:
+        events = self.control.events(None, limit=10_000)[-80:]
+        told = "\n".join(f"{e.kind:15} {e.task or '':10} {e.node or '':8} {e.data}" for e in events)
+        return f"{told}\n{(self.directory / 'log').read_text()[-3000:]}"
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        self.control.close()
+
+
+@pytest.fixture(params=sorted(STORES))
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(request.param, tmp_path)
+    yield made
+    made.close()

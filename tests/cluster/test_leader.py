@@ -1,0 +1,101 @@
+"""The leader dies, stands still, resigns; another takes over under a new term. Roles say who may."""
+
+import signal
+import time
+
+from tests.cluster.conftest import LEADER_RENEW_S, LEADER_TTL_S, Cluster
+
+HOLD = "tasks: {waits: {run: 'while ! test -e open; do sleep 0.05; done'}}\n"
+
+
+def test_a_leader_that_is_killed_is_followed_by_a_new_term(cluster: Cluster) -> None:
+    first = cluster.worker("one")
+    cluster.until(lambda: cluster.leader() == "one")
+    cluster.worker("two")
+    cluster.worker("never", "--role", "worker")
+    term = cluster.control.leader().term
+    first.kill()
+    killed = time.monotonic()
+    cluster.until(lambda: cluster.leader() == "two")
+    took = time.monotonic() - killed
+    assert cluster.control.leader().term == term + 1
+    assert took <= LEADER_TTL_S + LEADER_RENEW_S + 1.0, cluster.story()
+    kinds = [(e.kind, e.node) for e in cluster.control.events(None) if e.kind.startswith(("leader", "node_dead"))]
+    assert ("leader_elected", "two") in kinds
+    assert ("leader_elected", "never") not in kinds
+    print(f"a new leader after {took:.2f} s")
+
+
+def test_a_leader_that_stands_still_loses_its_term_and_its_attempts(cluster: Cluster) -> None:
+    """SIGSTOP: no process is gone, so only leases speak. Its attempt runs elsewhere; then it is a new session."""
+    run_id = cluster.submit("tasks: {one: sleep 0.5}\n")
+    first = cluster.worker("one", "--slots", "1")
+    cluster.until(lambda: cluster.control.task(run_id, "one").state == "running" and cluster.leader() == "one")
+    claim = cluster.control.task(run_id, "one")
+    assert (claim.claimed_by, claim.claim_attempt) == ("one", 1)
+    assert claim.claim_expires_at is not None
+    session, term = claim.session, cluster.control.leader().term
+    first.send_signal(signal.SIGSTOP)
+    cluster.worker("two")
+    cluster.ended(run_id)
+    assert cluster.leader() == "two"
+    assert cluster.control.leader().term > term
+    first.send_signal(signal.SIGCONT)
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    assert cluster.outcomes() == {"lost": 1, "succeeded": 1}, cluster.story()
+    assert cluster.control.verify(run_id).ok
+    assert cluster.control.node(str(session)).health == "dead"
+
+
+def test_a_leader_that_is_stopped_hands_over_at_once(cluster: Cluster) -> None:
+    first = cluster.worker("one")
+    cluster.until(lambda: cluster.leader() == "one")
+    cluster.worker("two")
+    first.terminate()
+    stopped = time.monotonic()
+    cluster.until(lambda: cluster.leader() == "two")
+    assert time.monotonic() - stopped < LEADER_TTL_S, "resigned, not run out"
+    assert first.wait(20) == 0
+    assert [e.node for e in cluster.control.events(None, kinds=["leader_resigned"])] == ["one"]
+
+
+def test_who_insists_gets_it_from_one_who_does_not(cluster: Cluster) -> None:
+    cluster.worker("one")
+    cluster.until(lambda: cluster.leader() == "one")
+    boss = cluster.worker("boss", "--role", "leader", "--slots", "0")
+    cluster.until(lambda: cluster.leader() == "boss", 4 * LEADER_TTL_S + 10)
+    run_id = cluster.submit("- true\n- true\n")
+    cluster.ended(run_id)
+    nodes = {e.node for e in cluster.control.events(run_id, kinds=["assigned"])}
+    assert nodes == {"one"}, "without slots it only leads"
+    boss.kill()
+    cluster.until(lambda: cluster.leader() == "one")
+
+
+def test_an_observer_looks_on(cluster: Cluster) -> None:
+    cluster.worker("watching", "--role", "observer")
+    run_id = cluster.submit("- true\n")
+    watching = cluster.control.node("watching")
+    assert (watching.role, watching.health) == ("observer", "healthy")
+    cluster.until(lambda: cluster.control.leader().session is None)
+    cluster.worker("one")
+    cluster.ended(run_id)
+    cluster.until(lambda: cluster.leader() == "one")
+    assert {e.node for e in cluster.control.events(run_id, kinds=["assigned"])} == {"one"}
+    refused = cluster.weft("submit", "w.yaml", "--json", WEFT_ROLE="observer")
+    out, _ = refused.communicate(timeout=60)
+    assert refused.returncode == 2
+    pid = cluster.processes["one"].pid
+    assert f"the leader is one at {cluster.control.node('one').host}:{pid}" in out
+
+
+def test_the_leader_prunes_what_is_older_than_keep(cluster: Cluster) -> None:
+    run_id = cluster.submit("- true\n")
+    cluster.worker("one", WEFT_KEEP="1ms")
+    cluster.ended(run_id)
+    # The first round comes with the first term; the next one a minute later: a new leader is quicker.
+    cluster.processes["one"].terminate()
+    assert cluster.processes["one"].wait(20) == 0
+    cluster.worker("two", WEFT_KEEP="1ms")
+    cluster.until(lambda: not cluster.control.runs())
+    assert not (cluster.directory / ".weft" / "output" / run_id).exists()
