@@ -151,8 +151,9 @@ def emptied() -> str:
         tables = connection.execute(
             "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
         )
-        names = sorted(name for (name,) in tables if name != "meta")
+        names = sorted(name for (name,) in tables if name not in ("meta", "leadership"))
         if names:
+            connection.execute("UPDATE leadership SET term = 0, session = NULL, expires_at = 0")
             connection.execute(f"TRUNCATE {', '.join(names)} RESTART IDENTITY")
             connection.execute("ALTER SEQUENCE run_numbers RESTART")
     return url

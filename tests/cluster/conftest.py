@@ -28,7 +28,15 @@ def sqlite(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
     return str(path), lambda: LocalControl(SqliteStore(path))
 
 
-STORES = {"sqlite": sqlite}
+def postgres(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
+    from tests.postgres_server import emptied
+    from weft.store.postgres.driver import PostgresStore
+
+    url = emptied()
+    return url, lambda: LocalControl(PostgresStore(url), root=directory / ".weft")
+
+
+STORES = {"sqlite": sqlite, "postgres": postgres}
 
 
 class Cluster:
@@ -81,8 +89,15 @@ class Cluster:
 
     def outcomes(self) -> dict[str, int]:
         """How attempts ended, all together."""
-        rows = self.control.store.reader().execute("SELECT outcome, count(*) FROM attempts GROUP BY outcome")
-        return dict(rows)
+        rows = self.query("SELECT outcome, count(*) FROM attempts GROUP BY outcome")
+        return {str(outcome): int(count) for outcome, count in rows}
+
+    def query(self, sql: str) -> list[Any]:
+        reader = self.control.store.reader()
+        try:
+            return list(reader.query(sql))  # type: ignore[attr-defined]
+        finally:
+            reader.close()
 
     def story(self) -> str:
         events = self.control.events(None, limit=10_000)[-80:]

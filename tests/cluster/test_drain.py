@@ -90,7 +90,7 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: Cluster) -> None:
     outcomes = cluster.outcomes()
     assert outcomes["succeeded"] == 150
     assert set(outcomes) <= {"succeeded", "returned"}, outcomes
-    counted = cluster.control.store.reader().execute("SELECT sum(failures), sum(lost) FROM tasks")
+    counted = cluster.query("SELECT sum(failures), sum(lost) FROM tasks")
     assert [tuple(row) for row in counted] == [(0, 0)]
     assert cluster.control.verify(run_id).ok
     print(f"3 workers replaced: {outcomes}")
