@@ -102,7 +102,7 @@ def test_only_the_node_it_was_given_to_may_claim_it(engine: Engine) -> None:
     assert engine.task(run, "a").demand.startswith("session:n/place:inline=work:")
     assert names(engine, engine.exchange("m")) == []
     assert names(engine, engine.exchange("n")) == ["a"]
-    assert engine.task(run, "a").demand.startswith("place:inline:"), "tried again, it is placed again"
+    assert engine.task(run, "a").demand.startswith("place:inline=work:"), "tried again, it is placed again"
     engine.check(run)
 
 
