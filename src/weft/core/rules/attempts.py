@@ -34,7 +34,7 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         task.reason = None  # of an earlier attempt
         _end(draft, task, "succeeded")
         _finished(draft, task, report)
-        if report.keep is not None:
+        if report.keep is not None and "succeeded" in (task.state, task.held):  # not if its level was void already
             keep_result(draft, task, session, report)
         ended.append(task)
     elif report.outcome == "returned":
