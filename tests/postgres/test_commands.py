@@ -203,6 +203,20 @@ def test_a_server_that_is_stopped_and_started_again(
     assert worker.poll() is None, "the worker went through it"
 
 
+def test_a_run_here_goes_through_a_restart_too(tmp_path: Path, own_server: Server, weft: Call, start: Start) -> None:
+    url = own_server.url("postgres")
+    (tmp_path / "w.yaml").write_text("- touch begun\n- 'while ! test -e open; do sleep 0.02; done'\n- echo end\n")
+    run = start("run", "w.yaml", url=url)
+    wait_for(lambda: (tmp_path / "begun").exists())
+    own_server.stop()
+    (tmp_path / "open").touch()  # its end has to be reported to a server that is not there
+    own_server.start()
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    assert "end" in out
+    weft("verify", "last", url=url)
+
+
 def lines(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 

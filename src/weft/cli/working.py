@@ -28,9 +28,11 @@ from weft.control.local import LocalControl
 from weft.control.process import tune
 from weft.core.workflow import Workflow
 from weft.node.node import Node
+from weft.store.protocol import StoreBusy
 
 LOOK_S = 0.02
 REDRAW_S = 0.1
+STORE_RETRY_S = 0.5  # for a store that does not answer
 READ_S = 0.01  # at a time
 READ_SHARE = 9  # after reading for a millisecond, leave the node nine to itself
 IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
@@ -102,6 +104,7 @@ class Work:
         self._exchanges = -1
         self._over = False  # the run has ended: the node needs the processor no more
         self._rests = False  # it is moved by hand, and may have come to rest
+        self._waiting_for_store = False  # it has been said
         self.interrupts = 0
 
     def _make_streams(self, workflow: Workflow, options: Options) -> Streams | None:
@@ -191,27 +194,42 @@ class Work:
             # On a terminal, events and picture change together: no task is seen both ended and running.
             due = (beat or not self._view.paced) and now >= next_read
             more = False
-            if (due or self._over) and self._has_changed(node):
-                quiet_since = now
-                more = self._read_for(READ_S, loop.time)
-                next_read = loop.time() + min(REDRAW_S, READ_SHARE * (loop.time() - now))
-            if self._streams is not None and not self._sink.full:
-                more = self._streams.poll() or more
-            if beat:
-                self._draw(node)
-                next_draw = now + REDRAW_S
-            if self._tracker.run_ended and not more and self._control.run(self._run_id).finished:
-                return
-            if self._rests and not more and self._control.resting(self._run_id):
-                return
+            try:
+                if (due or self._over) and self._has_changed(node):
+                    quiet_since = now
+                    more = self._read_for(READ_S, loop.time)
+                    next_read = loop.time() + min(REDRAW_S, READ_SHARE * (loop.time() - now))
+                if self._streams is not None and not self._sink.full:
+                    more = self._streams.poll() or more
+                if beat:
+                    self._draw(node)
+                    next_draw = now + REDRAW_S
+                if not more and self._at_its_end():
+                    return
+            except StoreBusy as error:
+                await self._without_store(error)
             pause = 0.0 if more and self._over and not self._sink.full else LOOK_S
             await asyncio.sleep(REDRAW_S if now - quiet_since > IDLE_AFTER_S else pause)
         working.result()
 
+    def _at_its_end(self) -> bool:
+        if self._tracker.run_ended and self._control.run(self._run_id).finished:
+            return True
+        return self._rests and self._control.resting(self._run_id)
+
+    async def _without_store(self, error: StoreBusy) -> None:
+        """The node goes on by itself; what happens meanwhile is read when the store is back."""
+        self._woken = True
+        if not self._waiting_for_store:
+            self._waiting_for_store = True
+            self._view.note(f"waiting for the store: {error}")
+        await asyncio.sleep(STORE_RETRY_S)
+
     def _has_changed(self, node: Node) -> bool:
         """Somebody else wrote to the store, or our own node did."""
         exchanges = node.loop.exchanges if node.loop is not None else 0
-        changed = self._woken or exchanges != self._exchanges
+        # The end of a run may be there before its last events: they follow when no older transaction is going on.
+        changed = self._woken or exchanges != self._exchanges or (self._over and not self._tracker.run_ended)
         self._woken, self._exchanges = False, exchanges
         return changed
 
@@ -229,6 +247,7 @@ class Work:
             self._woken = True
             return True
         events, changes = self._tracker.read()
+        self._waiting_for_store = False
         if self._streams is not None:
             for running in self._tracker.ended:
                 self._streams.end(running.task, running.attempt)

@@ -14,11 +14,13 @@ from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
 from weft.executors.inline import InlineFunction
 from weft.node.node import Node
+from weft.store.protocol import StoreBusy
 
 T = TypeVar("T")
 LOOK_S = 0.005
 LOOK_IDLE_S = 0.05
 IDLE_AFTER_S = 1.0
+STORE_RETRY_S = 0.5
 
 
 class NodeThread:
@@ -122,5 +124,10 @@ class NodeThread:
         """Looked for, not told: an end costs one indexed read, and most looks find it within milliseconds."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        while not given_up() and not self._control.run(run_id).finished:
+        while not given_up():
+            try:
+                if self._control.run(run_id).finished:
+                    return
+            except StoreBusy:  # the node goes on by itself
+                await asyncio.sleep(STORE_RETRY_S)
             await asyncio.sleep(LOOK_S if loop.time() - began < IDLE_AFTER_S else LOOK_IDLE_S)
