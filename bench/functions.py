@@ -76,4 +76,3 @@ async def expressions() -> list[Result]:
 
 async def all_of_it() -> list[Result]:
     return [*await runners(), *await inline(), *await expressions()]
-
