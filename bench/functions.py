@@ -65,12 +65,12 @@ async def expressions() -> list[Result]:
         assert expression.evaluate(NAMES) == wanted, expression.source
     rates = []
     for _ in range(ROUNDS):
-        started = time.perf_counter()
+        started = time.process_time()  # nothing is waited for, so the processor's own time says it
         for _ in range(EVALUATIONS // len(parsed)):
             for expression, _wanted in parsed:
                 expression.evaluate(NAMES)
-        rates.append(EVALUATIONS / (time.perf_counter() - started))
-    note = f"{len(parsed)} expressions in turn, parsed once; best of {ROUNDS}"
+        rates.append(EVALUATIONS / (time.process_time() - started))
+    note = f"{len(parsed)} expressions in turn, parsed once, processor time; best of {ROUNDS}"
     return [Result("expressions evaluated", max(rates), "/s", 50_000, lower=False, note=note)]
 
 
