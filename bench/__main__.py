@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import engine, peers, postgres, scale, shell
+from bench import engine, functions, peers, postgres, scale, shell
 from bench.harness import Result
 from weft.control.process import tune
 
@@ -31,7 +31,9 @@ async def _postgres() -> list[Result]:
     return await postgres.all_of_it()
 
 
-PARTS = {"postgres": _postgres, "engine": _engine, "shell": _shell, "scale": _scale}
+PARTS = {
+    "postgres": _postgres, "engine": _engine, "functions": functions.all_of_it, "shell": _shell, "scale": _scale,
+}  # fmt: skip
 
 
 def _line(result: Result) -> str:

@@ -76,7 +76,7 @@ def test_ascii_where_the_terminal_knows_no_more() -> None:
     out = io.TextIOWrapper(raw, encoding="ascii")
     assert graph(ROOT / "examples" / "sweep.yaml", "text", False, out, io.StringIO(), 80) == 0
     out.flush()
-    assert raw.getvalue().decode() == "sweep: 3 tasks in 3 levels\n\n1  * prepare\n2  * simulate x20\n3  * collect\n"
+    assert raw.getvalue().decode() == "sweep: 2 tasks in 2 levels\n\n1  * simulate x20\n2  * choose\n"
 
 
 def test_errors_reach_a_terminal_without_unicode(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from weft.core.definition import Document, Reading, document_hash, read
 from weft.core.expressions import place as line_and_column
 from weft.core.problems import Path as ValuePath
 from weft.core.problems import Problem
+from weft.core.references import Mentions
 from weft.core.workflow import Workflow
 from weft.core.written import Written
 
@@ -60,7 +61,7 @@ def load_text(
     del value
     if faults or reading.document is None:
         raise _errors(file, reader.LINE_BREAK.split(text), faults, reading, reader.tokens(text))
-    return _loaded(reading.document)
+    return _loaded(reading.document, reading.mentions)
 
 
 def load_value(value: Any, name: str = "workflow", directory: str | Path | None = None) -> Loaded:
@@ -69,7 +70,7 @@ def load_value(value: Any, name: str = "workflow", directory: str | Path | None 
     if reading.document is None:
         errors = [_unlocated(name, problem) for problem in reading.problems[:ERRORS_MAX]]
         raise DefinitionErrors(errors, reading.more + len(reading.problems) - len(errors))
-    return _loaded(reading.document)
+    return _loaded(reading.document, reading.mentions)
 
 
 def _checked(reading: Reading, value: Any, directory: str | Path | None) -> Reading:
@@ -92,8 +93,8 @@ def _unlocated(name: str, problem: Problem) -> LocatedError:
     return LocatedError(name, None, None, problem.message, problem.fix, path_text(problem.path), source, caret)
 
 
-def _loaded(document: Document) -> Loaded:
-    return Loaded(document, compile_workflow(document, document_hash(document)))
+def _loaded(document: Document, mentions: Mentions) -> Loaded:
+    return Loaded(document, compile_workflow(document, document_hash(document), mentions))
 
 
 def workflow_name(stem: str) -> str:

@@ -111,7 +111,7 @@ class TracedFlow(Generic[P, R]):
 
             home = definition_of(self._function)
             raise FlowErrors([_told(problem, trace, home) for problem in reading.problems[:100]], reading.more)
-        workflow = compile_workflow(reading.document, document_hash(reading.document))
+        workflow = compile_workflow(reading.document, document_hash(reading.document), reading.mentions)
         return Loaded(reading.document, workflow, Path(anchor) if anchor else None)
 
     def _record(self, trace: Trace, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from weft.core.inferred_needs import complete_needs
 from weft.core.inputs import define_inputs
 from weft.core.references import (
     OF_RULES,
+    Mentions,
     Names,
     condition_of,
     has_template,
@@ -32,12 +33,14 @@ _NO_REQUIREMENTS: dict[str, Any] = {}
 _NO_TOLERANCE = Tolerate()
 
 
-def compile_workflow(document: Document, hash: str) -> Workflow:
-    """`document` comes from `definition.read`, so it is known to be sound; `hash` is its `document_hash`."""
+def compile_workflow(document: Document, hash: str, mentions: Mentions | None = None) -> Workflow:
+    """`document` comes from `definition.read`, so it is known to be sound; `hash` is its `document_hash`, `mentions`
+    what was found then."""
     tasks: dict[str, dict[str, Any]] = document["tasks"]
     position = {name: pos for pos, name in enumerate(tasks)}
     given = document.get("defaults", {})
-    names = [task_names(task, given) for task in tasks.values()]
+    known = {} if mentions is None else mentions
+    names = [task_names(task, given, known) for task in tasks.values()]
     said = [[position[need] for need in task.get("needs", ())] for task in tasks.values()]
     named = [[position[n] for n in (*own.condition, *own.templates, *own.map)] for own in names]
     needs = complete_needs(said, named)

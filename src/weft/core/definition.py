@@ -17,7 +17,7 @@ from weft.core.inferred_needs import all_edges
 from weft.core.inputs import INPUTS
 from weft.core.long_form import LONG_TASK, is_long, read_long
 from weft.core.problems import BAD, NO_EXPRESSION, Path, Problem, Reader, has_expression, mismatch, quoted
-from weft.core.references import names_element
+from weft.core.references import Mentions, names_element
 from weft.core.written import NAME_KEYS, Written
 
 Document = dict[str, Any]
@@ -29,17 +29,19 @@ class Reading(msgspec.Struct, frozen=True):
     document: Document | None
     problems: tuple[Problem, ...]
     more: int = 0
+    mentions: Mentions = {}  # what its expressions name: the compiler need not parse them again
 
 
 def read(value: Any, name: str = "workflow") -> Reading:
     """`name` is the workflow's if the value gives none."""
     reader = Reader()
-    document = _read_document(reader, value, name)
+    mentions: Mentions = {}
+    document = _read_document(reader, value, name, mentions)
     if document is not BAD and not reader.problems:
         _check_encoding(reader, document)
     if document is BAD or reader.problems:
         return Reading(None, tuple(reader.problems), reader.more)
-    return Reading(document, ())
+    return Reading(document, (), mentions=mentions)
 
 
 def encode_document(document: Document) -> bytes:
@@ -54,7 +56,7 @@ def document_hash(document: Document) -> str:
     return hashlib.sha256(encode_document(document)).hexdigest()
 
 
-def _read_document(reader: Reader, value: Any, name: str) -> Any:
+def _read_document(reader: Reader, value: Any, name: str, mentions: Mentions) -> Any:
     if isinstance(value, (list, tuple)):
         document = {"name": name, "chain": True, "tasks": _read_chain(reader, value)}
     elif isinstance(value, dict):
@@ -76,6 +78,7 @@ def _read_document(reader: Reader, value: Any, name: str) -> Any:
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))
+    mentions.update(checker.mentions)
     return document
 
 

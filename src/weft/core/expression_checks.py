@@ -18,7 +18,7 @@ from weft.core.expressions import (
     templates_in,
 )
 from weft.core.problems import PROBLEMS_MAX, Path, Reader, Spot, has_expression, quoted
-from weft.core.references import DIALECTS, OPENING, condition_of, shell_of, templates_of
+from weft.core.references import OPENING, Mentions, condition_of, mentioned, templates_of, way_of_run
 from weft.core.written import Written
 
 #: What `run` has.
@@ -57,6 +57,7 @@ class ExpressionChecker:
         self._tasks = tasks
         self._inputs = inputs
         self._defaults = defaults
+        self.mentions: Mentions = {}  # what the texts name, for the compiler
         self._looked: dict[tuple[Way, str, bool], Looked] = {}
 
     def task(self, name: str, task: Mapping[str, Any]) -> list[str]:
@@ -100,11 +101,7 @@ class ExpressionChecker:
             if place[0] == "map":
                 yield place, text, "map"
             else:
-                yield place, text, self._shell(task) if place == ("run",) else "text"
-
-    def _shell(self, task: Mapping[str, Any]) -> Way:
-        shell = shell_of(task, self._defaults)
-        return shell if shell in DIALECTS else "foreign"
+                yield place, text, way_of_run(task, self._defaults) if place == ("run",) else "text"
 
     def _value(self, path: Path, value: Any, way: Way) -> None:
         for place, text in templates_in(value):
@@ -133,6 +130,8 @@ class ExpressionChecker:
                 if reference.path[0] in ("tasks", "parent") and len(reference.path) > 1:
                     tasks.setdefault(reference.path[1], reference.key_columns[0])
         errors.sort(key=lambda error: error.column or 0)
+        if way != "shared" and not errors:
+            self.mentions[(way, text)] = mentioned(r for expression in expressions for r in expression.references)
         return Looked(tuple(errors), () if way == "shared" else tuple(tasks.items()))
 
     def _wrong(self, expression: Expression, way: Way, mapped: bool) -> list[ExpressionError]:

@@ -3,8 +3,8 @@
 What is asked here is asked of texts that have been checked; a text that does not parse names nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
 from weft.core.expressions import (
     ExpressionError,
@@ -44,6 +44,36 @@ class Names(NamedTuple):
 _NO_NAMES: Final = Names()
 
 
+class Mentioned(NamedTuple):
+    """What one text names."""
+
+    tasks: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()  # of those, the ones whose end it asks about
+    context: bool = False
+
+
+_NOTHING: Final = Mentioned()
+
+#: What texts name, by how they are read (condition, map, text, the shell) and the text. Filled by the check of a
+#: definition and used by the compiler right after it: parsing each text twice would take most of a load.
+Mentions = dict[tuple[str, str], Mentioned]
+
+
+def mentioned(references: Iterable[Reference]) -> Mentioned:
+    tasks: dict[str, None] = {}
+    asked: dict[str, None] = {}
+    context = False
+    for reference in references:
+        path = reference.path
+        if path[0] in CONTEXT_ROOTS:
+            context = True
+        elif len(path) > 1 and path[0] in ("tasks", "parent"):
+            tasks[path[1]] = None
+            if len(path) > 2 and path[2] in STATE_MEMBERS:
+                asked[path[1]] = None
+    return Mentioned(tuple(tasks), tuple(asked), context)
+
+
 def condition_of(task: Mapping[str, Any]) -> str | None:
     return task.get("if") or task.get("condition")
 
@@ -65,37 +95,63 @@ def templates_of(task: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
                 yield (key, *path), text
 
 
-def task_names(task: Mapping[str, Any], defaults: Mapping[str, Any]) -> Names:
+def task_names(task: Mapping[str, Any], defaults: Mapping[str, Any], known: Mentions) -> Names:
     """What a canonical task names. It is called for each of 100,000 tasks, most of which name nothing."""
     condition = condition_of(task)
-    found: tuple[Reference, ...] = ()
-    if condition:
-        found = _parsed(condition)
+    found = _look(known, "condition", condition) if condition else _NOTHING
     templates: dict[str, None] = {}
     mapped: dict[str, None] = {}
     context = map_context = False
     for path, text in templates_of(task):
-        references = _in_template(text, shell_of(task, defaults) if path == ("run",) else None)
-        (mapped if path[0] == "map" else templates).update(dict.fromkeys(_named(references)))
-        context = context or (path[0] not in OF_RULES and _reads_context(references))
-        map_context = map_context or (path[0] == "map" and _reads_context(references))
-    if not found and not templates and not mapped and not context and not map_context:
+        if path[0] == "map":
+            here = _look(known, "map", text)
+            mapped.update(dict.fromkeys(here.tasks))
+            map_context = map_context or here.context
+            continue
+        here = _look(known, way_of_run(task, defaults) if path == ("run",) else "text", text)
+        templates.update(dict.fromkeys(here.tasks))
+        context = context or (path[0] not in OF_RULES and here.context)
+    if found is _NOTHING and not templates and not mapped and not context and not map_context:
         return _NO_NAMES
-    asked = [r for r in found if len(r.path) > 2 and r.path[2] in STATE_MEMBERS]
-    return Names(tuple(_named(found)), tuple(_named(asked)), tuple(templates), tuple(mapped), context, map_context)
+    return Names(found.tasks, found.asked, tuple(templates), tuple(mapped), context, map_context)
+
+
+def way_of_run(task: Mapping[str, Any], defaults: Mapping[str, Any]) -> Literal["sh", "bash", "foreign"]:
+    """How the text of `run` is read. `foreign`: by a shell whose quoting nobody here knows."""
+    shell = shell_of(task, defaults)
+    return shell if shell in DIALECTS else "foreign"
+
+
+def _look(known: Mentions, way: str, text: str) -> Mentioned:
+    found = known.get((way, text))
+    if found is None:
+        found = known[(way, text)] = _mentioned_in(way, text)
+    return found
+
+
+def _mentioned_in(way: str, text: str) -> Mentioned:
+    """In a shell's text only what the shell gets counts: ${{ … }} in a comment is part of the comment."""
+    try:
+        if way == "condition":
+            return mentioned(parse_condition(text).references)
+        if way in DIALECTS:
+            return mentioned(compile_shell(text, "bash" if way == "bash" else "sh").references)
+        return mentioned(parse_template(text).references)
+    except ExpressionError:
+        return _NOTHING
 
 
 def value_names(value: Any) -> tuple[str, ...]:
     """The tasks named by the templates anywhere in a value: a workflow's `output`."""
     out: dict[str, None] = {}
     for _, text in templates_in(value):
-        out.update(dict.fromkeys(_named(_in_template(text, None))))
+        out.update(dict.fromkeys(_mentioned_in("text", text).tasks))
     return tuple(out)
 
 
 def value_reads_context(value: Any) -> bool:
     """Whether a template anywhere in a value, outside of a shell's text, asks for the run's context."""
-    return any(_reads_context(_in_template(text, None)) for _, text in templates_in(value))
+    return any(_mentioned_in("text", text).context for _, text in templates_in(value))
 
 
 def names_element(text: str) -> bool:
@@ -108,29 +164,3 @@ def names_element(text: str) -> bool:
 
 def has_template(value: Any) -> bool:
     return next(templates_in(value), None) is not None
-
-
-def _reads_context(references: tuple[Reference, ...]) -> bool:
-    return any(reference.path[0] in CONTEXT_ROOTS for reference in references)
-
-
-def _parsed(condition: str) -> tuple[Reference, ...]:
-    try:
-        return parse_condition(condition).references
-    except ExpressionError:
-        return ()
-
-
-def _in_template(text: str, shell: Any) -> tuple[Reference, ...]:
-    """In a shell's text only what the shell gets counts: ${{ … }} in a comment is part of the comment."""
-    try:
-        if shell in DIALECTS:
-            return compile_shell(text, shell).references
-        return parse_template(text).references
-    except ExpressionError:
-        return ()
-
-
-def _named(references: Any) -> list[str]:
-    named = [r.path[1] for r in references if len(r.path) > 1 and r.path[0] in ("tasks", "parent")]
-    return list(dict.fromkeys(named))

@@ -32,6 +32,8 @@ class Function:
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Arguments go by name. Raises WrongArguments."""
+        if not arguments and not self._needed:
+            return
         given = arguments.keys()
         if given <= self._takes and self._needed <= given:
             return

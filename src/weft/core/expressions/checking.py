@@ -9,7 +9,7 @@ import msgspec
 from weft.core.expressions.errors import ExpressionError, did_you_mean, listed
 from weft.core.expressions.expression import Expression
 from weft.core.expressions.nodes import Array, Binary, Node, children
-from weft.core.expressions.references import Reference, all_references
+from weft.core.expressions.references import Reference
 
 #: What `tasks.x` and `parent.x` have.
 TASK_FIELDS: Final = ("error", "exitCode", "output", "result", "state", "stderr", "stdout")
@@ -44,7 +44,7 @@ def check(expression: Expression, scope: Scope) -> list[ExpressionError]:
     """Everything that can be known to be wrong, in the order of the source."""
     found: list[ExpressionError] = []
     explained_until = 0  # 'tasks.a-b' reads as tasks.a minus b: one error for it, none for b
-    for reference in all_references(expression.node):
+    for reference in expression.places:
         if reference.column < explained_until:
             continue
         hyphened = _hyphened(expression, reference, scope)

@@ -8,7 +8,7 @@ from weft.core.expressions.errors import ExpressionError
 from weft.core.expressions.evaluate import require_json, value_of
 from weft.core.expressions.nodes import Node
 from weft.core.expressions.parser import tree_of
-from weft.core.expressions.references import Reference, references_of
+from weft.core.expressions.references import Reference, all_references, references_of
 from weft.core.expressions.values import Work
 
 
@@ -26,7 +26,12 @@ class Expression:
     @cached_property
     def references(self) -> tuple[Reference, ...]:
         """What it reads, in a total order."""
-        return references_of(self.node)
+        return references_of(self.places)
+
+    @cached_property
+    def places(self) -> list[Reference]:
+        """Every place where it reads something, in the order of the source."""
+        return all_references(self.node)
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
         """Its value, which is JSON; an ExpressionError says why there is none."""

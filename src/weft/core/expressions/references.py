@@ -3,6 +3,8 @@
 From this the loader infers `needs`, and the scheduler loads only the fields that a condition names.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from weft.core.expressions.nodes import Chain, Index, Member, Name, Node, children
@@ -21,10 +23,10 @@ class Reference(msgspec.Struct, frozen=True, order=True):
     key_columns: tuple[int, ...]
 
 
-def references_of(root: Node) -> tuple[Reference, ...]:
+def references_of(places: Iterable[Reference]) -> tuple[Reference, ...]:
     """Every distinct (path, dynamic), in the order of the paths; the first place of each is kept."""
     first: dict[tuple[tuple[str, ...], bool], Reference] = {}
-    for reference in all_references(root):
+    for reference in places:
         known = first.get((reference.path, reference.dynamic))
         if known is None or reference.column < known.column:
             first[(reference.path, reference.dynamic)] = reference
