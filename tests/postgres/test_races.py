@@ -137,9 +137,13 @@ def test_followers_miss_nothing(make_store: Make) -> None:
     """Numbers are drawn before COMMIT: a higher one may be there before a lower one, and is held back."""
     one, two = make_store(), make_store()
     reader = one.reader()
+    with one.transaction() as tx:
+        put_run(tx, run_row(1), [])
 
     def followed() -> list[int]:
-        return [row[0] for row in reader.read("events_followed", 1, 0, 100)]
+        rows = reader.read("events_found_of_run", 0, None, None, None, None, 100, 1)
+        assert rows == reader.read("events_found", 0, None, None, None, None, 100)
+        return [row[0] for row in rows]
 
     with one.transaction() as slow:
         assert slow is not None

@@ -178,6 +178,7 @@ BY_ID = (
     "tasks_by_id", "tasks_by_place", "tasks_by_position", "tasks_claim_if_queued", "tasks_succeed_if_running",
     "tasks_update_if_unchanged", "run_update", "runs_by_no", "ends_at", "tasks_running_of_run", "tasks_unended",
 )  # fmt: skip
+COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless
 QUEUE = ("tasks_queued", "tasks_queued_of_run", "tasks_due", "tasks_unsettled", "tasks_ready", "glance")
 
 
@@ -200,7 +201,7 @@ def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, ma
             connection.execute("DEALLOCATE p")
             assert "Seq Scan" not in plan, f"{name}\n{plan}"
             if name in BY_ID:
-                assert "Join Filter" not in plan, f"{name} compares all with all\n{plan}"
+                assert not COMPARED.search(plan), f"{name} compares all with all\n{plan}"
                 assert re.search(r"Index Cond: .*\b(id|no|pos)\b", plan), f"{name}\n{plan}"
 
 
