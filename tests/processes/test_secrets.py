@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.processes.shells import Shell, eventually, processes_with
+from tests.processes.attempts import eventually, processes_with
+from tests.processes.shells import Shell
 from weft.executors.output import output_path
 
 SECRET = "s3cr3t/of+ours"

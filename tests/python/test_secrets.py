@@ -4,7 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from tests.processes.shells import eventually
+from tests.processes.attempts import eventually
 from tests.python.runners import Runners, ends, with_runners
 from weft.executors.output import output_path
 
