@@ -360,7 +360,8 @@ class Story:
             self.engine.store.reader().execute(
                 "SELECT e.seq, r.id, e.pos, e.idx, e.kind, e.data, e.session FROM events e"
                 " LEFT JOIN runs r ON r.no = e.run_no WHERE e.seq > ? AND (e.run_no > 0 OR e.kind IN"
-                " ('leader_elected', 'leader_resigned', 'drain_started')) AND e.session IS DISTINCT FROM ? ORDER BY e.seq",
+                " ('leader_elected', 'leader_resigned', 'drain_started'))"
+                " AND e.session IS DISTINCT FROM ? ORDER BY e.seq",
                 (self.seen, CHIEF),
             )
         )
