@@ -218,7 +218,7 @@ def test_a_node_without_the_function_leaves_it_and_why_says_so(tmp_path: Path) -
         (explanation,) = w.control.why(run_id)
         assert explanation.summary == "no live node may take it"
         assert "its application gave it no inline function 'add'" in explanation.details[0]
-        with pytest.raises(Refused, match="no live node can run fetch: here, its application gave it no inline"):
+        with pytest.raises(Refused, match="no live node can run fetch: this node: its application gave it no inline"):
             w.run(crawl, "x")
         with weft.open(tmp_path / "weft.db", inline=[add]) as other:
             assert other.finish(run_id) is None

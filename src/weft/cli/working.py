@@ -64,7 +64,7 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
     finally:
         view.close()
         sink.close(1.0 if work.interrupts else None)
-    if not summary.run.finished:  # interrupted, or its node was drained
+    if not summary.run.finished and not summary.resting:  # interrupted, or its node was drained
         return INTERRUPTED
     return summary.exit_code
 
