@@ -149,7 +149,7 @@ class Scenario:
         for k in range(3):
             world.start_node(f"n{k}", rng.randint(1, 4), rng.choice(ROLES))
         for _ in range(rng.randint(2, 12)):
-            await asyncio.sleep(rng.uniform(0.05, 0.6 if world.slow_clocks else 1.5))
+            await asyncio.sleep(rng.uniform(0.05, 1.5))
             self._disturb()
         self._heal()
         await self._reclaimed()

@@ -43,7 +43,7 @@ class Claimer(threading.Thread):
     def _work(self) -> None:
         self._commit(c.Register(self._session, self._session, 600_000, None, "{}"))
         pools = "p,workflow:w", "p,q,workflow:w"
-        demands = [f"inline@{names}" for names in pools]
+        demands = [f"inline=work@{names}" for names in pools]
         reports: list[c.Report] = []
         for number in range(1, 2000):
             with self._lock:
