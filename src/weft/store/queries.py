@@ -1,7 +1,8 @@
 """Named SQL: `-- name: tasks_by_id` heads a statement, the file's other lines are it.
 
 Both dialects have the same names (a test compares them), so a rule's need finds its statement in either.
-`{task}`, `{run}` and `{record}` stand for the columns of a row, in the order of its Struct.
+`{task}`, `{run}` and `{record}` stand for the columns of a row, in the order of its Struct; a task that its run began
+with has its position in its id, all others (`{later}`) are in the index tasks_by_place.
 """
 
 import re
@@ -10,7 +11,7 @@ from importlib.resources import files
 
 import msgspec
 
-from weft.core.rows import RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, RecordRow, RunRow, SessionRow, TaskRow
 
 _NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
 
@@ -32,6 +33,8 @@ def queries(dialect: str) -> dict[str, str]:
     placeholders = {
         "{task}": ", ".join(f"t.{c}" for c in TASK_COLUMNS),
         "{run}": ", ".join(f"r.{c}" for c in RUN_COLUMNS),
+        "{later}": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has
+        "{ordinal_bits}": str(ORDINAL_BITS),
         "{record}": ", ".join(f"k.{c}" for c in RECORD_COLUMNS),
         "{session_row}": ", ".join(f"s.{c}" for c in SESSION_COLUMNS),
     }

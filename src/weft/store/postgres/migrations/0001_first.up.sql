@@ -91,7 +91,8 @@ CREATE TABLE tasks (
   deadline_at BIGINT
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
-CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation);
+-- A run's first tasks have their position in their id; only elements and later generations are found by their place.
+CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation) WHERE generation > 1 OR idx >= 0;
 -- Partial, so that a finished task costs no claim anything: with a million of them the queue stays small.
 CREATE INDEX tasks_in_queue ON tasks (demand, rank, id) WHERE state = 'queued';
 CREATE INDEX tasks_in_run_queue ON tasks (run_no, rank, id) WHERE state = 'queued';

@@ -62,16 +62,21 @@ SELECT {task} FROM tasks t WHERE t.id = ANY($1::bigint[]) ORDER BY t.id
 
 -- name: tasks_by_place: OFFSET 0 keeps one look per place; joined, a small run's rows would be read all each time
 SELECT {task} FROM unnest($1::bigint[], $2::int[], $3::int[]) AS v (run_no, pos, idx) CROSS JOIN LATERAL (
-  SELECT * FROM tasks p WHERE p.run_no = v.run_no AND p.pos = v.pos AND p.idx = v.idx OFFSET 0) t
+  SELECT * FROM tasks p WHERE v.idx < 0 AND p.id = (v.run_no << {ordinal_bits}) + v.pos
+  UNION ALL
+  SELECT * FROM tasks p WHERE p.run_no = v.run_no AND p.pos = v.pos AND p.idx = v.idx AND {later} OFFSET 0) t
 ORDER BY t.id
 
 -- name: tasks_by_position
 SELECT {task} FROM unnest($2::int[]) AS v (pos) CROSS JOIN LATERAL (
-  SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = v.pos AND p.idx = -1 OFFSET 0) t
+  SELECT * FROM tasks p WHERE p.id = ($1::bigint << {ordinal_bits}) + v.pos
+  UNION ALL
+  SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = v.pos AND p.idx = -1 AND {later} OFFSET 0) t
 ORDER BY t.id
 
 -- name: task_elements
-SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint AND t.pos = $2::int AND t.idx >= 0 ORDER BY t.id
+SELECT {task} FROM (
+  SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = $2::int AND p.idx >= 0 AND {later}) t ORDER BY t.id
 
 -- name: tasks_queued: locked inside the materialised part, best first, so that rows of others are left out before the
 -- limit counts them; as `id IN (SELECT … LIMIT … SKIP LOCKED)` a plan may run the subquery again and again
@@ -133,7 +138,7 @@ SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = $1::bigint OR
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = $1::bigint ORDER BY t.rank, t.id FOR UPDATE SKIP LOCKED
 
 -- name: tasks_running_of_run: by the range of its ids; by run_no, a plan made while there was one run reads all runs
-SELECT {task} FROM tasks t WHERE t.id >= $1::bigint << 24 AND t.id < ($1::bigint + 1) << 24 AND t.state = 'running'
+SELECT {task} FROM tasks t WHERE t.id >= $1::bigint << {ordinal_bits} AND t.id < ($1::bigint + 1) << {ordinal_bits} AND t.state = 'running'
 ORDER BY t.id
 
 -- name: tasks_ready
@@ -193,7 +198,8 @@ SELECT {task} FROM tasks t WHERE t.id > $1::bigint AND t.id < $2::bigint
 AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT $3::int FOR UPDATE
 
 -- name: tasks_of_run
-SELECT {task} FROM tasks t WHERE t.run_no = $1::bigint ORDER BY t.pos, t.idx, t.generation
+SELECT {task} FROM tasks t WHERE t.id >= $1::bigint << {ordinal_bits} AND t.id < ($1::bigint + 1) << {ordinal_bits}
+ORDER BY t.pos, t.idx, t.generation
 
 -- name: demands_above
 SELECT no, id, body FROM demands WHERE no > $1::bigint ORDER BY no
@@ -207,14 +213,17 @@ ORDER BY r.finished_at, r.no LIMIT $3::int FOR UPDATE OF r
 -- cancelled task had done by then does not show: it depends on who was faster.
 SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result
 FROM json_array_elements_text($2::text::json) AS j (pos) CROSS JOIN LATERAL (
-  SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = j.pos::int OFFSET 0) t
+  SELECT * FROM tasks p WHERE p.id = ($1::bigint << {ordinal_bits}) + j.pos::int
+  UNION ALL
+  SELECT * FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = j.pos::int AND {later} OFFSET 0) t
 LEFT JOIN LATERAL (
   SELECT * FROM attempts l WHERE l.task_id = t.id AND l.attempt = t.attempt OFFSET 0) a ON
   NOT (t.state = 'cancelled' AND (SELECT r.level FROM runs r WHERE r.no = $1::bigint) IS NOT NULL)
-WHERE t.generation = (SELECT max(g.generation) FROM tasks g
-                      WHERE g.run_no = $1::bigint AND g.pos = t.pos AND g.idx = t.idx)
-  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = $1::bigint AND w.pos = t.pos AND w.idx = -1
-                             ORDER BY w.generation DESC LIMIT 1))
+WHERE t.generation = coalesce(
+    (SELECT max(p.generation) FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
+  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
+    (SELECT max(p.id) FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = t.pos AND p.idx = -1 AND {later}),
+    ($1::bigint << {ordinal_bits}) + t.pos)))
 ORDER BY t.pos, t.idx
 
 -- name: ends_held: a result only where it sets keys of the context, or has no hash

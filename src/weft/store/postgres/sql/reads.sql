@@ -47,29 +47,32 @@ LEFT JOIN sessions a_s ON a_s.id = a.session
 WHERE t.id > $1::bigint AND t.id < $2::bigint
 AND ($3::text IS NULL OR t.state IN (SELECT json_array_elements_text($3::text::json)))
 AND ($4::int IS NULL OR t.pos = $4::int) AND ($5::int IS NULL OR t.idx = $5::int)
-AND ($6::boolean OR NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
-                       AND n.generation > t.generation))
-AND ($6::boolean OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = t.run_no AND w.pos = t.pos
-                                 AND w.idx = -1 ORDER BY w.generation DESC LIMIT 1))
+AND ($6::boolean OR t.generation = coalesce(
+  (SELECT max(p.generation) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1))
+AND ($6::boolean OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
+  (SELECT max(p.id) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = -1 AND {later}),
+  (t.run_no << {ordinal_bits}) + t.pos)))
 ORDER BY t.id LIMIT $7::bigint
 
 -- name: dead_page
 SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
   (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
-FROM runs r JOIN tasks t ON t.run_no = r.no
+FROM runs r JOIN tasks t ON t.id >= r.no << {ordinal_bits} AND t.id < (r.no + 1) << {ordinal_bits}
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 LEFT JOIN sessions a_s ON a_s.id = a.session
 WHERE r.dead_letter > 0 AND t.state = 'dead_letter' AND t.id > $1::bigint
-AND NOT EXISTS (SELECT 1 FROM tasks n WHERE n.run_no = t.run_no AND n.pos = t.pos AND n.idx = t.idx
-                AND n.generation > t.generation)
+AND t.generation = coalesce(
+  (SELECT max(p.generation) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
 ORDER BY t.id LIMIT $2::int
 
 -- name: attempts_of_task
 SELECT a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at,
        a.finished_at, a.result, s.node, a.cached
-FROM tasks t JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session
-WHERE t.run_no = $1::bigint AND t.pos = $2::int AND t.idx = $3::int ORDER BY a.attempt
+FROM (
+  SELECT ($1::bigint << {ordinal_bits}) + $2::int AS id WHERE $3::int < 0
+  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = $2::int AND p.idx = $3::int AND {later}
+) t JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session ORDER BY a.attempt
 
 -- name: events_page: all that this snapshot has; whoever reads on from the last one uses events_found_of_run
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node

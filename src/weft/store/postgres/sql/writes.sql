@@ -171,7 +171,7 @@ DELETE FROM node_facts WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = n
 DELETE FROM events WHERE run_no = 0 AND at < $1::bigint
 
 -- name: run_delete_tasks
-DELETE FROM tasks WHERE run_no = $1::bigint
+DELETE FROM tasks WHERE id >= $1::bigint << {ordinal_bits} AND id < ($1::bigint + 1) << {ordinal_bits}
 
 -- name: run_delete_attempts
 DELETE FROM attempts WHERE task_id >= $1::bigint AND task_id < $2::bigint

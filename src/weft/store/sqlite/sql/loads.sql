@@ -55,15 +55,23 @@ SELECT document FROM workflows WHERE hash = ?
 SELECT {task} FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value ORDER BY t.id
 
 -- name: tasks_by_place
-SELECT {task} FROM json_each(?) j
-CROSS JOIN tasks t ON t.run_no = j.value ->> 0 AND t.pos = j.value ->> 1 AND t.idx = j.value ->> 2
-ORDER BY t.id
+SELECT {task} FROM (
+  SELECT ((j.value ->> 0) << {ordinal_bits}) + (j.value ->> 1) AS id FROM json_each(?1) j WHERE j.value ->> 2 < 0
+  UNION ALL
+  SELECT p.id FROM json_each(?1) j CROSS JOIN tasks p
+  ON p.run_no = j.value ->> 0 AND p.pos = j.value ->> 1 AND p.idx = j.value ->> 2 AND {later}
+) f CROSS JOIN tasks t ON t.id = f.id ORDER BY t.id
 
 -- name: tasks_by_position
-SELECT {task} FROM json_each(?2) j CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value AND t.idx = -1 ORDER BY t.id
+SELECT {task} FROM (
+  SELECT (?1 << {ordinal_bits}) + j.value AS id FROM json_each(?2) j
+  UNION ALL
+  SELECT p.id FROM json_each(?2) j CROSS JOIN tasks p ON p.run_no = ?1 AND p.pos = j.value AND p.idx = -1 AND {later}
+) f CROSS JOIN tasks t ON t.id = f.id ORDER BY t.id
 
 -- name: task_elements
-SELECT {task} FROM tasks t WHERE t.run_no = ? AND t.pos = ? AND t.idx >= 0 ORDER BY t.id
+SELECT {task} FROM tasks p CROSS JOIN tasks t ON t.id = p.id
+WHERE p.run_no = ? AND p.pos = ? AND p.idx >= 0 AND {later} ORDER BY t.id
 
 -- name: tasks_queued
 SELECT {task} FROM json_each(?1) d CROSS JOIN tasks t ON t.id IN (
@@ -116,7 +124,8 @@ SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = ? ORDER BY t.
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = ? ORDER BY t.rank, t.id
 
 -- name: tasks_running_of_run
-SELECT {task} FROM tasks t WHERE t.run_no = ? AND +t.state = 'running' ORDER BY t.id
+SELECT {task} FROM tasks t WHERE t.id >= ?1 << {ordinal_bits} AND t.id < (?1 + 1) << {ordinal_bits}
+AND +t.state = 'running' ORDER BY t.id
 
 -- name: tasks_ready
 SELECT {task} FROM tasks t
@@ -161,7 +170,8 @@ SELECT {task} FROM tasks t WHERE t.id > ?1 AND t.id < ?2
 AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT ?3
 
 -- name: tasks_of_run
-SELECT {task} FROM tasks t WHERE t.run_no = ? ORDER BY t.pos, t.idx, t.generation
+SELECT {task} FROM tasks t WHERE t.id >= ?1 << {ordinal_bits} AND t.id < (?1 + 1) << {ordinal_bits}
+ORDER BY t.pos, t.idx, t.generation
 
 -- name: demands_above
 SELECT no, id, body FROM demands WHERE no > ? ORDER BY no
@@ -172,13 +182,18 @@ ORDER BY r.finished_at, r.no LIMIT ?3
 
 -- name: ends_at: the newest generation of each, without elements that only an earlier one had. In levels, what a
 -- cancelled task had done by then does not show: it depends on who was faster.
-SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result FROM json_each(?2) j
-CROSS JOIN tasks t ON t.run_no = ?1 AND t.pos = j.value
+SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result FROM (
+  SELECT (?1 << {ordinal_bits}) + j.value AS id FROM json_each(?2) j
+  UNION ALL
+  SELECT p.id FROM json_each(?2) j CROSS JOIN tasks p ON p.run_no = ?1 AND p.pos = j.value AND {later}
+) f CROSS JOIN tasks t ON t.id = f.id
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
   AND NOT (t.state = 'cancelled' AND (SELECT r.level FROM runs r WHERE r.no = ?1) IS NOT NULL)
-WHERE t.generation = (SELECT max(g.generation) FROM tasks g WHERE g.run_no = ?1 AND g.pos = t.pos AND g.idx = t.idx)
-  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.run_no = ?1 AND w.pos = t.pos AND w.idx = -1
-                             ORDER BY w.generation DESC LIMIT 1))
+WHERE t.generation = coalesce(
+    (SELECT max(p.generation) FROM tasks p WHERE p.run_no = ?1 AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
+  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
+    (SELECT max(p.id) FROM tasks p WHERE p.run_no = ?1 AND p.pos = t.pos AND p.idx = -1 AND {later}),
+    (?1 << {ordinal_bits}) + t.pos)))
 ORDER BY t.pos, t.idx
 
 -- name: ends_held: a result only where it sets keys of the context, or has no hash
