@@ -71,7 +71,7 @@ class Auditor:
             self._end(place, "succeeded")
 
     def _assigned(self, place: tuple[int, int, int], attempt: int, session: str | None) -> None:
-        if self.owners.get(place[0], session) != session:
+        if session != _NOBODY and self.owners.get(place[0], session) != session:
             self._object(place, f"attempt {attempt} was given to {session}, {self.owners[place[0]]} owns the run")
         if session in self.draining:
             self._object(place, f"attempt {attempt} was assigned to {session} after its drain")

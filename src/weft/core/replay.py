@@ -160,6 +160,7 @@ class Replay:
         for pos, idx in data["tasks"]:
             task = self.tasks[(pos, idx)]
             task.wake_at = None
+            task.state = "pending"
             self._make_ready(pos, task)
 
     def _on_placed(self, place: tuple[int, int], data: dict[str, Any]) -> None:
@@ -281,10 +282,8 @@ class Replay:
         """It is queued; or it maps, waits or runs another workflow, and an event of its own says what it does."""
         definition = self._workflow.tasks[pos]
         state = self._ready_state
-        if definition.kind == "workflow":
-            state = "pending" if task.state == "scheduled" else task.state  # it may have begun before this was told
-        if not ((whole and definition.mapped) or definition.kind == "wait"):
-            task.state = state
+        if not ((whole and definition.mapped) or definition.kind in ("wait", "workflow")):
+            task.state = state  # of the others, the events may have told more already
 
     def _set(self, place: tuple[int, int], state: str) -> None:
         self.tasks[place].state = state
