@@ -438,10 +438,12 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
         for pool in engine.pools()
         if pool.name in pools_of(task.demand)
     ]
-    child = list(reader.execute("SELECT id, name, state FROM runs WHERE no = ?", (task.child,)))
+    child = None
+    if task.child is not None:
+        (child,) = reader.execute("SELECT id, name, state FROM runs WHERE no = ?", (task.child,))
     return Situation(
         run, task, workflow, needs, views, msgspec.json.decode(body), ahead, engine.time_ms,
-        task.session or holder_of(task.demand), pools, child=tuple(child[0]) if child else None,
+        task.session or holder_of(task.demand), pools, child=None if child is None else tuple(child),
     )  # fmt: skip
 
 
