@@ -85,7 +85,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.Untold(10), [(11, T3 + 8), (12, T5 + 1)]),
     (n.Untold(1), [(11, T3 + 8)]),
     (n.Untold(10, 11), [(11, T3 + 8)]),
-    (n.Roots([11, 3, 99]), [(3, 3), (11, 3)]),
+    (n.Roots([11, 3, 99]), [(3, 3, "three"), (11, 3, "three")]),
     (n.Origin(11), [("/here", '{"a":"b"}', False)]),
     (n.Pins(3), [("hash", "/a", "./x.yaml"), ("hash", "/b", "./x.yaml")]),
     (n.Pins(5), []),

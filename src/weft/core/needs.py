@@ -318,7 +318,7 @@ class Pins(msgspec.Struct):
 
 
 class Roots(msgspec.Struct):
-    """(number, its root's number) of runs, ascending; not locked."""
+    """(number, its root's number, its root's id) of runs, ascending; not locked."""
 
     nos: list[int]
 

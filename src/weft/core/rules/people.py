@@ -2,7 +2,7 @@
 
 from weft.core.commands import Advance, CancelRun, CancelTask, Prune, Refused, Reply, Resume
 from weft.core.draft import Draft, Rule
-from weft.core.needs import Current, Finished, RunById, Runs, TasksAt
+from weft.core.needs import Current, Finished, Roots, RunById, TasksAt
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.leader import require_term
@@ -98,11 +98,12 @@ def resume(draft: Draft, command: Resume) -> Rule:
 
 
 def _refuse_child(draft: Draft, run: RunRow) -> Rule:
-    """Its end has been told, and what followed from it has happened: only the whole can be resumed."""
-    (roots,) = yield (Runs([run.root]),)
+    """Its end has been told, and what followed from it has happened: only the whole can be resumed. (That is not
+    locked: it has a lower number than this one.)"""
+    (roots,) = yield (Roots([run.no]),)
     raise Refused(
         "conflict",
-        f"run {run.id} was started by a task of another run, which goes on with it: weft resume {roots[0].id}",
+        f"run {run.id} was started by a task of another run, which goes on with it: weft resume {roots[0][2]}",
     )
 
 

@@ -40,7 +40,7 @@ def place(draft: Draft, command: Place) -> Rule:
     roots: dict[int, int] = {}
     if any(node.scope is not None for node in nodes.values()):
         (families,) = yield (Roots(sorted({task.run_no for task in tasks})),)
-        roots = dict(families)
+        roots = {no: root for no, root, _ in families}
     placed = 0
     for task in tasks:
         holder = holder_of(task.demand)

@@ -71,7 +71,7 @@ SELECT workflow, source, name, child, child_source FROM pins WHERE root = $1::bi
 ORDER BY workflow COLLATE "C", source COLLATE "C" NULLS FIRST, name COLLATE "C"
 
 -- name: run_roots
-SELECT r.no, r.root FROM runs r WHERE r.no = ANY($1::bigint[]) ORDER BY r.no
+SELECT r.no, r.root, f.id FROM runs r JOIN runs f ON f.no = r.root WHERE r.no = ANY($1::bigint[]) ORDER BY r.no
 
 -- name: run_origin
 SELECT source, labels, fresh FROM runs WHERE no = $1::bigint

@@ -64,7 +64,8 @@ SELECT DISTINCT name FROM workflows ORDER BY name LIMIT ?
 SELECT workflow, source, name, child, child_source FROM pins WHERE root = ? ORDER BY workflow, source, name
 
 -- name: run_roots
-SELECT r.no, r.root FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
+SELECT r.no, r.root, f.id FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value CROSS JOIN runs f ON f.no = r.root
+ORDER BY r.no
 
 -- name: run_origin
 SELECT source, labels, fresh FROM runs WHERE no = ?
