@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.architecture.source import ROOT, SRC, cluster_kinds, emitted_kinds
-from tests.core.scenarios.story import Story, read_definition
+from tests.core.scenarios.story import Story, read_files
 from tests.core.test_scenarios import STORIES
 from tests.docs.events import CLUSTER_EVENTS, EVENTS, events_reference
 from tests.docs.states import states_reference
@@ -94,7 +94,7 @@ def test_the_stories_tell_of_every_kind_with_the_fields_that_are_documented() ->
         _, definition, body = path.read_text().split("---\n", 2)
         if " of " in definition:
             continue
-        story = Story(read_definition(definition))
+        story = Story(*read_files(definition))
         for line in body.splitlines():
             if line and line[0] not in " #":
                 story.play(line)

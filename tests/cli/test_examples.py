@@ -20,6 +20,8 @@ RUNS: dict[str, tuple[list[str], int, Any]] = {
     "etl.yaml": (["--input", "day=2026-03-01"], 0, {"day": "2026-03-01", "regions": 3, "total": 21.0}),
     "hello.yaml": ([], 0, None),
     "long-form.json": ([], 0, None),
+    "nested-region.yaml": (["--input", "region=north"], 0, "north.example.org/1.0"),
+    "nested.yaml": ([], 0, [f"{region}.example.org/1.0" for region in ("north", "south", "west")]),
     "release.yaml": (["--input", "channel=stable"], 0, {"version": "1.2.0", "tag": "v1.2.0-stable", "coverage": 91}),
     "report.yaml": ([], 0, {"orders": [120, 80, 210]}),
     "retries.yaml": ([], 0, None),

@@ -90,7 +90,7 @@ def test_a_rule_cannot_read_it_and_says_so(weft: Weft, pipeline: Path) -> None:
     for name, head in (("asks", "if: "), ("maps", "map: ")):
         assert tasks[name]["state"] == "failed"
         assert tasks[name]["reason"].startswith(f"{head}this output is in the artifact")
-        assert "conditions, map and wait can't read files" in tasks[name]["reason"]
+        assert "conditions, map, wait and workflows can't read files" in tasks[name]["reason"]
 
 
 def test_a_missing_artifact_is_named_with_the_node_that_wrote_it(weft: Weft, pipeline: Path) -> None:

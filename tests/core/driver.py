@@ -8,11 +8,11 @@ import msgspec
 from weft.core import commands as c
 from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
-from weft.core.invariants import check_pools, check_pools_step, check_run, current_rows
+from weft.core.invariants import check_family, check_pools, check_pools_step, check_run, current_rows
 from weft.core.needs import Current, Demands, RunById
 from weft.core.placement import node_facts
 from weft.core.replay import Replay
-from weft.core.rows import PoolRow, RunRow, TaskRow
+from weft.core.rows import Pin, PoolRow, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.eligibility import Eligibility
@@ -51,9 +51,27 @@ class Engine:
         self.runs += 1
         run_id = more.pop("run_id", f"run-{self.runs}")
         name = reading.document["name"]
+        documents, pins = [], []
+        for reference, child in more.pop("children", {}).items():
+            document = read(dict(child)).document
+            documents.append((document_hash(document), document["name"], encode_document(document)))
+            pins.append(Pin(hash, more.get("source"), reference, documents[-1][0], more.get("source")))
+        more.setdefault("children", documents)
+        more.setdefault("pins", pins)
         self.commit(c.Submit(run_id, hash, name, encode_document(reading.document), "{}", **more))
         self.workflows[run_id] = compile_workflow(reading.document, hash)
         return run_id
+
+    def children(self, run_id: str) -> list[str]:
+        """Ids of the runs that its tasks started, at any depth, oldest first."""
+        found = []
+        for id, hash in self.store.reader().execute(
+            "SELECT id, workflow FROM runs WHERE root = (SELECT no FROM runs WHERE id = ?) AND id <> ? ORDER BY no",
+            (run_id, run_id),
+        ):
+            self.workflows[id] = self.committer.workflows[hash]
+            found.append(id)
+        return found
 
     # -- nodes -------------------------------------------------------------------------------------------
 
@@ -100,12 +118,12 @@ class Engine:
         )  # fmt: skip
 
     def requires(self, claim: c.Claim) -> dict[str, Any]:
-        run_id = self.store.reader().execute("SELECT id FROM runs WHERE no = ?", (claim.run_no,)).get
-        return self.workflows[run_id].tasks[claim.pos].requires
+        hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (claim.run_no,)).get
+        return self.committer.workflows[hash].tasks[claim.pos].requires
 
     def name(self, claim: c.Claim) -> str:
-        run_id = self.store.reader().execute("SELECT id FROM runs WHERE no = ?", (claim.run_no,)).get
-        task = self.workflows[run_id].tasks[claim.pos].name
+        hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (claim.run_no,)).get
+        task = self.committer.workflows[hash].tasks[claim.pos].name
         return task if claim.idx < 0 else f"{task}.{claim.idx}"
 
     def report(self, session: str, task: str, outcome: str = "succeeded", **more: Any) -> c.Report:
@@ -172,7 +190,16 @@ class Engine:
         return found
 
     def check(self, run_id: str) -> None:
-        """The invariants hold, and the events alone tell the same story as the tables."""
+        """The invariants hold, and the events alone tell the same story as the tables; of its children, too."""
+        family = [run_id, *self.children(run_id)]
+        for id in family:
+            self._check_one(id)
+        runs = [self.run(id) for id in family]
+        if runs[0].root == runs[0].no:
+            found = check_family(runs, [row for id in family for row in self.rows(id)])
+            assert not found, "\n".join(found)
+
+    def _check_one(self, run_id: str) -> None:
         run, rows, workflow = self.run(run_id), self.rows(run_id), self.workflows[run_id]
         found = check_run(run, rows, workflow)
         replay = Replay(workflow, run.limited)

@@ -39,7 +39,16 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(seed=st.integers(0, 10_000))
     def submit(self, seed: int) -> None:
         self.submissions += 1
-        self.engine.submit(make_document(random.Random(seed), self.submissions))
+        rng = random.Random(seed)
+        files: dict[str, Any] = {}
+        if seed % 3 == 0:
+            leaf = {
+                "name": "leaf",
+                "inputs": {"n": {"type": "integer", "default": 1}},
+                "tasks": {"x": {"inline": "work"}, "y": {"inline": "work", "needs": ["x"]}},
+            }
+            files = {"./leaf.yaml": leaf}
+        self.engine.submit(make_document(rng, self.submissions, children=list(files)), children=files)
 
     @rule(slot=st.sampled_from(SESSIONS))
     def birth(self, slot: str) -> None:
@@ -112,7 +121,9 @@ class EngineMachine(RuleBasedStateMachine):
         self.engine.time_ms += ms
 
     def _rows(self) -> dict[int, TaskRow]:
-        return {row.id: row for number in range(self.submissions) for row in self.engine.rows(f"run-{number + 1}")}
+        ids = [f"run-{number + 1}" for number in range(self.submissions)]
+        ids += [child for id in ids for child in self.engine.children(id)]
+        return {row.id: row for id in ids for row in self.engine.rows(id)}
 
     @invariant()
     def holds(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from weft.authoring import load_text
+from weft.core.child_workflows import WorkflowReference
 from weft.core.definition import WORKFLOW
 from weft.core.fields import CACHE_RECORD, CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, RETRY_RECORD, TASK
 from weft.core.long_form import LONG_TASK, RETRY_POLICY, SPEC
@@ -60,6 +61,8 @@ def shape_text(shape: Any) -> str:
             return f"mapping ({shape.what})"
         case Json():
             return "any value"
+        case WorkflowReference():
+            return "a name, a file or a flow"
     raise AssertionError(f"no words for {shape}")
 
 

@@ -19,6 +19,10 @@ EVENTS = {
         "run", "a run and all its tasks were stored", {"workflow": "the definition's hash", "tasks": "how many"}
     ),
     "assigned": Event("task", "a node took it", {"attempt": _ATTEMPT}),
+    "begun": Event(
+        "task", "the run of another workflow began, or goes on after a resume",
+        {"attempt": _ATTEMPT, "run": "its id", "generation": "of that run"},
+    ),
     "started": Event(
         "task", "its process began; told on its own only if it lasts longer than 250 ms",
         {"attempt": _ATTEMPT, "started_at": "when, by the store's clock"},

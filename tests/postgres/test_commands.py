@@ -143,6 +143,36 @@ def test_two_workers_share_a_graph_and_nothing_runs_twice(tmp_path: Path, weft: 
     weft("verify", run_id)
 
 
+def test_two_workers_share_what_tasks_start(tmp_path: Path, weft: Call, start: Start) -> None:
+    """Its children begin, end and are told of by whoever comes first; each task runs once."""
+    (tmp_path / "child.yaml").write_text(
+        "inputs: {n: integer}\noutput: ${{ inputs.n }}\ntasks:\n"
+        "  a: echo a ${{ inputs.n }} >> journal\n"
+        "  b: {needs: [a], run: 'echo b ${{ inputs.n }} >> journal; test -e open || test ${{ inputs.n }} != 7'}\n"
+    )
+    (tmp_path / "w.yaml").write_text(
+        "output: ${{ tasks.each.output }}\ntasks:\n"
+        "  each: {replicas: 40, workflow: ./child.yaml, with: {n: '${{ index }}'}}\n"
+    )
+    workers = [start("worker", "--json", "--slots", "4", "--name", name) for name in ("one", "two")]
+    for worker in workers:
+        ready(worker)
+    run_id = weft("submit", "w.yaml").out.strip()
+    wait_for_end(weft, run_id)
+    weft("verify", run_id)
+    assert weft("ls", "--json").json["runs"][0]["state"] == "failed"
+    assert "failed" in weft("why", run_id, "each.7").out
+    (tmp_path / "open").touch()
+    weft("resume", run_id, "--detach")
+    wait_for_end(weft, run_id)
+    weft("verify", run_id)
+    assert weft("show", run_id, "--json").json["output"] == list(range(40))
+    ran = Counter((tmp_path / "journal").read_text().splitlines())
+    assert len(ran) == 80
+    assert [line for line, times in ran.items() if times > 1] == ["b 7"]
+    assert len(weft("ls", "--all", "--limit", "100", "--json").json["runs"]) == 41
+
+
 def wait_for_end(weft: Call, run_id: str, url: str | None = None) -> None:
     deadline = time.monotonic() + 120
     while weft("ls", "--json", url=url).json["runs"][0]["state"] in ("pending", "running"):

@@ -212,6 +212,27 @@ def test_a_cancel_finds_what_is_being_claimed(make_store: Make) -> None:
     assert rows == [("running", "cancel"), ("running", "cancel"), ("cancelled", None), ("cancelled", None)]
 
 
+def test_who_asks_for_a_child_does_not_wait_for_its_root(make_store: Make) -> None:
+    """Runs are locked in the order of their numbers; a child has a higher one than the run that started it."""
+    one, two = make_store(), make_store()
+    Committer(one).commit(submission("r", {"a": {"run": "true"}}))
+    (hash,) = one.reader().query("SELECT workflow FROM runs")[0]
+    with one.transaction() as tx:
+        child = run_row(2, id="child", workflow=hash, state="failed", finished_at=1, root=1, parent=task_id(1, 0))
+        put_run(tx, child, [])
+    with one.transaction() as tx:
+        assert tx is not None
+        tx.load([n.Runs([1])])
+        beside = Beside(one, lambda: _refusal(Committer(two), c.Resume("child")))
+        assert "weft resume r" in beside.done()
+
+
+def _refusal(committer: Committer, command: c.Command) -> str:
+    with pytest.raises(c.Refused) as refused:
+        committer.commit(command)
+    return str(refused.value)
+
+
 def test_one_run_per_key_when_many_ask_at_once(make_store: Make) -> None:
     stores = [make_store() for _ in range(8)]
     replies: list[c.Reply] = []

@@ -179,7 +179,10 @@ BY_ID = (
     "tasks_update_if_unchanged", "run_update", "runs_by_no", "ends_at", "tasks_running_of_run", "tasks_unended",
 )  # fmt: skip
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless
-QUEUE = ("tasks_queued", "tasks_queued_of_run", "tasks_due", "tasks_unsettled", "tasks_ready", "glance")
+QUEUE = (
+    "tasks_queued", "tasks_queued_of_family", "tasks_queued_each_of_family", "tasks_due", "tasks_unsettled",
+    "tasks_ready", "glance", "tasks_errands", "tasks_errands_of_family", "runs_untold", "runs_untold_of_family",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("rows", [0, 60])

@@ -57,6 +57,18 @@ def nightly(day: str) -> int:
     return load(parts)
 
 
+@flow
+def fortnight(days: list[str], first: str = "monday") -> dict[str, Any]:
+    """Flows within a flow."""
+    begun = nightly(first)
+    return {"first": begun, "all": nightly.options(needs=[begun], max_parallel=2).map(days)}
+
+
+@flow
+def month(name: str = "may") -> dict[str, Any]:
+    return fortnight.options(name="half", retries=1, backoff=0)([name])
+
+
 class Place(TypedDict):
     lat: float
 
@@ -140,6 +152,11 @@ def shells(who: str = "world") -> dict[str, str]:
 def failing() -> None:
     shell("echo about to fail >&2; exit 3", name="bad")
     shell("echo never", needs=["bad"], name="after")
+
+
+@flow
+def outer_failing() -> None:
+    failing()
 
 
 @flow

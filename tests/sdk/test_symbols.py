@@ -130,14 +130,6 @@ def test_it_is_refused_at_its_line(broken: Callable[[str], str], line: str, said
     assert line in text
 
 
-def test_a_flow_in_a_flow_says_what_it_is(broken: Callable[[str], str]) -> None:
-    from weft.core.fields import TASK
-
-    if not TASK.by_name["workflow"].later:
-        pytest.skip("sub-workflows are supported now: this test is about the time before")
-    assert "the flow 'other' is called inside the flow 'broken'" in broken("other(value)")
-
-
 def test_all_problems_of_the_definition_come_at_once(tmp_path: Path) -> None:
     file = tmp_path / "several.py"
     file.write_text(

@@ -7,6 +7,7 @@ attempt, a start after an end, two processes of one task at the same time, more 
 
 from typing import Any
 
+_NOBODY = "nobody"  # holds a task that runs another workflow; whoever finds the end of that run tells it
 END_STATES = {"succeeded", "failed", "cancelled", "skipped", "dead_letter"}
 
 
@@ -60,6 +61,8 @@ class Auditor:
         place = (run_no, pos, idx)
         if kind == "assigned":
             self._assigned(place, data["attempt"], session)
+        elif kind == "begun":
+            self._assigned(place, data["attempt"], _NOBODY)
         elif kind in ("finished", "lost", "returned"):
             self._over(place, kind, data, session)
         elif kind == "skipped":
@@ -68,7 +71,7 @@ class Auditor:
             self._end(place, "succeeded")
 
     def _assigned(self, place: tuple[int, int, int], attempt: int, session: str | None) -> None:
-        if self.owners.get(place[0], session) != session:
+        if session != _NOBODY and self.owners.get(place[0], session) != session:
             self._object(place, f"attempt {attempt} was given to {session}, {self.owners[place[0]]} owns the run")
         if session in self.draining:
             self._object(place, f"attempt {attempt} was assigned to {session} after its drain")
@@ -89,7 +92,7 @@ class Auditor:
         if held is None or held[0] != data["attempt"]:
             self._object(place, f"{kind} of attempt {data['attempt']}, but {held} is held")
             return
-        if held[1] != session:
+        if held[1] not in (session, _NOBODY):
             self._object(place, f"{kind} of attempt {held[0]} came from {session}, it was held by {held[1]}")
         if kind == "finished" and "cached" in data:
             self.cached += 1

@@ -10,7 +10,10 @@ from typing import Any
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
 from tests.simulation.world import EXPIRE_S, LEADER_RENEW_S, LEADER_TTL_S, TTL_S, Faults, World
+from weft.authoring.children import family_of, workflows_of
+from weft.authoring.load import Loaded
 from weft.core import commands as c
+from weft.core.child_workflows import references_of
 from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
 
@@ -19,10 +22,25 @@ POOLS = {"license": 1, "render": 2, "shared": 3}
 ROLES: tuple[c.Role, ...] = ("auto", "auto", "auto", "leader", "worker")
 
 
-def make_document(rng: random.Random, number: int) -> dict[str, Any]:
-    """A random graph with handlers, retries, mapped tasks and limits."""
+def make_children(rng: random.Random, number: int) -> dict[str, dict[str, Any]]:
+    """What a graph's tasks may run: by the name of the file. The first runs the second."""
+    out = {}
+    for depth in (1, 2):
+        document = make_document(rng, number, f"d{depth}", [] if depth == 2 else ["./c2.yaml"], 5)
+        document["inputs"] = {"n": {"type": "integer", "default": 1}}
+        document["output"] = "${{ inputs.n }}"
+        if rng.random() < 0.1:
+            document["timeout"] = "1s"
+        out[f"./c{depth}.yaml"] = document
+    return out
+
+
+def make_document(
+    rng: random.Random, number: int, prefix: str = "t", children: list[str] | None = None, most: int = 14
+) -> dict[str, Any]:
+    """A random graph with handlers, retries, mapped tasks, limits, and tasks that run one of `children`."""
     tasks: dict[str, Any] = {}
-    count = rng.randint(3, 14)
+    count = rng.randint(3, most)
     for i in range(count):
         task: dict[str, Any] = {"inline": "work"}
         earlier = list(tasks)
@@ -36,32 +54,40 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
             task["when"] = rng.choice(["on_failure", "always"])
         if rng.random() < 0.1:
             task["allow_failure"] = True
-        if rng.random() < 0.06:
+        if children and rng.random() < 0.15:
+            task["workflow"] = rng.choice(children)
+            del task["inline"]
+        elif rng.random() < 0.06:
             waiting = {"wait": {"for": "200ms"}, **{k: v for k, v in task.items() if k in ("needs", "when")}}
-            tasks[f"t{i}"] = waiting
+            tasks[f"{prefix}{i}"] = waiting
             continue
         if rng.random() < 0.06:
             task["map"] = list(range(rng.randint(0, 5)))
             task["tolerate"] = rng.choice([0, 1, "50%"])
             if rng.random() < 0.5:
                 task["map"] = "${{ context.list }}"
-                task["env"] = {"ITEM": "${{ item }}", "GENERATION": "${{ run.generation }}"}
+                if "workflow" in task:
+                    task["with"] = {"n": "${{ item }}"}
+                else:
+                    task["env"] = {"ITEM": "${{ item }}", "GENERATION": "${{ run.generation }}"}
         elif rng.random() < 0.1:
             task["replicas"] = rng.randint(1, 6)
             if rng.random() < 0.5:
                 task["max_parallel"] = rng.randint(1, 3)
         if rng.random() < 0.1:
             task["timeout"] = "400ms"
-            task["grace"] = "200ms"
+            if "inline" in task:
+                task["grace"] = "200ms"
         if rng.random() < 0.2:
             task["priority"] = rng.randint(0, 10)
-        if rng.random() < 0.3:
+        if "inline" in task and rng.random() < 0.3:
             mapped = "map" in task or "replicas" in task
             task["cache"] = {"key": "${{ index % 2 }}" if mapped else "k"}
             if rng.random() < 0.5:
                 task["cache"]["ttl"] = rng.choice(["1s", "10s"])
-        _limit(rng, task)
-        tasks[f"t{i}"] = task
+        if "inline" in task:
+            _limit(rng, task)
+        tasks[f"{prefix}{i}"] = task
     document: dict[str, Any] = {"name": f"w{number}", "tasks": tasks}
     if any(task.get("map") == "${{ context.list }}" for task in tasks.values()):
         document["context"] = {"list": [0] * rng.randint(0, 4)}
@@ -72,7 +98,7 @@ def make_document(rng: random.Random, number: int) -> dict[str, Any]:
     if rng.random() < 0.3:
         document["max_parallel"] = rng.randint(1, 4)
     own = random.Random(rng.random())
-    if own.random() < 0.3:
+    if own.random() < 0.3 and not any("workflow" in task for task in tasks.values()):
         document["mode"] = "levels"
         document["on_failure"] = own.choice(["halt", "halt_now"])
         if own.random() < 0.1:
@@ -105,6 +131,12 @@ def _limit(rng: random.Random, task: dict[str, Any]) -> None:
         task["requires"] = requires
 
 
+def _loaded(document: dict[str, Any]) -> Loaded:
+    reading = read(document)
+    assert reading.document is not None, reading.problems
+    return Loaded(reading.document, compile_workflow(reading.document, document_hash(reading.document)), None, {})
+
+
 class Scenario:
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -117,7 +149,7 @@ class Scenario:
             long_delay=self.rng.choice([0.0, 0.01, 0.03]), drop_wakeups=self.rng.choice([0.0, 0.5, 1.0]),
         )  # fmt: skip
         self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3)
-        self.documents: list[dict[str, Any]] = []
+        self.loaded: list[Loaded] = []
         self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
 
     def play(self) -> World:
@@ -157,26 +189,36 @@ class Scenario:
         world.check()
         self._check_outcome()
 
+    def _make(self, number: int) -> Loaded:
+        """A definition, in every third seed with others that its tasks run."""
+        files = {}
+        if self.seed % 3 == 1:
+            files = {name: _loaded(document) for name, document in make_children(self.rng, number).items()}
+            for file in files.values():
+                file.children.update({name: files[name] for name in references_of(file.workflow)})
+        loaded = _loaded(make_document(self.rng, number, children=list(files)))
+        loaded.children.update({name: files[name] for name in references_of(loaded.workflow)})
+        return loaded
+
     def _submit(self, number: int) -> None:
         again = number > 0 and self.rng.random() < 0.5  # the same workflow: its results may be there already
-        reading = read(self.documents[-1] if again else make_document(self.rng, number))
-        assert not reading.problems, reading.problems
-        document = reading.document
-        self.documents.append(document)
-        hash = document_hash(document)
-        workflow = compile_workflow(document, hash)
-        self.world.committer.know(workflow)
-        for task in workflow.tasks:
-            roll = self.rng.random()
-            if task.name not in self.world.script:
-                self.world.script[task.name] = 0 if roll < 0.75 else self.rng.choice([1, 2, NEVER])
-                self.world.durations[task.name] = self.rng.choice([0.01, 0.1, 0.5, 1.0, 2.0])
-                if self.rng.random() < 0.2:
-                    self.world.effects[task.name] = self.rng.random() < 0.3
+        loaded = self.loaded[-1] if again else self._make(number)
+        self.loaded.append(loaded)
+        for workflow in workflows_of(loaded):
+            self.world.committer.know(workflow)
+            for task in workflow.tasks:
+                roll = self.rng.random()
+                if task.name not in self.world.script:
+                    self.world.script[task.name] = 0 if roll < 0.75 else self.rng.choice([1, 2, NEVER])
+                    self.world.durations[task.name] = self.rng.choice([0.01, 0.1, 0.5, 1.0, 2.0])
+                    if self.rng.random() < 0.2:
+                        self.world.effects[task.name] = self.rng.random() < 0.3
         run_id = f"run-{self.seed}-{number}"
+        document, hash = loaded.document, loaded.workflow.hash
+        children, pins = family_of(loaded, "/")
         command = c.Submit(
-            run_id, hash, document["name"], encode_document(document), "{}", key=f"key-{number}",
-            fresh=self.rng.random() < 0.1,
+            run_id, hash, document["name"], encode_document(document), "{}", key=f"key-{number}", source="/",
+            children=children, pins=pins, fresh=self.rng.random() < 0.1,
         )  # fmt: skip
         self.world.commit(command, f"submit-{number}")
         assert self.world.commit(command, f"submit-{number}").run_id == run_id  # said again: the same reply
@@ -258,7 +300,12 @@ class Scenario:
     def _check_outcome(self) -> None:
         """Undisturbed `continue` runs have exactly one possible outcome, whatever the faults were."""
         connection = self.world.store.reader()
-        for run_id, hash, undisturbed in self.runs:
+        roots = [run_id for run_id, _, undisturbed in self.runs if undisturbed]
+        found = connection.execute(
+            "SELECT r.id, r.workflow, r.stop IS NULL, f.id FROM runs r JOIN runs f ON f.no = r.root ORDER BY r.no"
+        )
+        for run_id, hash, undisturbed, root in list(found):  # what tasks started is held to the same
+            undisturbed = undisturbed and root in roots
             workflow = self.world.committer.workflows[hash]
             plain = all(not t.mapped and t.timeout_ms is None for t in workflow.tasks)
             lost = connection.execute(

@@ -17,6 +17,7 @@ from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
 from weft.core import names
 from weft.core.invariants import (
+    check_family,
     check_leadership,
     check_pools,
     check_pools_step,
@@ -226,6 +227,7 @@ class World:
             found += check_run(run, by_run[run.no], workflow)
             found += self._check_replay(run, by_run[run.no], workflow)
         found += self._check_pools(after.values())
+        found += check_family(runs, after.values())
         found += self.auditor.objections
         self.violations += found
         if self.violations:

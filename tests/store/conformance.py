@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from weft.core.draft import Draft
-from weft.core.rows import ORDINAL_BITS, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, Pin, RunRow, SessionRow, TaskRow
 from weft.store.sqlite.driver import SqliteStore
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -90,7 +90,8 @@ def blank(row: type[Row], **given: Any) -> Row:
 
 
 def run_row(no: int, **given: Any) -> RunRow:
-    given = {"id": f"run-{no}", "name": "w", "workflow": "hash", "state": "running", "generation": 1, **given}
+    given = {"id": f"run-{no}", "name": "w", "workflow": "hash", "state": "running", "generation": 1, "root": no,
+             "told": True, **given}  # fmt: skip
     return blank(RunRow, no=no, **given)
 
 
@@ -110,7 +111,7 @@ def draft_of(transaction: Any) -> Draft:
 def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -> None:
     draft = draft_of(transaction)
     facts = {"inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", "fresh": False, **extra}
-    draft.new_run = (run, facts)
+    draft.new_runs = {run.no: (run, facts)}
     draft.new_tasks = tasks
     transaction.write(draft)
 
@@ -127,7 +128,7 @@ def make_world(store: Any) -> int:
     with store.transaction() as tx:
         now: int = tx.now
         draft = draft_of(tx)
-        draft.new_workflow = ("hash", "w", b"{}")
+        draft.new_workflows = [("hash", "w", b'{"name":"w","tasks":{}}')]
         draft.new_demands = {"x": '{"kind":"x"}', "y": '{"kind":"y"}'}
         draft.pool_sizes = {"small": 2, "large": 500, "middle": 7}
         tx.write(draft)
@@ -136,8 +137,15 @@ def make_world(store: Any) -> int:
         put_run(tx, run_row(9, state="failed", finished_at=now - 900), [])
         put_run(tx, run_row(7, deadline_at=now - 1, owner="s1"), [])
         put_run(tx, run_row(8, deadline_at=now + 5_000, owner="s2"), [])
-        put_run(tx, run_row(5, sweep=0), tasks_of_5(now))
-        put_run(tx, run_row(3, id="three"), tasks_of_3(now), key="key-3", body_hash="body")
+        put_run(tx, run_row(5, sweep=0, active=1), tasks_of_5(now))
+        put_run(tx, run_row(13, state="cancelled", finished_at=now - 9_000, root=6, parent=task_id(6, 0)), [])
+        put_run(tx, run_row(12, state="failed", finished_at=now, root=5, parent=task_id(5, 1), told=False), [])
+        child = run_row(11, name="other", root=3, parent=task_id(3, 8), told=False, active=1)
+        put_run(tx, child, tasks_of_11(), source="/here", labels='{"a":"b"}')
+        put_run(tx, run_row(3, id="three", active=1), tasks_of_3(now), key="key-3", body_hash="body")
+        draft = draft_of(tx)
+        draft.new_pins = [(3, Pin("hash", directory, "./x.yaml", "hash", "/")) for directory in ("/b", "/a")]
+        tx.write(draft)
     return now
 
 
@@ -158,8 +166,13 @@ def tasks_of_3(now: int) -> list[TaskRow]:
         task_row(3, 11, state="failed", settled=False, finished_at=now),
         task_row(3, 12, pos=0, generation=2, ready_at=1, rank=3),
         task_row(3, 13, state="scheduled", wake_at=now - 20),
+        task_row(3, 14, errand="begin"),
     ]
     return rows[7:] + rows[:7]
+
+
+def tasks_of_11() -> list[TaskRow]:
+    return [task_row(11, 1, state="running", child=2, errand="stop"), task_row(11, 0, state="queued", rank=20)]
 
 
 def tasks_of_5(now: int) -> list[TaskRow]:

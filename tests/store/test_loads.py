@@ -6,9 +6,9 @@ import pytest
 
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id, task_row
 from weft.core import needs as n
-from weft.core.rows import AttemptRow, LeadershipRow, PoolRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import AttemptRow, LeadershipRow, Pin, PoolRow, RunRow, SessionRow, StoredWorkflow, TaskRow
 
-T3, T5 = task_id(3, 0), task_id(5, 0)
+T3, T5, T11 = task_id(3, 0), task_id(5, 0), task_id(11, 0)
 FAR = 2**62
 
 #: a need, and what identifies the rows that it must find
@@ -33,15 +33,16 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.TasksAt([(5, 0, -1), (3, 8, 1), (3, 8, -1)]), [T3 + 8, T3 + 10, T5]),
     (n.Elements(3, 8), [T3 + 9, T3 + 10]),
     (n.Elements(3, 1), []),
-    (n.Queued(["x", "y"], None, 10), [T3 + 3, T5, T3 + 2]),
-    (n.Queued(["x", "y"], None, 2), [T3 + 3, T5]),
-    (n.Queued(["x"], None, 10), [T5, T3 + 2]),
-    (n.Queued(["x", "y"], 3, 10), [T3 + 3, T3 + 2]),
+    (n.Queued(["x", "y"], None, 10), [T3 + 3, T11, T5, T3 + 2]),
+    (n.Queued(["x", "y"], None, 2), [T3 + 3, T11]),
+    (n.Queued(["x"], None, 10), [T11, T5, T3 + 2]),
+    (n.Queued(["x", "y"], 3, 10), [T3 + 3, T11, T3 + 2]),
     (n.Queued(["y"], 5, 10), []),
+    (n.Queued(["x"], 3, 10), [T11, T3 + 2]),
     (n.Queued([], None, 10), []),
-    (n.QueuedEach(["x", "y"], None, 10), [T3 + 3, T5, T3 + 2]),
-    (n.QueuedEach(["x", "y"], None, 1), [T3 + 3, T5]),
-    (n.QueuedEach(["y", "x"], 3, 1), [T3 + 3, T3 + 2]),
+    (n.QueuedEach(["x", "y"], None, 10), [T3 + 3, T11, T5, T3 + 2]),
+    (n.QueuedEach(["x", "y"], None, 1), [T3 + 3, T11]),
+    (n.QueuedEach(["y", "x"], 3, 1), [T3 + 3, T11, T3 + 2]),
     (n.QueuedEach(["y"], 5, 10), []),
     (n.QueuedEach([], None, 10), []),
     (n.Waiting(["y", "z", "x"]), [("x",), ("y",)]),
@@ -68,16 +69,29 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.Sweeping(10, 3), []),
     (n.Sweeping(10, 5), [5]),
     (n.Unended(3, 0, 3), [T3 + 2, T3 + 3, T3 + 4]),
-    (n.Unended(3, T3 + 4, 100), [T3 + 5, T3 + 6, T3 + 7, T3 + 12, T3 + 13]),
+    (n.Unended(3, T3 + 4, 100), [T3 + 5, T3 + 6, T3 + 7, T3 + 12, T3 + 13, T3 + 14]),
     (n.Unended(5, 0, 100), [T5, T5 + 1, T5 + 3]),
     (n.Current(5), [T5, T5 + 1, T5 + 2, T5 + 3]),
     (n.Demands(0), [(1, "x", '{"kind":"x"}'), (2, "y", '{"kind":"y"}')]),
     (n.Demands(1), [(2, "y", '{"kind":"y"}')]),
-    (n.Workflow("hash"), [("hash",)]),
-    (n.Workflow("other"), []),
-    (n.Finished(FAR, ["succeeded", "failed"], 10), [9, 6]),
+    (n.Workflows(["other", "hash"]), ["hash"]),
+    (n.Workflows(["other"]), []),
+    (n.WorkflowNames(10), [("w",)]),
+    (n.Named(["w", "other", "nothing"]), ["hash", "hash"]),
+    (n.Errands(10), [T3 + 14, T11 + 1]),
+    (n.Errands(1), [T3 + 14]),
+    (n.Errands(10, 3), [T3 + 14, T11 + 1]),
+    (n.Errands(10, 5), []),
+    (n.Untold(10), [(11, T3 + 8), (12, T5 + 1)]),
+    (n.Untold(1), [(11, T3 + 8)]),
+    (n.Untold(10, 11), [(11, T3 + 8)]),
+    (n.Roots([11, 3, 99]), [(3, 3, "three"), (11, 3, "three")]),
+    (n.Origin(11), [("/here", '{"a":"b"}', False)]),
+    (n.Pins(3), [("hash", "/a", "./x.yaml"), ("hash", "/b", "./x.yaml")]),
+    (n.Pins(5), []),
+    (n.Finished(FAR, ["succeeded", "failed"], 10), [9, 13, 6]),
     (n.Finished(FAR, ["succeeded", "failed"], 1), [9]),
-    (n.Finished(FAR, ["succeeded"], 10), [6]),
+    (n.Finished(FAR, ["succeeded"], 10), [13, 6]),
     (n.Finished(0, ["succeeded"], 10), []),
 ]
 
@@ -93,6 +107,10 @@ def identity(row: Any) -> Any:
         return row.id
     if isinstance(row, PoolRow):
         return row.name
+    if isinstance(row, StoredWorkflow):
+        return row.workflow
+    if isinstance(row, Pin):
+        return (row.workflow, row.source, row.name)
     return row.no if isinstance(row, RunRow) else tuple(row)
 
 
@@ -118,7 +136,7 @@ def test_current_rows_are_in_the_order_of_the_document(store: Any) -> None:
         (rows,) = tx.load([n.Current(3)])
     places = [(row.pos, row.idx, row.generation) for row in rows]
     assert places == sorted(places)
-    assert len(places) == 14
+    assert len(places) == 15
 
 
 def test_due_tasks_come_earliest_first(store: Any) -> None:

@@ -155,9 +155,9 @@ def test_documents_come_back_byte_for_byte(store: Any) -> None:
     body = bytes(range(256))
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.new_workflow = ("h", "w", body)
+        draft.new_workflows = [("h", "w", body)]
         tx.write(draft)
-        draft.new_workflow = ("h", "w", b"another one under the same hash")
+        draft.new_workflows = [("h", "w", b"another one under the same hash")]
         tx.write(draft)
         assert tx.document("h") == body, "a workflow is immutable once stored"
         with pytest.raises(KeyError):
@@ -220,15 +220,15 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
         assert tx.load([n.Context(3), n.Signal(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
         assert tx.load([n.Runs([3]), n.Current(3)]) == ([], [])
         assert len(tx.load([n.Current(5)])[0]) == 4
-        assert tx.load([n.Workflow("hash")])[0], "another run still uses it"
+        assert tx.load([n.Workflows(["hash"])])[0], "another run still uses it"
     for table in ("attempts", "events", "stale_reports", "arrays"):
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(1,)], table
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.pruned_runs = [5, 6, 7, 8, 9]
+        draft.pruned_runs = [5, 6, 7, 8, 9, 11, 12, 13]
         draft.pruned_before = tx.now
         tx.write(draft)
-        assert not tx.load([n.Workflow("hash")])[0]
+        assert not tx.load([n.Workflows(["hash"])])[0]
 
 
 # -- guards ----------------------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """From a file or a text to a workflow that can run, or to all of its errors at once."""
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import msgspec
 
 from weft.authoring import json_text, yaml_text
+from weft.authoring.children import Children, Trail, find_children
 from weft.authoring.errors import DefinitionErrors, Fault, LocatedError, Place, Unreadable, excerpt, located
 from weft.authoring.places import Token, find_places, nearest_found
 from weft.authoring.spots import name_length, place_of
@@ -26,19 +28,27 @@ ERRORS_MAX = 100
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """`document` is what is stored, `workflow` what runs, `source_path` None if there was no file."""
+    """`document` is what is stored, `workflow` what runs, `source_path` None if there was no file. `children` are the
+    workflows that its tasks name by file or flow."""
 
     document: Document
     workflow: Workflow
     source_path: Path | None = None
+    children: "dict[str, Loaded]" = {}
 
 
-def load_file(path: str | Path, bytes_max: int = BYTES_MAX) -> Loaded:
-    """JSON if the name ends in .json, YAML otherwise. The file's name is the workflow's, if it has none."""
+def load_file(path: str | Path, bytes_max: int = BYTES_MAX, trail: Trail | None = None) -> Loaded:
+    """JSON if the name ends in .json, YAML otherwise. The file's name is the workflow's, if it has none. The files
+    that its tasks run are loaded with it; `trail` says which ones led here."""
     path = Path(path)
     text = _read_text(path, bytes_max)
     format_: Format = "json" if path.suffix.lower() == ".json" else "yaml"
-    loaded = load_text(text, workflow_name(path.stem), format_, file=str(path), directory=path.absolute().parent)
+    trail = trail if trail is not None else Trail()
+    trail.files.append(os.path.realpath(path))
+    try:
+        loaded = load_text(text, workflow_name(path.stem), format_, str(path), path.absolute().parent, trail)
+    finally:
+        trail.files.pop()
     return msgspec.structs.replace(loaded, source_path=path.absolute())
 
 
@@ -48,9 +58,11 @@ def load_text(
     format: Format = "yaml",
     file: str | None = None,
     directory: str | Path | None = None,
+    trail: Trail | None = None,
 ) -> Loaded:
     """`name` is the workflow's if the text gives none, `file` what errors call the text. With `directory`, where its
-    tasks start on this machine, the Python functions that it names are looked up there."""
+    tasks start on this machine, the Python functions and the files of other workflows that it names are looked up
+    there."""
     file = file if file is not None else name
     reader = json_text if format == "json" else yaml_text
     try:
@@ -58,10 +70,15 @@ def load_text(
     except Unreadable as error:
         raise _errors(file, reader.LINE_BREAK.split(text), list(error.faults)) from None
     reading = _checked(read(value, name), value, directory)
+    children = Children()
+    if directory is not None and reading.document is not None and not faults:
+        children = find_children(reading.document, value, Path(directory), trail if trail is not None else Trail())
+        if children.problems or children.errors:
+            reading = Reading(None, tuple(children.problems))
     del value
     if faults or reading.document is None:
-        raise _errors(file, reader.LINE_BREAK.split(text), faults, reading, reader.tokens(text))
-    return _loaded(reading.document, reading.mentions)
+        raise _errors(file, reader.LINE_BREAK.split(text), faults, reading, reader.tokens(text), children.errors)
+    return msgspec.structs.replace(_loaded(reading.document, reading.mentions), children=children.found)
 
 
 def load_value(value: Any, name: str = "workflow", directory: str | Path | None = None) -> Loaded:
@@ -139,8 +156,9 @@ def _errors(
     faults: list[Fault],
     reading: Reading | None = None,
     tokens: Iterable[Token] = (),
+    others: Sequence[LocatedError] = (),
 ) -> DefinitionErrors:
-    """Faults of the text and problems of its meaning together, in the order of the lines."""
+    """Faults of the text and problems of its meaning together, in the order of the lines; then other files'."""
     rows: list[tuple[Place, Problem]] = [(f.place, Problem((), f.message, f.fix)) for f in faults]
     faulty = {fault.place.line for fault in faults}
     problems = () if reading is None else reading.problems
@@ -154,7 +172,8 @@ def _errors(
     shown = [_exactly(lines, *row) for row in rows[:ERRORS_MAX]]
     shown.sort(key=lambda row: row[0][:2])
     errors = [located(file, lines, place, p.message, p.fix, path_text(p.path) or None) for place, p in shown]
-    return DefinitionErrors(errors, (reading.more if reading else 0) + len(rows) - len(errors))
+    errors += others
+    return DefinitionErrors(errors, (reading.more if reading else 0) + len(rows) - len(shown))
 
 
 def _exactly(lines: list[str], place: Place, problem: Problem) -> tuple[Place, Problem]:

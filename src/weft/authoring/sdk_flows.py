@@ -4,13 +4,25 @@ import copy
 import functools
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)  # fmt: skip
 
-from weft.authoring.sdk_functions import check_function, definition_anchor
-from weft.authoring.sdk_options import check_options
-from weft.authoring.sdk_places import CodePlace, definition_of, flow_error
+from weft.authoring.sdk_functions import check_function, definition_anchor, function_name
+from weft.authoring.sdk_options import TaskOptions, check_options, document_options
+from weft.authoring.sdk_places import CodePlace, caller, definition_of, flow_error
 from weft.authoring.sdk_trace import Trace, current, document_value
 
 if TYPE_CHECKING:
@@ -18,7 +30,11 @@ if TYPE_CHECKING:
     from weft.core.problems import Problem
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
+T = TypeVar("T")
+
+_LOADING: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("weft_loading", default=())
 
 
 class FlowOptions(TypedDict, total=False):
@@ -51,6 +67,7 @@ class TracedFlow(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._options = options
+        self._called: TaskOptions = {}
         self._loaded: Loaded | None = None
         self.inline: dict[str, Any] = {}  # its async functions that run on the node's own event loop, once traced
 
@@ -63,7 +80,30 @@ class TracedFlow(Generic[P, R]):
         trace = current()
         if trace is None:
             return self._function(*arguments, **named)
-        return cast(R, self._record(trace, arguments, named))
+        from weft.authoring.sdk_inputs import named_arguments
+
+        given = named_arguments(self._function, arguments, named)
+        body = {"with": {name: document_value(trace, value, f"the input {name}") for name, value in given.items()}}
+        return cast(R, self._record(trace, body, mapped=False))
+
+    def map(
+        self: "TracedFlow[Concatenate[T, Q], R]", items: Iterable[T], /, *arguments: Q.args, **constants: Q.kwargs
+    ) -> list[R]:
+        """Inside another flow: one run per element, which is the first input; the others are the same for all."""
+        from weft.authoring.sdk_tasks import batches, mapped_body
+
+        trace = current()
+        if trace is None:
+            return [self._function(element, *arguments, **constants) for element in batches(items, self._called)]
+        body = mapped_body(trace, self._function, items, arguments, constants)
+        return cast(list[R], self._record(trace, body, mapped=True))
+
+    def options(self, **options: Unpack[TaskOptions]) -> Self:
+        """The same flow as a task with options, for one call inside another: `nightly.options(retries=2)(day)`."""
+        check_options(options, f"{self.__name__}.options")
+        other = copy.copy(self)
+        other._called = {**self._called, **options}
+        return other
 
     def definition(self) -> dict[str, Any]:
         """The document that this flow is: the same that YAML makes."""
@@ -101,33 +141,54 @@ class TracedFlow(Generic[P, R]):
         return self._read(document, trace, anchor)
 
     def _read(self, document: dict[str, Any], trace: Trace, anchor: str | None) -> "Loaded":
+        from weft.authoring.children import input_problems
         from weft.authoring.load import Loaded
+        from weft.authoring.sdk_errors import FlowErrors
         from weft.core.compile import compile_workflow
         from weft.core.definition import document_hash, read
+        from weft.core.written import Written
 
+        home = definition_of(self._function)
         reading = read(document, self.name)
         if reading.document is None:
-            from weft.authoring.sdk_errors import FlowErrors
-
-            home = definition_of(self._function)
             raise FlowErrors([_told(problem, trace, home) for problem in reading.problems[:100]], reading.more)
         workflow = compile_workflow(reading.document, document_hash(reading.document), reading.mentions)
-        return Loaded(reading.document, workflow, Path(anchor) if anchor else None)
+        children = self._children(trace)
+        wrong = input_problems(reading.document, Written(reading.document), children) if children else []
+        if wrong:
+            raise FlowErrors([_told(problem, trace, home) for problem in wrong[:100]], 0)
+        return Loaded(reading.document, workflow, Path(anchor) if anchor else None, children)
 
-    def _record(self, trace: Trace, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        from weft.authoring.sdk_inputs import named_arguments
-        from weft.core.fields import TASK
+    def _children(self, trace: Trace) -> "dict[str, Loaded]":
+        """The flows that this one calls, in the order of the calls; Refused if they call it in their turn."""
+        path = (*_LOADING.get(), self._function)
+        token = _LOADING.set(path)
+        try:
+            out = {}
+            for name, (flow, place) in trace.flows.items():
+                if flow._function in path:
+                    shown = [function.__name__ for function in (*path[path.index(flow._function) :], flow._function)]
+                    raise flow_error(
+                        f"these flows run each other: {' -> '.join(shown)}", "remove one of these calls", place
+                    )
+                out[name] = flow.load()
+                for called, function in flow.inline.items():
+                    if self.inline.setdefault(called, function) is not function:
+                        what = f"two inline functions are named {called}, one of them in the flow {flow.name!r}"
+                        raise flow_error(what, "give one of them another name", place)
+            return out
+        finally:
+            _LOADING.reset(token)
 
-        if TASK.by_name["workflow"].later:
-            raise flow_error(
-                f"the flow {self.name!r} is called inside the flow {trace.flow!r}, which this version cannot run yet",
-                "call its tasks here, or run it on its own",
-            )
-        given = named_arguments(self._function, arguments, named)
-        body: dict[str, Any] = {"workflow": self.name}
-        if given:
-            body["with"] = {name: document_value(trace, value, f"the input {name}") for name, value in given.items()}
-        return trace.record(self.__name__, body, chosen=False)
+    def _record(self, trace: Trace, body: dict[str, Any], *, mapped: bool) -> Any:
+        """As `module:flow` or `file.py:flow`, so that a definition in YAML finds it again."""
+        options = document_options(trace, self._called, mapped=mapped)
+        if not body["with"]:
+            del body["with"]
+        reference = function_name(self._function, trace.directory)
+        trace.flows.setdefault(reference, (self, caller()))
+        name = self._called.get("name") or self.__name__
+        return trace.record(name, {"workflow": reference, **body, **options}, chosen="name" in self._called)
 
     def __repr__(self) -> str:
         return f"<flow {self.__module__}:{self.__name__}>"

@@ -44,17 +44,19 @@ def load_definition(reference: str | Path) -> "Loaded":
     return load_file(reference)
 
 
-def find_flow(reference: str) -> TracedFlow[Any, Any]:
+def find_flow(reference: str, directory: str | None = None) -> TracedFlow[Any, Any]:
+    """Modules and files count from `directory`, by default the one we are in."""
+    home = directory or os.getcwd()
     place = CodePlace(reference, 0)
     by_file = _FILE.fullmatch(reference)
     if by_file is not None:
-        module, name = _load_file(by_file["file"]), by_file["name"]
+        module, name = _load_file(os.path.join(home, by_file["file"])), by_file["name"]
         place = CodePlace(by_file["file"], 0)
     else:
         by_module = _MODULE.fullmatch(reference)
         if by_module is None:
             raise flow_error(f"{reference!r} is no flow", "write module:flow or file.py:flow", place)
-        module, name = _load_module(by_module["module"]), by_module["name"]
+        module, name = _load_module(by_module["module"], home), by_module["name"]
         place = CodePlace(getattr(module, "__file__", None) or reference, 0)
     flows = {name: value for name, value in vars(module).items() if isinstance(value, TracedFlow)}
     if not name and len(flows) == 1:
@@ -79,8 +81,8 @@ def _not_there(
     return flow_error(f"there is no flow {name!r}", did_you_mean(name, flows) or known, place)
 
 
-def _load_module(name: str) -> ModuleType:
-    _head_of_path(os.getcwd())
+def _load_module(name: str, directory: str) -> ModuleType:
+    _head_of_path(directory)
     parents = [".".join(name.split(".")[:count]) for count in range(1, name.count(".") + 2)]
     missing = None
     with _running(name):

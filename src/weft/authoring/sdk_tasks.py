@@ -60,28 +60,9 @@ class Task(Generic[P, R]):
         """
         trace = current()
         if trace is None:
-            elements = _batches(items, self._options.get("batch"))
-            return [self._function(element, *arguments, **constants) for element in elements]
-        return cast(list[R], self._record_map(trace, items, arguments, constants))
-
-    def _record_map(self, trace: Trace, items: Any, arguments: tuple[Any, ...], constants: dict[str, Any]) -> Any:
-        mark = object()
-        given = _named(self._function, (mark, *arguments), constants)
-        element = next((name for name, value in given.items() if value is mark), None)
-        if element is None:
-            raise flow_error(
-                f"{self.__name__} takes no argument that an element could be", "give it a first parameter"
-            )
-        del given[element]
-        if not isinstance(items, Symbol):
-            if isinstance(items, (str, bytes, dict)) or not isinstance(items, Iterable):
-                raise flow_error(f"{self.__name__}.map takes a list, not a {type(items).__name__}", "pass a list")
-            items = list(items)
-        body = {
-            "map": document_value(trace, items, "what is mapped over"),
-            "with": {element: "${{ item }}", **_with(trace, given)},
-        }
-        return self._record(trace, body, mapped=True)
+            return [self._function(element, *arguments, **constants) for element in batches(items, self._options)]
+        body = mapped_body(trace, self._function, items, arguments, constants)
+        return cast(list[R], self._record(trace, body, mapped=True))
 
     def _record(self, trace: Trace, body: dict[str, Any], *, mapped: bool) -> Any:
         options = document_options(trace, self._options, mapped=mapped)
@@ -124,7 +105,29 @@ def _with(trace: Trace, given: dict[str, Any]) -> dict[str, Any]:
     return {name: document_value(trace, value, f"the argument {name}") for name, value in given.items()}
 
 
-def _batches(items: Iterable[Any], size: int | None) -> Iterable[Any]:
+def mapped_body(
+    trace: Trace, function: Callable[..., Any], items: Any, arguments: tuple[Any, ...], constants: dict[str, Any]
+) -> dict[str, Any]:
+    """`map` and `with` of a task whose first argument is the element."""
+    name, mark = function.__name__, object()
+    given = _named(function, (mark, *arguments), constants)
+    element = next((key for key, value in given.items() if value is mark), None)
+    if element is None:
+        raise flow_error(f"{name} takes no argument that an element could be", "give it a first parameter")
+    del given[element]
+    if not isinstance(items, Symbol):
+        if isinstance(items, (str, bytes, dict)) or not isinstance(items, Iterable):
+            raise flow_error(f"{name}.map takes a list, not a {type(items).__name__}", "pass a list")
+        items = list(items)
+    return {
+        "map": document_value(trace, items, "what is mapped over"),
+        "with": {element: "${{ item }}", **_with(trace, given)},
+    }
+
+
+def batches(items: Iterable[Any], options: TaskOptions) -> Iterable[Any]:
+    """The elements as a plain call of the function gets them."""
+    size = options.get("batch")
     if size is None:
         return items
     every = list(items)

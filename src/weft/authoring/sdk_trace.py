@@ -26,6 +26,7 @@ class Trace:
         self.tasks: dict[str, dict[str, Any]] = {}
         self.places: dict[str, CodePlace] = {}
         self.inline: dict[str, Any] = {}  # functions that run on the node's own event loop, by name
+        self.flows: dict[str, tuple[Any, CodePlace]] = {}  # called within this one, by what the definition calls them
         self._repeats: dict[str, int] = {}  # the last number given to a name
 
     def __enter__(self) -> "Trace":

@@ -49,7 +49,7 @@ def _running(control: LocalControl, run_id: str, task: str | None) -> list[str]:
 
 def _wait(session: Session, control: LocalControl, run_id: str, task: str | None, quiet: bool) -> bool:
     """Until nothing of it is left running; False if there is no node that could tell us so."""
-    said = False
+    said = tidied = False
     while True:
         if task is None:
             over = control.run(run_id).finished
@@ -58,7 +58,12 @@ def _wait(session: Session, control: LocalControl, run_id: str, task: str | None
         if over:
             return True
         if not any(alive(control, node) and node.running for node in control.nodes()):
-            return False
+            if tidied:
+                return False
+            control.tidy(run_id)  # what ended last may have been a run that one of its tasks started
+            tidied = True
+            continue
+        tidied = False
         if not said and not quiet:
             session.warn("waiting until nothing of it is left running (^C stops waiting, not the cancelling)")
             said = True

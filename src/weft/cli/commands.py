@@ -121,6 +121,7 @@ COMMANDS: tuple[Command, ...] = (
         "ls", "Look", "list runs, newest first", "weft.cli.lists:ls",
         (_option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
          _option("--name", metavar="NAME", help="only runs of this workflow"),
+         _flag("--all", help="also runs that tasks of other runs have started"),
          LIMIT, _option("--before", metavar="NO", type=int, help="the page before this one ended at this number")),
     ),
     Command(

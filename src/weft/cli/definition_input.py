@@ -27,7 +27,9 @@ def load(args: Namespace) -> Loaded:
     if args.file == "-":
         text = sys.stdin.buffer.read()
         try:
-            return load_text(text.decode(), "stdin", "json" if text.lstrip()[:1] == b"{" else "yaml")
+            return load_text(
+                text.decode(), "stdin", "json" if text.lstrip()[:1] == b"{" else "yaml", directory=Path.cwd()
+            )
         except UnicodeDecodeError:
             raise GiveUp(BAD_INPUT, "standard input is not UTF-8") from None
     return load_definition(args.file)

@@ -44,7 +44,7 @@ def ls(args: Namespace, session: Session) -> int:
     limit = limit_of(args, RUNS_LIMIT)
     states = states_of(args.state, RUN_STATES)
     control = session.control()
-    runs = control.runs(states=states, name=args.name, before=args.before, limit=limit)
+    runs = control.runs(states=states, name=args.name, before=args.before, limit=limit, children=args.all)
     more = runs[-1].no if len(runs) == limit else None
     if args.json:
         session.print_json({"runs": runs, "before": more})
@@ -53,15 +53,19 @@ def ls(args: Namespace, session: Session) -> int:
         session.warn("no runs" + (" like that" if states or args.name or args.before else " yet: weft run FILE"))
         return OK
     now = control.now()
-    rows = [[r.id, r.name, r.state, _progress(r), _took(r, now), ago(now - r.created_at)] for r in runs]
+    rows = [[r.id, _name(session, r), r.state, _progress(r), _took(r, now), ago(now - r.created_at)] for r in runs]
     for line in table(session.out, ("run", "workflow", "state", "tasks", "took", "started"), rows, _RUN_STYLES):
         session.print(line)
-    if more is not None and control.runs(states=states, name=args.name, before=more, limit=1):
-        session.warn(f"more: weft ls --before {more}")
+    if more is not None and control.runs(states=states, name=args.name, before=more, limit=1, children=args.all):
+        session.warn(f"more: weft ls {'--all ' if args.all else ''}--before {more}")
     return OK
 
 
 _RUN_STYLES = ("bold", None, "state", None, None, "dim")
+
+
+def _name(session: Session, run: RunInfo) -> str:
+    return run.name if run.parent is None else f"{run.name} {session.out.sign('more')} of {run.parent}"
 
 
 def _progress(run: RunInfo) -> str:

@@ -98,11 +98,13 @@ def _print_what_is_there(
         if task.cached and args.attempt in (None, task.attempt):
             source = task.cached
             session.warn(f"{task.name} was cached, its output: weft logs {source['run']} {source['task']}")
-        elif task.attempt and task.elements is None:
+        elif task.attempt and task.elements is None and task.kind != "workflow":
             streams.end(task.name, args.attempt or task.attempt)
             while streams.poll():
                 pass
-    if args.task is not None and alone is not None and alone.attempt == 0 and alone.elements is None:
+    if args.task is not None and alone is not None and alone.child is not None:
+        session.warn(f"{alone.name} has run as run {alone.child}: weft logs {alone.child}")
+    elif args.task is not None and alone is not None and alone.attempt == 0 and alone.elements is None:
         session.warn(f"{alone.name} is {alone.state} and has not run: weft why {run_id} {alone.name}")
 
 

@@ -4,6 +4,7 @@ import hashlib
 from argparse import Namespace
 from typing import Any
 
+from weft.authoring.children import family_of, workflows_of
 from weft.cli.definition_input import load, read_inputs, source_directory
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.placing import refuse_unplaceable, workers
@@ -59,8 +60,13 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
         raise GiveUp(BAD_INPUT, "--key must have 1 to 256 characters")
     workflow = loaded.workflow
     control = session.control(create=True)
-    refuse_unplaceable(control, workflow, config)
+    for one in workflows_of(loaded):
+        refuse_unplaceable(control, one, config)
+    source = source_directory(loaded, session.config.workdir or session.directory)
+    children, pins = family_of(loaded, source)
     body = f"{workflow.hash}\n{inputs}\n{args.max_parallel}\n{args.priority}" + ("\nby hand" if args.by_hand else "")
+    if pins:
+        body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
     command = Submit(
         run_id=new_id(),
         workflow=workflow.hash,
@@ -71,7 +77,9 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
         max_parallel=args.max_parallel,
         key=args.key,
         body_hash=hashlib.sha256(body.encode()).hexdigest(),
-        source=source_directory(loaded, session.config.workdir or session.directory),
+        source=source,
+        children=children,
+        pins=pins,
         fresh=args.no_cache,
         by_hand=args.by_hand,
     )
@@ -81,7 +89,8 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
 def resume(args: Namespace, session: Session) -> int:
     control = session.control()
     _, run_id = control.find(args.run)
-    refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config)
+    for workflow in control.workflows(run_id):
+        refuse_unplaceable(control, workflow, None if args.detach else session.config)
     after = last_seq(control, run_id)
     return go_on(args, session, control, control.resume(run_id), after)
 
@@ -130,7 +139,8 @@ def rerun(args: Namespace, session: Session) -> int:
     control = session.control()
     old = control.run(args.run)
     workflow = control.workflow(old.id)
-    refuse_unplaceable(control, workflow, None if args.detach else session.config)
+    for one in control.workflows(old.id):
+        refuse_unplaceable(control, one, None if args.detach else session.config)
     reply = control.submit(_same_again(control, old, args.no_cache), workflow)
     assert reply.run_id is not None
     if args.detach:
@@ -152,6 +162,7 @@ def _same_again(control: LocalControl, old: Any, fresh: bool) -> Submit:
         source=old.source,
         fresh=fresh,
         by_hand=old.pace is not None,
+        pins=control.pins(old.id),
     )
 
 

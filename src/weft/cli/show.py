@@ -43,7 +43,8 @@ def show(args: Namespace, session: Session) -> int:
         values = {"context": control.context(run.id), "output": output, "output_error": error}
         session.print_json({**_as_json(run, workflow, found, critical, now), **values})
     else:
-        _print_run(session, run, now, [*_waits(run, workflow, found), *_values(control, run)])
+        facts = [*_starter(control, run), *_waits(run, workflow, found), *_values(control, run)]
+        _print_run(session, run, now, facts)
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
     return OK
@@ -66,6 +67,11 @@ def _as_json(
         ],
         "critical_path": {"tasks": [workflow.tasks[pos].name for pos in critical.path], "took_ms": critical.length},
     }
+
+
+def _starter(control: LocalControl, run: RunInfo) -> list[tuple[str, str]]:
+    task = control.starter(run.id)
+    return [] if task is None else [("started", f"by {task.name} of run {task.run_id}")]
 
 
 def _waits(run: RunInfo, workflow: Workflow, found: list[TaskInfo]) -> list[tuple[str, str]]:
@@ -163,6 +169,8 @@ def _row(
     if task.idx < 0 and ms is not None:
         slack = "critical" if path else duration(critical.slack[task.pos])
     elements = f" {session.out.sign('times')}{task.elements:,}" if task.elements is not None else ""
+    if task.child is not None:
+        elements = f" {session.out.sign('arrow')} {task.child}"
     needs = ", ".join(task.needs[:4]) + (f" +{len(task.needs) - 4}" if len(task.needs) > 4 else "")
     return [
         str(task.level + 1) if first else "", f"{sign} {task.name}{elements}",
@@ -197,6 +205,7 @@ def _show_task(args: Namespace, session: Session, control: LocalControl) -> int:
         ("run", run_id),
         ("needs", ", ".join(task.needs)),
         ("reason", printable(task.reason or "") if task.state != "succeeded" else ""),
+        ("as run", task.child or ""),
         ("elements", "" if task.elements is None else f"{task.elements:,}: weft tasks {run_id}"),
         ("lost", f"{task.lost} times" if task.lost else ""),
         ("claimed", _claim(task, now)),

@@ -21,6 +21,7 @@ class Failure(msgspec.Struct):
     task: str
     state: str
     reason: str | None
+    child: str | None = None  # the run that it started
 
 
 class Summary(msgspec.Struct):
@@ -47,7 +48,7 @@ def summarise(control: LocalControl, run_id: str, tried_again: int, interrupted:
     failures: list[Failure] = []
     if run.failed or run.dead_letter:
         tasks, _ = control.tasks(run_id, states=["failed", "dead_letter"], limit=REASONS_MAX)
-        failures = [Failure(t.name, t.state, t.reason) for t in tasks if t.elements is None] or [
+        failures = [Failure(t.name, t.state, t.reason, t.child) for t in tasks if t.elements is None] or [
             Failure(t.name, t.state, t.reason) for t in tasks
         ]
     began = run.started_at or run.created_at
@@ -96,7 +97,8 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
             lines.append(f"  {run.reason}")
         for failure in summary.failures:
             lines.append(f"  {failure.task}: {printable(failure.reason or state_word(failure.state))}")
-            lines.append(terminal.paint(f"    weft logs {run.id} {failure.task}", "dim"))
+            look = f"weft show {failure.child}" if failure.child else f"weft logs {run.id} {failure.task}"
+            lines.append(terminal.paint(f"    {look}", "dim"))
         more = run.failed + run.dead_letter - len(summary.failures)
         if more > 0 and summary.failures:
             lines.append(f"  {terminal.sign('more')} and {more:,} more: weft tasks {run.id} --state failed")

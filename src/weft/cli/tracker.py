@@ -43,6 +43,7 @@ class Tracker:
         self.running: dict[str, Running] = {}
         self.again: dict[str, None] = {}  # tasks that needed more than one attempt
         self.ended: list[Running] = []  # attempts that are over since the last read
+        self.children: dict[str, str] = {}  # runs that its tasks have started, and the task's name
         self.wanted: dict[str, str] = {}  # signals that tasks wait for now, by task
         self.run_ended = False
 
@@ -51,6 +52,8 @@ class Tracker:
         tasks, _ = self._control.tasks(self.run_id, states=["running"], limit=_INITIAL_RUNNING)
         for task in tasks:
             if task.elements is None and task.claimed_at is not None and task.held is None:
+                if task.child is not None:
+                    self.children[task.child] = task.name
                 self.running[task.name] = Running(task.name, task.attempt, task.claimed_at, task.node, task.session)
         tasks, _ = self._control.tasks(self.run_id, states=["waiting"], limit=_INITIAL_RUNNING)
         for task in tasks:
@@ -78,6 +81,13 @@ class Tracker:
             if data["attempt"] > 1:
                 self.again[name] = None
             return Change(event.at, name, "running", data["attempt"])
+        if kind == "begun":
+            self.run_ended = False
+            self.running[name] = Running(name, data["attempt"], event.at, None, None)
+            self.children[data["run"]] = name
+            if data["attempt"] > 1:
+                self.again[name] = None
+            return Change(event.at, name, "running", data["attempt"], why=f"as run {data['run']}")
         if kind == "finished":
             self._end(name, data["attempt"], event)
             started = data.get("started_at")

@@ -16,13 +16,14 @@ import msgspec
 from weft.cli.exits import BAD_INPUT, INTERRUPTED, GiveUp
 from weft.cli.live import LiveView
 from weft.cli.session import Session
-from weft.cli.signalling import how_to_signal
+from weft.cli.signalling import how_to_signal, signals_below
 from weft.cli.sink import Sink
 from weft.cli.streaming import Prefixer, Streams
 from weft.cli.summary import Summary, summarise
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Running, Tracker
 from weft.cli.views import JsonView, LineView, Tails, View
+from weft.control.family import path_of
 from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
 from weft.control.process import tune
@@ -99,7 +100,8 @@ class Work:
         self._sink = sink
         self._tracker = Tracker(control, run_id, workflow, after)
         self._streams = self._make_streams(workflow, options)
-        self._asked: dict[str, None] = {}  # signals that somebody has been asked for
+        self._prefixes: dict[int, str] = {}  # of runs, by number
+        self._asked: dict[tuple[str, str], None] = {}  # signals that somebody has been asked for
         self._woken = True
         self._exchanges = -1
         self._over = False  # the run has ended: the node needs the processor no more
@@ -265,16 +267,21 @@ class Work:
         run = self._control.run(self._run_id)
         self._over = run.finished
         self._rests = run.pace == "rest"
-        if not (run.finished or run.active or running):
-            self._say_held()
+        alone = all(name in self._tracker.children.values() for name in running)
+        if not run.finished and not run.active and alone:
+            self._say_held(deep=bool(running))
         self._view.tick(run, running, now)
 
-    def _say_held(self) -> None:
-        """Nothing runs and nothing is queued: only somebody's signal, or its timeout, can move the run on."""
-        for task, name in self._tracker.wanted.items():
-            if name not in self._asked:
-                self._asked[name] = None
-                self._view.note(f"{task} waits for the signal {name}: {how_to_signal(self._run_id, name)}")
+    def _say_held(self, *, deep: bool) -> None:
+        """Nothing runs and nothing is queued: only somebody's signal, or its timeout, can move the run on. `deep`:
+        the runs that it started may be the ones that wait."""
+        wanted = [(self._run_id, task, name) for task, name in self._tracker.wanted.items()]
+        if deep:
+            wanted += signals_below(self._control, self._run_id)
+        for run_id, task, name in wanted:
+            if (run_id, name) not in self._asked:
+                self._asked[(run_id, name)] = None
+                self._view.note(f"{task} waits for the signal {name}: {how_to_signal(run_id, name)}")
 
     def _running(self, node: Node, now: int) -> dict[str, Running]:
         """What others run, as the events say; what our own node runs, as it knows better: events come later, and
@@ -283,9 +290,17 @@ class Work:
         running = {name: task for name, task in known.items() if task.session != node.session}
         for held in node.loop.worker.held.values() if node.loop is not None else ():
             if held.started:
-                name = held.definition.called(held.claim.idx)
+                name = self._prefix(held.claim.run_no, held.facts.id) + held.definition.called(held.claim.idx)
                 running[name] = known.get(name) or Running(name, held.claim.attempt, now, None, node.session)
         return running
+
+    def _prefix(self, run_no: int, run_id: str) -> str:
+        """Tasks of a run that one of ours started are called by the way to them: deploy/build."""
+        known = self._prefixes.get(run_no)
+        if known is None:
+            path = path_of(self._control, run_id, self._run_id)
+            known = self._prefixes[run_no] = f"{path}/" if path else ""
+        return known
 
     def _catch_up(self) -> None:
         """What the node's last words were."""

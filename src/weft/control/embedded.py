@@ -192,7 +192,10 @@ class Weft:
             self._learn(flow.inline)
         bound = inspect.signature(flow).bind(*arguments, **named)
         if here:
-            self._refuse_unplaceable(loaded.workflow)
+            from weft.authoring.children import workflows_of
+
+            for workflow in workflows_of(loaded):
+                self._refuse_unplaceable(workflow)
         return self._submit(loaded, dict(bound.arguments))
 
     def _learn(self, functions: "Mapping[str, AsyncFunction]") -> None:
@@ -210,6 +213,7 @@ class Weft:
         max_parallel: int | None = None,
         fresh: bool = False,
     ) -> str:
+        from weft.authoring.children import family_of
         from weft.control.local import new_id
         from weft.core.commands import Submit
         from weft.core.definition import encode_document
@@ -220,6 +224,9 @@ class Weft:
         source = self._config.workdir or self._directory
         if loaded.source_path is not None:
             source = loaded.source_path.parent
+        children, pins = family_of(loaded, str(source))
+        if pins:
+            body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
         command = Submit(
             run_id=new_id(),
             workflow=workflow.hash,
@@ -232,6 +239,8 @@ class Weft:
             body_hash=hashlib.sha256(body.encode()).hexdigest(),
             source=str(source),
             fresh=fresh,
+            children=children,
+            pins=pins,
         )
         reply = self.control.submit(command, workflow)
         assert reply.run_id is not None
@@ -253,8 +262,12 @@ class Weft:
 
     def _failures(self, run_id: str) -> list[TaskFailure]:
         tasks, _ = self.control.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
-        out = []
+        out: list[TaskFailure] = []
         for task in [task for task in tasks if task.elements is None] or tasks:
+            if task.child is not None:
+                below = self._failures(task.child)
+                out += [TaskFailure(f"{task.name}/{f.task}", f.state, f.reason, f.traceback) for f in below]
+                continue
             attempts = self.control.attempts(run_id, task.name)
             error = (attempts[-1].result or {}).get("error") if attempts else None
             traceback = error.get("traceback") if isinstance(error, dict) else None

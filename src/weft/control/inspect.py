@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from weft.control.placing import demand_body, node_views, pool_views
-from weft.control.records import Explanation, Verification
+from weft.control.records import Explanation, RunInfo, Verification
 from weft.core.demands import holder_of
-from weft.core.explain import Situation, explain
-from weft.core.invariants import check_pools, check_run, current_rows
+from weft.core.explain import NodeView, Situation, explain
+from weft.core.invariants import check_family, check_pools, check_run, current_rows
 from weft.core.replay import Replay
 from weft.core.rows import ORDINAL_BITS, PoolRow, RunRow, TaskRow
 from weft.core.rules.maps import array_hash
@@ -25,7 +25,7 @@ WHY_MAX = 50
 def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation]:
     """One task, or those of a run that have not ended (failures first where all have)."""
     no, _ = control.find(ref)
-    run = _run_row(control, no)
+    run, info = _run_row(control, no), control.run(ref)
     workflow = control.workflow(ref)
     if task is not None:
         pos, idx = control._place(no, task)
@@ -35,7 +35,7 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
         rows = _task_rows(control, no, live, None, None, WHY_MAX)
         if not rows:
             rows = _task_rows(control, no, ["failed", "dead_letter", "skipped", "cancelled"], None, None, WHY_MAX)
-    nodes = node_views(control)
+    nodes = [_for_family(node, info) for node in node_views(control)]
     names = {node.facts.session: node.facts.name for node in nodes}
     out = []
     for row in rows:
@@ -49,6 +49,7 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
             run, row, workflow, needs, nodes, demand_body(control, demand), ahead, control.now(),
             names.get(row.session or holder_of(row.demand) or ""), pool_views(control, row.demand),
             names.get(run.owner or ""),
+            _child(control, row),
         )  # fmt: skip
         summary, details = explain(situation)
         name = workflow.tasks[row.pos].called(row.idx)
@@ -56,24 +57,53 @@ def why(control: "LocalControl", ref: str, task: str | None) -> list[Explanation
     return out
 
 
+def _for_family(node: NodeView, run: RunInfo) -> NodeView:
+    """A node that works for the root works for this run, too."""
+    return msgspec.structs.replace(node, scope=run.id) if node.scope == run.root else node
+
+
+def _child(control: "LocalControl", row: TaskRow) -> tuple[str, str, str] | None:
+    if row.child is None:
+        return None
+    found = control._read("runs_page", row.child + 1, None, None, f"[{row.child}]", 1, True)
+    child = RunRow(*found[0][: len(RUN_COLUMNS)]) if found else None
+    return None if child is None else (child.id, child.name, child.state)
+
+
 def verify(control: "LocalControl", ref: str) -> Verification:
-    """Rebuild the run from its events and compare; then check the invariants between its rows."""
-    no, run_id = control.find(ref)
-    workflow = control.workflow(ref)
+    """Rebuild the run from its events and compare; then check the invariants between its rows. What its tasks started
+    is verified with it."""
     with control.snapshot():
-        run = _run_row(control, no)
-        rows = _task_rows(control, no, None, None, None, 2**31)
-        replay = Replay(workflow, run.limited)
-        events = 0
-        for kind, place, data in _events(control, no):
-            replay.apply(kind, place, data)
-            events += 1
+        (no, run_id), *others = control.family(ref)
+        found = _verify(control, no, run_id)
+        for child_no, child_id in others:
+            child = _verify(control, child_no, child_id)
+            found.events += child.events
+            found.tasks += child.tasks
+            found.differences += [f"run {child_id}: {difference}" for difference in child.differences]
+        if others and control.run(run_id).root == run_id:
+            runs = [_run_row(control, one) for one, _ in ((no, run_id), *others)]
+            every = [row for run in runs for row in _task_rows(control, run.no, None, None, None, 2**31, old=True)]
+            found.differences += check_family(runs, every)
         pools = [PoolRow(*row) for row in control._read("pools_all")]
         holding = [row[4] for row in control._read("pool_holders")] if pools else []
-        hashes = dict(control._read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
-        arrays = {(pos, generation): text for pos, generation, text in control._read("arrays_of_run", no)}
+        found.differences += check_pools(pools, holding)
+    return found
+
+
+def _verify(control: "LocalControl", no: int, run_id: str) -> Verification:
+    workflow = control.workflow(run_id)
+    run = _run_row(control, no)
+    rows = _task_rows(control, no, None, None, None, 2**31)
+    replay = Replay(workflow, run.limited)
+    events = 0
+    for kind, place, data in _events(control, no):
+        replay.apply(kind, place, data)
+        events += 1
+    hashes = dict(control._read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
+    arrays = {(pos, generation): text for pos, generation, text in control._read("arrays_of_run", no)}
     replay.settle()
-    differences = check_run(run, rows, workflow) + check_pools(pools, holding)
+    differences = check_run(run, rows, workflow)
     current = current_rows(rows)
     for pos, generation in sorted({*arrays, *replay.arrays}):
         text = arrays.get((pos, generation))
@@ -93,13 +123,14 @@ def verify(control: "LocalControl", ref: str) -> Verification:
             differences.append(f"{name}: no event tells of it")
             continue
         unsettled_run = row.state == "pending" and told.state == "queued" and (run.sweep is not None)
+        running_child = row.child is not None and row.state == "running"  # its timeout, which no event tells
         pairs = [
             ("state", row.state, row.state if unsettled_run else told.state),
             ("attempt", row.attempt, told.attempt),
             ("failures", row.failures, told.failures),
             ("lost", row.lost, told.lost),
             ("held", row.held, told.held),
-            ("wake_at", row.wake_at, told.wake_at if row.state not in TERMINAL else None),
+            ("wake_at", None if running_child else row.wake_at, told.wake_at if row.state not in TERMINAL else None),
             ("result", hashes.get(row.id), told.hash),
         ]
         differences += [
@@ -109,16 +140,23 @@ def verify(control: "LocalControl", ref: str) -> Verification:
 
 
 def _run_row(control: "LocalControl", no: int) -> RunRow:
-    row = control._read("runs_page", no + 1, None, None, f"[{no}]", 1)[0]
+    row = control._read("runs_page", no + 1, None, None, f"[{no}]", 1, True)[0]
     return RunRow(*row[: len(RUN_COLUMNS)])
 
 
 def _task_rows(
-    control: "LocalControl", no: int, states: list[str] | None, pos: int | None, idx: int | None, limit: int = 100
+    control: "LocalControl",
+    no: int,
+    states: list[str] | None,
+    pos: int | None,
+    idx: int | None,
+    limit: int = 100,
+    *,
+    old: bool = False,
 ) -> list[TaskRow]:
     low, high = (no << ORDINAL_BITS) - 1, (no + 1) << ORDINAL_BITS
     wanted = None if states is None else msgspec.json.encode(states).decode()
-    rows = control._read("tasks_page", low, high, wanted, pos, idx, False, limit)
+    rows = control._read("tasks_page", low, high, wanted, pos, idx, old, limit)
     return [TaskRow(*row[: len(TASK_COLUMNS)]) for row in rows]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from weft.control import cluster, history, inspect, placing, results
+from weft.control import cluster, family, history, inspect, placing, results
 from weft.control.records import (
     Ambiguous,
     AttemptInfo,
@@ -31,8 +31,8 @@ from weft.core import commands as c
 from weft.core.canonical import RECORD_KINDS, canonical_lines
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
-from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
-from weft.core.workflow import Workflow
+from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
+from weft.core.workflow import TaskDef, Workflow
 from weft.node.local import LocalLink
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Reader, Store, StoreBusy
@@ -102,14 +102,21 @@ class LocalControl:
 
     def run(self, ref: str) -> RunInfo:
         no, _ = self.find(ref)
-        return self._run_infos(self._read("runs_page", no + 1, None, None, f"[{no}]", 1))[0]
+        return self._run_infos(self._read("runs_page", no + 1, None, None, f"[{no}]", 1, True))[0]
 
     def runs(
-        self, *, states: list[str] | None = None, name: str | None = None, before: int | None = None, limit: int = 20
+        self,
+        *,
+        states: list[str] | None = None,
+        name: str | None = None,
+        before: int | None = None,
+        limit: int = 20,
+        children: bool = True,
     ) -> list[RunInfo]:
-        """Newest first; `before` is the `no` of the last run of the page before."""
+        """Newest first; `before` is the `no` of the last run of the page before. `children`: also those that tasks of
+        other runs started."""
         wanted = None if states is None else msgspec.json.encode(states).decode()
-        return self._run_infos(self._read("runs_page", before or 2**62, wanted, name, None, limit))
+        return self._run_infos(self._read("runs_page", before or 2**62, wanted, name, None, limit, children))
 
     def _run_infos(self, rows: list[Any]) -> list[RunInfo]:
         width = len(RUN_COLUMNS)
@@ -119,7 +126,7 @@ class LocalControl:
             run = RunRow(*row[:width])
             values = {k: v for k, v in msgspec.structs.asdict(run).items() if k in names}
             values["halted"] = bool(run.halted)
-            inputs, source, key = row[width:]
+            inputs, source, key, values["parent"], values["root"] = row[width:]
             out.append(RunInfo(**values, inputs=msgspec.json.decode(inputs), source=source, key=key))
         return out
 
@@ -169,7 +176,7 @@ class LocalControl:
             yield from page
 
     def _place(self, run_no: int, task: str) -> tuple[int, int]:
-        rows = self._read("runs_page", run_no + 1, None, None, f"[{run_no}]", 1)
+        rows = self._read("runs_page", run_no + 1, None, None, f"[{run_no}]", 1, True)
         workflow = self._workflow(RunRow(*rows[0][: len(RUN_COLUMNS)]).workflow)
         if task in workflow.position:
             return workflow.position[task], -1
@@ -181,7 +188,7 @@ class LocalControl:
     def _task_info(self, row: Any) -> TaskInfo:
         width = len(TASK_COLUMNS)
         t = TaskRow(*row[:width])
-        run_id, workflow_hash, node, exit_code, last_session, last_node, cached, lease_until = row[width:]
+        run_id, workflow_hash, node, exit_code, last_session, last_node, cached, lease_until, child = row[width:]
         claimed = t.state == "running" and t.session is not None
         workflow = self._workflow(workflow_hash)
         definition = workflow.tasks[t.pos]
@@ -198,6 +205,7 @@ class LocalControl:
             allow_failure=definition.allow_failure, cached=_source(cached), held=t.held,
             claimed_by=node if claimed else None, claim_expires_at=lease_until if claimed else None,
             claim_attempt=t.attempt if claimed else None,
+            child=child,
         )  # fmt: skip
 
     def task(self, ref: str, task: str) -> TaskInfo:
@@ -220,10 +228,11 @@ class LocalControl:
                 cached in self._read("attempts_of_task", no, pos, idx)
         ]  # fmt: skip
         now = self.task(ref, task)
-        if now.state == "running" and now.session is not None and now.elements is None and now.held is None:
+        if now.state == "running" and (now.session or now.child) and now.elements is None and now.held is None:
             out.append(
                 AttemptInfo(
-                    run_id=run_id, task=task, attempt=now.attempt, generation=now.generation, session=now.session,
+                    run_id=run_id, task=task, attempt=now.attempt, generation=now.generation,
+                    session=now.session or "",
                     outcome="running", exit_code=None, error=None, claimed_at=now.claimed_at,
                     started_at=now.started_at, finished_at=None, result=None, node=now.node,
                 )
@@ -293,6 +302,25 @@ class LocalControl:
     def verify(self, ref: str) -> Verification:
         return inspect.verify(self, ref)
 
+    def pins(self, ref: str) -> list[Pin]:
+        return family.pins_of(self, ref)
+
+    def workflows(self, ref: str) -> list[Workflow]:
+        """The run's own workflow, and those that its tasks run."""
+        return family.workflows_of(self, ref)
+
+    def family(self, ref: str) -> list[tuple[int, str]]:
+        """(number, id) of a run and of all that its tasks started."""
+        return family.family_of(self, ref)
+
+    def starter(self, ref: str) -> TaskInfo | None:
+        """The task that started this run, if one did."""
+        return family.starter_of(self, ref)
+
+    def waiting_below(self, ref: str, limit: int) -> list[tuple[str, TaskDef]]:
+        """(run, task) of tasks that wait for a signal in runs that this one's tasks started."""
+        return family.waiting_below(self, ref, limit)
+
     def context(self, ref: str) -> dict[str, Any]:
         return results.context_of(self, ref)
 
@@ -310,7 +338,7 @@ class LocalControl:
     def cancel(self, ref: str, task: str | None = None, reason: str = "cancelled by request") -> c.Reply:
         _, run_id = self.find(ref)
         if task is not None:
-            return self._commit(c.CancelTask(run_id, task, reason))
+            return self._finish(self._commit(c.CancelTask(run_id, task, reason)))
         return self._finish(self._commit(c.CancelRun(run_id, reason)))
 
     def resume(self, ref: str) -> c.Reply:
@@ -382,6 +410,11 @@ class LocalControl:
                     self.store.say(f"waiting for the store: {error}")
                     told = True
                 time.sleep(RETRY_S)
+
+    def tidy(self, ref: str) -> None:
+        """Do what is left over of a run and of those that its tasks started, where no node is there to do it."""
+        no, run_id = self.find(ref)
+        self._finish(c.Reply(run_id, no, more=True))
 
     def _finish(self, reply: c.Reply) -> c.Reply:
         """A large run is cancelled a thousand tasks at a time: stay with it until that is done."""

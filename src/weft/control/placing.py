@@ -27,7 +27,9 @@ def facts_of(node: NodeInfo) -> NodeFacts:
 def unplaceable(workflow: Workflow, nodes: Sequence[NodeFacts], here: NodeFacts | None = None) -> str | None:
     """Why some task can run on none of these nodes, however long it waits; None: each has a place. `here` is the node
     that this process will be."""
-    demands = {demand_of(task)[1]: task.name for task in reversed(workflow.tasks) if task.kind != "wait"}
+    demands = {
+        demand_of(task)[1]: task.name for task in reversed(workflow.tasks) if task.kind not in ("wait", "workflow")
+    }
     if workflow.own is not None:  # one node runs all of it
         demands = {workflow.own[1]: f"a run of {workflow.name} alone"}
     for body, what in reversed(demands.items()):

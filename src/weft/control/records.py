@@ -37,6 +37,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     level_open: int | None = None  # how many of its tasks have not finished; None: it has not begun
     pace: str | None = None  # moved by hand: go, task, rest
     owner: str | None = None  # the session that owns it
+    parent: str | None = None  # the run whose task started it
+    root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
 
     @property
     def finished(self) -> bool:
@@ -73,6 +75,7 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     claimed_by: str | None = None  # while it runs: the node's name,
     claim_expires_at: int | None = None  # until when its lease lasts,
     claim_attempt: int | None = None  # and the attempt that it holds
+    child: str | None = None  # the run that it started, the last one
 
 
 class AttemptInfo(msgspec.Struct, kw_only=True):

@@ -46,7 +46,7 @@ def with_output(result: str, output: str) -> str:
 def elsewhere(result: dict[str, Any]) -> Elsewhere:
     """In the place of an output that was not loaded."""
     reference = result[KEY]
-    why = result.get("artifactError") or "conditions, map and wait can't read files"
+    why = result.get("artifactError") or "conditions, map, wait and workflows can't read files"
     return Elsewhere(
         f"this output is in the artifact {reference['path']} ({reference['bytes']:,} bytes): {why}",
         "let the task give a smaller output with what is needed here",

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from weft.core.rows import Pin
+
 Role = Literal["auto", "leader", "worker", "observer"]
 ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
 
@@ -41,7 +43,7 @@ class Exchange(msgspec.Struct):
     want: int
     demands: list[str]  # eligible ones, of those known to the node
     known_demands: int  # how many demands the node has looked at; it is told of new ones
-    scope: int | None = None
+    scope: int | None = None  # claim only of this run's family
     #: task, attempt, how long ago in ms, how long it may last: those that outlive a moment
     started: list[tuple[int, int, int, int | None]] = []
     free: dict[str, int] = {}  # what the node has left of what it counts: memory, disk, gpu, places of a task
@@ -162,6 +164,8 @@ class Submit(msgspec.Struct):
     labels: str = "{}"
     fresh: bool = False  # results kept by `cache` are not used, only made anew
     by_hand: bool = False  # rest after each level until somebody advances it
+    children: list[tuple[str, str, bytes]] = []  # hash, name, document of workflows that its tasks run, at any depth
+    pins: list[Pin] = []  # what is known already of the names in them; the store is asked about the others
 
 
 class Advance(msgspec.Struct):

@@ -225,10 +225,10 @@ class _Defaults:
             template_reads=place.template_reads,
             reads_context=self._reads_context(task, place),
             templated=self._templated(task),
-            secrets=() if kind == "inline" else tuple(task.get("secrets", self.secrets)),
+            secrets=() if kind in ("inline", "workflow") else tuple(task.get("secrets", self.secrets)),
             cache=_cache(task.get("cache")),
-            pools=_pools(task, self.own_pool),
-            scored=self.scored,
+            pools=() if kind == "workflow" else _pools(task, self.own_pool),
+            scored=self.scored and kind != "workflow",
         )
 
     def _wait(self, name: str, task: dict[str, Any], place: _Place) -> TaskDef:
@@ -275,6 +275,8 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str,
         return "shell", _with_input({"argv": task["argv"]}, task)
     if "python" in task:
         return "python", {"function": task["python"], "with": task.get("with", {})}
+    if "workflow" in task:
+        return "workflow", {"workflow": task["workflow"], "with": task.get("with", {})}
     return "inline", {key: task[key] for key in ("inline", "with") if key in task}
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from weft.core.child_workflows import OF_CHILDREN
 from weft.core.expression_checks import ExpressionChecker
 from weft.core.fields import COMMAND, KINDS, OF_WAITS, TASK, TASK_NAME, TASKS_MAX, workflow_record
 from weft.core.graph import cycles_of, successors_of
@@ -229,6 +230,8 @@ def _checked(reader: Reader, value: dict[Any, Any], out: Any) -> Any:
     if "inline" in value and "secrets" in out:
         fix = "an inline function runs in the node itself, which has its environment: remove it"
         reader.problem_at((*reader.path, "secrets"), "`secrets` has no meaning for `inline`", fix, "key")
+    if "workflow" in value:
+        _check_child(reader, value)
     if "if" in out and "condition" in out:
         reader.problem_at((*reader.path, "condition"), "`if` and `condition` say the same", "keep one", "key")
     return out
@@ -285,6 +288,16 @@ def _check_wait(reader: Reader, value: dict[Any, Any]) -> None:
         elif key in ("map", "replicas"):
             fix = "one wait can't be many: let the tasks before it be mapped"
         reader.problem_at((*reader.path, key), f"`{key}` has no meaning for a wait", fix, "key")
+
+
+def _check_child(reader: Reader, value: dict[Any, Any]) -> None:
+    """Another workflow runs by its own definition: what is about running belongs there."""
+    for key in value:
+        known = TASK.by_name.get(key) if isinstance(key, str) else None
+        if known is None or known.later or key in KINDS or key in OF_CHILDREN or key == "shell":
+            continue
+        fix = "set it there" if key != "env" else "set it there, or pass it on in with"
+        reader.problem_at((*reader.path, key), f"`{key}` belongs into the workflow that is run", fix, "key")
 
 
 def _ordered(task: dict[str, Any]) -> dict[str, Any]:
@@ -361,6 +374,14 @@ def _check_mode(reader: Reader, document: Document) -> None:
         )
     if in_levels and document.get("ownership") == "task":
         reader.problem_at(("ownership",), "with mode: levels one node owns the run", "use run, or remove this key")
+    for name, task in document["tasks"].items() if in_levels else ():
+        if "workflow" in task:
+            what = (
+                "with mode: levels one node owns all of a run, and the run of another workflow has nodes of its own"
+            )
+            reader.problem_at(
+                ("tasks", name, "workflow"), what, "use mode: eager here; what it runs may have levels", "key"
+            )
     if not in_levels and document.get("max_parallel") == 0:
         reader.problem_at(
             ("max_parallel",),

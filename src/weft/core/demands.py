@@ -75,7 +75,7 @@ def holder_of(demand: str) -> str | None:
 
 def own_demand(tasks: Iterable[TaskDef]) -> tuple[str, str]:
     """(id, body) of what a node needs to own a run of all these tasks: each of their demands."""
-    bodies = dict(demand_of(task) for task in tasks if task.kind != "wait")
+    bodies = dict(demand_of(task) for task in tasks if task.kind not in ("wait", "workflow"))
     text = f'{{"all":[{",".join(bodies[id] for id in sorted(bodies))}]}}'
     return f"{OWN}{hashlib.sha256(text.encode()).hexdigest()[:16]}", text
 

@@ -17,6 +17,7 @@ from weft.core.rows import (
     EventRow,
     Guard,
     LeadershipRow,
+    Pin,
     PoolRow,
     RecordRow,
     RunRow,
@@ -57,8 +58,10 @@ class Draft:
         self.signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
         self.kept: dict[str, RecordRow] = {}  # results for `cache`, by key; the task's own guard is theirs
         self.once: RecordRow | None = None  # written only while its attempt is held
-        self.new_run: tuple[RunRow, dict[str, Any]] | None = None
-        self.new_workflow: tuple[str, str, bytes] | None = None
+        self.new_runs: dict[int, tuple[RunRow, dict[str, Any]]] = {}  # by number, with what a row of rules lacks
+        self.new_workflows: list[tuple[str, str, bytes]] = []
+        self.new_pins: list[tuple[int, Pin]] = []  # root, pin
+        self.errands: list[TaskRow] = []  # given out by this transaction: a chore for its end, or for the next one
         self.new_demands: dict[str, str] = {}
         self.new_session: tuple[SessionRow, int] | None = None  # with its lease's length
         self.ended_sessions: list[tuple[str, str]] = []  # id, state
@@ -117,6 +120,17 @@ class Draft:
             task.guard = Guard(task.state, task.attempt, task.session, task.stop)
             self.dirty_tasks.append(task)
 
+    def send(self, task: TaskRow, errand: str) -> None:
+        """A chore shall see to the run that this task starts; it needs locks that this transaction may not take."""
+        self.touch(task)
+        task.errand = errand
+        self.errands.append(task)
+        self.wake = True
+
+    def left_over(self) -> bool:
+        """Chores that this transaction made and did not do."""
+        return any(not run.told for run in self.dirty_runs) or any(task.errand for task in self.errands)
+
     def touch_run(self, run: RunRow) -> None:
         if not run.dirty:
             run.dirty = True
@@ -131,7 +145,7 @@ class Draft:
             task.guard = Guard(was, task.attempt, task.session, task.stop)
             self.dirty_tasks.append(task)
         task.state = to
-        if task.elements is None and task.held is None:  # an opened mapped task holds no slot, nor does what is held
+        if task.elements is None and task.held is None and task.child is None:  # those hold no slot
             if was in ACTIVE:
                 if was == "running" and "@" in task.demand:
                     self._count_pools(task, -1)
@@ -197,6 +211,7 @@ class Draft:
             task.finished_at = self.now
         task.session = None
         task.stop = None
+        task.errand = None
         task.wake_at = None
         task.settled = False
         run.open -= 1

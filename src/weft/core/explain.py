@@ -45,6 +45,7 @@ class Situation(msgspec.Struct):
     holder: str | None  # the node that runs it, or to which it was given
     pools: Sequence[PoolView] = ()  # those that it needs a place of
     owner: str | None = None  # the node that owns the run
+    child: tuple[str, str, str] | None = None  # of a task that runs another workflow: that run's id, name and state
 
 
 def explain(s: Situation) -> tuple[str, list[str]]:
@@ -65,6 +66,8 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
         return "it is ready, and the run rests", [
             f"weft advance {s.run.id} starts it; with --task, one task at a time"
         ]
+    if task.errand is not None:
+        return "it is ready; its run is about to begin", ["a node does that with its next exchange"]
     if task.ready_at is not None:
         return (
             f"it is ready, but the run may have {s.run.max_parallel or 1} tasks at a time and has {s.run.active}",
@@ -166,6 +169,10 @@ def _running(s: Situation) -> tuple[str, list[str]]:
         return _held(s)
     if s.task.elements is not None:
         return f"{s.task.open} of its {s.task.elements} elements have not ended", []
+    if s.child is not None:
+        id, name, state = s.child
+        details = [f"it has been asked to stop ({s.task.stop})"] if s.task.stop else []
+        return f"it is running as run {id} of {name}, which is {state}", [*details, f"weft why {id} says more"]
     since = (s.now - (s.task.started_at or s.task.claimed_at or s.now)) / 1000
     details = [f"it has been asked to stop ({s.task.stop})"] if s.task.stop else []
     return f"it is running on {s.holder or 'a node'}, attempt {s.task.attempt}, for {since:.1f} s", details

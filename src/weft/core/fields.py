@@ -7,6 +7,7 @@ kind "did you mean" search it.
 from dataclasses import dataclass
 from typing import Any, Final
 
+from weft.core.child_workflows import WorkflowReference
 from weft.core.map_and_wait import WAIT, Array, Tolerated
 from weft.core.problems import BAD, Reader, mismatch
 from weft.core.scalars import Boolean, Choice, Duration, Number, Pattern, Size, Text
@@ -253,12 +254,12 @@ TASK: Final = Record(
         Field("argv", ARGV, "A program and its arguments, without a shell."),
         Field("inline", INLINE, "An async function that the application which embeds Weft gives to its node."),
         Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
-        Field("with", ARGUMENTS, "Arguments of the function; for a command, what the JSON file $WEFT_INPUT holds."),
+        Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or what $WEFT_INPUT holds."),
         Field("map", Array(), "One task per element of this array; `item` and `index` tell which."),
         Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is an array then."),
         Field("tolerate", Tolerated(), "How many elements may fail: a number, or a share like 5%."),
         Field("wait", WAIT, "Wait for a signal, for a while or until a time."),
-        Field("workflow", Text(), "Another workflow to run.", later=True),
+        Field("workflow", WorkflowReference(), "Another workflow to run: its name, or its file (./other.yaml)."),
         Field("cache", CacheShape(), "Keep a success, and take its result when the same is to run again."),
         Field("needs", Needs(), "Tasks that must be done first."),
         Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),

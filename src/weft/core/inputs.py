@@ -7,6 +7,7 @@ from typing import Any
 
 from weft.core.fields import INPUT_NAME, INPUT_RECORD, INPUT_TYPES
 from weft.core.problems import BAD, INTEGER_MAX, Problem, Reader, found, mismatch, quoted
+from weft.core.references import has_template
 from weft.core.scalars import Choice
 from weft.core.shapes import Json, MapOf
 from weft.core.workflow import InputDef
@@ -107,7 +108,7 @@ def resolve_inputs(
         if name in given:
             values[name] = given[name]
             reader.path = [name]
-            _check_value(reader, name, definition, given[name])
+            check_input(reader, name, definition, given[name])
         elif definition.required:
             what = f": {definition.description}" if definition.description else ""
             reader.problem_at(
@@ -118,7 +119,27 @@ def resolve_inputs(
     return values, reader.problems
 
 
-def _check_value(reader: Reader, name: str, definition: InputDef, value: Any) -> None:
+def wrong_inputs(declared: Mapping[str, InputDef], given: Mapping[str, Any]) -> list[Problem]:
+    """What can be said about `with` before a run: paths begin with the input's name. What is an expression is
+    checked when it has a value."""
+    reader = Reader()
+    for name, value in given.items():
+        if name not in declared:
+            fix = reader.did_you_mean(name, declared) or (
+                f"it takes {', '.join(declared)}" if declared else "it takes no inputs"
+            )
+            reader.problem_at((name,), f"the workflow has no input {quoted(name)}", fix, "key")
+        elif not has_template(value):
+            reader.path = [name]
+            check_input(reader, name, declared[name], value)
+    for name, definition in declared.items():
+        if definition.required and name not in given:
+            what = f"the workflow's input {quoted(name)} ({definition.type}) is missing"
+            reader.problem_at((), what, f"add it to with: {{{name}: …}}", "key")
+    return reader.problems
+
+
+def check_input(reader: Reader, name: str, definition: InputDef, value: Any) -> None:
     if value is None and not definition.required and definition.default is None:
         return
     if not _fits(definition.type, value):

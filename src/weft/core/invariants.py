@@ -32,7 +32,7 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
     ]  # fmt: skip
     expected = {
         "total": len(counted),
-        "active": sum(1 for t in rows if t.state in ACTIVE and t.elements is None and t.held is None),
+        "active": sum(1 for t in rows if t.state in ACTIVE and _holds_a_slot(t)),
         "open": sum(1 for t in rows if t.state not in TERMINAL),
         "open_main": sum(1 for t in rows if t.state not in TERMINAL and not workflow.tasks[t.pos].final),
     }
@@ -114,7 +114,9 @@ def _check_task(run: RunRow, task: TaskRow, workflow: Workflow) -> list[str]:
     found = []
     definition = workflow.tasks[task.pos]
     opened_map = task.elements is not None
-    if task.state == "running" and not opened_map and (task.session is None or task.attempt < 1):
+    if definition.kind == "workflow" and not opened_map:
+        found += _check_parent(task)
+    elif task.state == "running" and not opened_map and (task.session is None or task.attempt < 1):
         found.append("runs without a session")
     if task.state != "running" and task.session is not None:
         found.append(f"is {task.state} and still held by {task.session}")
@@ -133,9 +135,48 @@ def _check_task(run: RunRow, task: TaskRow, workflow: Workflow) -> list[str]:
     return found
 
 
+def _holds_a_slot(task: TaskRow) -> bool:
+    return task.elements is None and task.held is None and task.child is None
+
+
+def _check_parent(task: TaskRow) -> list[str]:
+    found = []
+    if task.state == "running" and (task.child is None or task.attempt < 1):
+        found.append("runs without a run of its own")
+    if task.session is not None:
+        found.append(f"runs nowhere, and is held by {task.session}")
+    if task.errand is not None and (task.errand, task.state) not in (("begin", "pending"), ("stop", "running")):
+        found.append(f"is {task.state}, and its child shall {task.errand}")
+    return found
+
+
+def check_family(runs: Iterable[RunRow], tasks: Iterable[TaskRow]) -> list[str]:
+    """Between runs: a task that is running has a run that has not ended, or whose end is on its way."""
+    by_no = {run.no: run for run in runs}
+    by_id = {task.id: task for task in tasks}
+    found = []
+    for task in by_id.values():
+        child = by_no.get(task.child) if task.child is not None else None
+        if task.state == "running" and task.child is not None:
+            if child is None or child.parent != task.id:
+                found.append(f"task {task.id} runs as run {task.child}, which knows nothing of it")
+            elif child.state in RUN_TERMINAL and child.told:
+                found.append(f"task {task.id} is running, its run {child.id} is {child.state} and has told so")
+    for run in by_no.values():
+        parent = by_id.get(run.parent) if run.parent is not None else None
+        if run.parent is None:
+            if run.root != run.no or not run.told:
+                found.append(f"run {run.id} was started by nobody, and is not its own root")
+        elif parent is None or by_no[parent.run_no].root != run.root:
+            found.append(f"run {run.id} belongs to another family than the task that started it")
+        elif run.state not in RUN_TERMINAL and (parent.state, parent.child) != ("running", run.no):
+            found.append(f"run {run.id} is {run.state}, the task that started it is {parent.state}")
+    return found
+
+
 def _has_a_future(run: RunRow, task: TaskRow, workflow: Workflow) -> bool:
     """Every task that has not ended has an owner, a wake-up time, open needs, or a place in the queue."""
-    if task.open or run.sweep is not None or task.ready_at is not None:
+    if task.open or run.sweep is not None or task.ready_at is not None or task.errand is not None:
         return True
     if workflow.passes is not None and run.level is not None:
         at = workflow.passes.at[task.pos]

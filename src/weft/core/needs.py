@@ -82,10 +82,10 @@ class Elements(msgspec.Struct):
 
 
 class Queued(msgspec.Struct):
-    """Claimable tasks, best rank first; those locked by others are left out."""
+    """Claimable tasks, best rank first; those locked by others are left out. `root`: of that run's family only."""
 
     demands: list[str]
-    run_no: int | None
+    root: int | None
     limit: int
 
 
@@ -93,7 +93,7 @@ class QueuedEach(msgspec.Struct):
     """Like Queued, but up to `limit` of each demand: what one of them has too much of must not hide the others."""
 
     demands: list[str]
-    run_no: int | None
+    root: int | None
     limit: int
 
 
@@ -139,6 +139,22 @@ class QueuedIfFree(msgspec.Struct):
     run_no: int
 
 
+class Errands(msgspec.Struct):
+    """Tasks with something to do about their child, ascending (of the family of one run, or of any); their runs are
+    locked, and those that others hold are left out."""
+
+    limit: int
+    run_no: int | None = None
+
+
+class Untold(msgspec.Struct):
+    """(number, parent task) of ended runs whose parent has not been told, ascending; both runs are locked, and where
+    others hold one of them the pair is left out."""
+
+    limit: int
+    run_no: int | None = None
+
+
 class RunningOf(msgspec.Struct):
     """All running tasks of a run."""
 
@@ -154,7 +170,8 @@ class Ready(msgspec.Struct):
 
 class Glance(msgspec.Struct):
     """A session, locked, and what there is to do beside its reports, in one look: 0 or 1 row
-    (SessionRow, next wake-up time, unsettled ends, sweeps, stops for this session, the newest demand's number)."""
+    (SessionRow, next wake-up time, unsettled ends, sweeps and errands, stops for this session, the newest demand's
+    number)."""
 
     session: str
 
@@ -275,14 +292,45 @@ class NextRun(msgspec.Struct):
     """A fresh run number."""
 
 
-class Workflow(msgspec.Struct):
-    """That workflow's hash, if it is stored."""
+class Workflows(msgspec.Struct):
+    """Those of these workflows that are stored, by hash; from then on the draft knows them."""
 
-    hash: str
+    hashes: list[str]
+
+
+class Named(msgspec.Struct):
+    """What these names of workflows mean now, by name: the version of the newest run that nobody's task started,
+    else of any run, else the one stored last."""
+
+    names: list[str]
+
+
+class WorkflowNames(msgspec.Struct):
+    """(name) of stored workflows, each once, in their order."""
+
+    limit: int
+
+
+class Pins(msgspec.Struct):
+    """What the names in a root's family mean."""
+
+    root: int
+
+
+class Roots(msgspec.Struct):
+    """(number, its root's number, its root's id) of runs, ascending; not locked."""
+
+    nos: list[int]
+
+
+class Origin(msgspec.Struct):
+    """(directory, labels as JSON, whether it uses no kept results) of a run."""
+
+    run_no: int
 
 
 class Finished(msgspec.Struct):
-    """Runs that finished before a moment, oldest first."""
+    """Runs that finished before a moment, oldest first. What a run's tasks started goes with it: right before it."""
 
     before: int
     states: list[str]
@@ -291,7 +339,8 @@ class Finished(msgspec.Struct):
 
 Need = (
     RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray | Leadership | Insisting | PastDeadline
-    | Context | Signal | Glance | Ends | Inputs | NextRun | Workflow | Session | Lease | Runs | RunById | RunByKey
+    | Context | Signal | Glance | Ends | Inputs | NextRun | Workflows | Session | Lease | Runs | RunById | RunByKey
+    | Named | WorkflowNames | Pins | Origin | Roots | Errands | Untold
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
     | Finished | Records | QueuedEach | Waiting | Pools | Placing | LiveSessions | Occupied | DemandBodies

@@ -16,7 +16,7 @@ from weft.core.workflow import Workflow
 
 #: Events that may stand between an end and what follows from it, within one transaction.
 _BEFORE_TELLING = frozenset(
-    {"finished", "lost", "returned", "overdue", "promoted", "reopened", "halted", "stopped", "voided"}
+    {"finished", "lost", "returned", "overdue", "promoted", "reopened", "halted", "stopped", "voided", "begun"}
 )
 
 
@@ -89,6 +89,10 @@ class Replay:
         task = self.tasks[place]
         task.state, task.attempt, task.wake_at = "running", data["attempt"], None
 
+    def _on_begun(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        task = self.tasks[place]
+        task.state, task.attempt, task.wake_at = "running", data["attempt"], None
+
     def _on_started(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         pass
 
@@ -156,7 +160,8 @@ class Replay:
         for pos, idx in data["tasks"]:
             task = self.tasks[(pos, idx)]
             task.wake_at = None
-            task.state = self._ready_state
+            task.state = "pending"
+            self._make_ready(pos, task)
 
     def _on_placed(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self.tasks[place].wake_at = data["wake_at"]
@@ -190,9 +195,10 @@ class Replay:
         whole.admitted = count - len(again) + let_in
         for nth, idx in enumerate(again):
             before = self._elements_before.get((pos, idx))
-            state = self._ready_state if nth < let_in else "pending"
             attempt = before.attempt if before is not None else 0
-            self.tasks[(pos, idx)] = Replayed(whole.generation, state, attempt, let_in=nth < let_in)
+            self.tasks[(pos, idx)] = element = Replayed(whole.generation, "pending", attempt, let_in=nth < let_in)
+            if nth < let_in:
+                self._make_ready(pos, element)
         self._open_main += 0 if self._workflow.tasks[pos].final else len(again)
 
     def _on_halted(self, place: Any, data: dict[str, Any]) -> None:
@@ -272,6 +278,13 @@ class Replay:
         if place[1] >= 0:
             self._ended.append(place)  # its mapped task hears of it now
 
+    def _make_ready(self, pos: int, task: Replayed, *, whole: bool = False) -> None:
+        """It is queued; or it maps, waits or runs another workflow, and an event of its own says what it does."""
+        definition = self._workflow.tasks[pos]
+        state = self._ready_state
+        if not ((whole and definition.mapped) or definition.kind in ("wait", "workflow")):
+            task.state = state  # of the others, the events may have told more already
+
     def _set(self, place: tuple[int, int], state: str) -> None:
         self.tasks[place].state = state
         if state in TERMINAL:
@@ -313,9 +326,7 @@ class Replay:
         if self._passes is None and definition.final and not definition.needs:
             return
         if judge(definition.when, len(definition.needs), 0, task.failed, task.skipped) == "start":
-            state = self._ready_state
-            if not definition.mapped and definition.kind != "wait":
-                task.state = state
+            self._make_ready(pos, task, whole=True)
 
     def settle(self) -> None:
         """Tell dependents of everything that ended since the last time."""
@@ -351,7 +362,7 @@ class Replay:
             whole.admitted += 1
             if following is not None and following.state == "pending":
                 following.let_in = True
-                following.state = self._ready_state
+                self._make_ready(pos, following)
 
     def _all_run(self, pos: int) -> bool:
         """In a level, elements go on past what is tolerated, unless that voids the level."""
@@ -382,9 +393,7 @@ class Replay:
             task = self.tasks[(pos, WHOLE)]
             task.open = 0
             if self._workflow.tasks[pos].when == "always" or bad:
-                state = self._ready_state
-                if not self._workflow.tasks[pos].mapped and self._workflow.tasks[pos].kind != "wait":
-                    task.state = state
+                self._make_ready(pos, task, whole=True)
 
     def _anything_failed(self) -> bool:
         for (pos, idx), task in self.tasks.items():

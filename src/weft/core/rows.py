@@ -61,6 +61,8 @@ class TaskRow(msgspec.Struct, gc=False):
     reason: str | None
     held: TaskState | None = None  # finished; its level's commit will move it to this state
     deadline_at: int | None = None  # of a running attempt with a timeout: when its node should long have ended it
+    child: int | None = None  # of a task that runs another workflow: the number of that run
+    errand: str | None = None  # what a chore has yet to do about its child: begin, stop
     guard: Guard | None = None  # set on the first change
 
     @property
@@ -100,6 +102,9 @@ class RunRow(msgspec.Struct):
     level_open: int | None = None  # rows of that pass neither held nor ended; None: it has not begun
     pace: str | None = None  # moved by hand: go (until this level's end), task (one more), rest
     owner: str | None = None  # the session that has taken a run which one node owns
+    root: int = 0  # the run that the first of its ancestors is; its own number if a task did not start it
+    parent: int | None = None  # the task that started it
+    told: bool = True  # its end has been told to that task
     dirty: bool = False
 
     @property
@@ -108,12 +113,32 @@ class RunRow(msgspec.Struct):
         return self.max_parallel is not None or self.pace is not None
 
 
+class Pin(msgspec.Struct, frozen=True):
+    """What a task's `workflow: name` means, settled when the root was submitted. The same name may mean something
+    else in another definition, and in the same definition in another directory."""
+
+    workflow: str  # where it is named: the hash of that definition
+    source: str | None  # and its directory
+    name: str
+    child: str  # the hash of what it means
+    child_source: str | None
+
+
+class StoredWorkflow(msgspec.Struct):
+    """A workflow, and the newest run of it: `source` is that run's directory, `root` has its pins."""
+
+    workflow: str
+    name: str
+    source: str | None = None
+    root: int | None = None
+
+
 class SessionRow(msgspec.Struct):
     id: str
     node: str
     state: str  # live, draining, dead, left
     exchange: int  # the last exchange number applied
-    scope: int | None  # works for this run only
+    scope: int | None  # works only for this run and what its tasks start
     started_at: int
     ended_at: int | None
     body: str  # JSON: host, pid, boot, slots, labels, executors, the lease's length

@@ -37,7 +37,7 @@ TRANSITIONS: Final[dict[tuple[TaskState, TaskState], str]] = {
     ("pending", "queued"): "what it needs is done, its rule is true and the run has room",
     ("pending", "scheduled"): "ready, with a delay",
     ("pending", "waiting"): "a wait task is reached",
-    ("pending", "running"): "a mapped task opens: its elements run, it holds no slot",
+    ("pending", "running"): "a mapped task opens, or the run of another workflow begins: it holds no slot",
     ("pending", "succeeded"): "a mapped task over nothing, a signal that had come before",
     ("pending", "skipped"): "its rule or condition is false",
     ("pending", "failed"): "its condition could not be evaluated",

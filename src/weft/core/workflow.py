@@ -46,7 +46,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     """One task of a workflow, complete: nothing has to be looked up in defaults any more."""
 
     name: str
-    kind: str  # which executor runs it: shell, python, inline, …
+    kind: str  # which executor runs it: shell, python, inline, …; wait and workflow run nowhere
     spec: dict[str, Any]  # what that executor needs, e.g. {"run": "make"} or {"argv": ["make", "all"]}
     needs: tuple[int, ...] = ()
     when: When = "all_success"

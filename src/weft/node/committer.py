@@ -14,7 +14,7 @@ from weft.core.compile import compile_workflow
 from weft.core.decide import decide
 from weft.core.definition import decode_document
 from weft.core.draft import Draft
-from weft.core.rows import RunRow
+from weft.core.rows import RunRow, StoredWorkflow
 from weft.core.workflow import Workflow
 from weft.node.points import reach
 from weft.store.protocol import Store, Superseded, Transaction
@@ -76,8 +76,8 @@ class Committer:
         self.workflows.setdefault(workflow.hash, workflow)
 
     def _apply(self, transaction: Transaction, command: c.Command) -> tuple[Any, bool]:
-        if isinstance(command, c.Submit) and command.workflow not in self.workflows:
-            self.workflows[command.workflow] = compile_workflow(decode_document(command.document), command.workflow)
+        if isinstance(command, c.Submit):
+            self._learn(command)
         draft = Draft(0, self.workflows)
         rule = decide(draft, command)
         try:
@@ -86,14 +86,19 @@ class Committer:
                 loaded = transaction.load(needs)
                 draft.now = transaction.now  # under the locks of the first load; the same from then on
                 for rows in loaded:
-                    if rows and isinstance(rows[0], RunRow):
-                        for run in rows:
-                            self.workflow(transaction, run.workflow)
+                    if rows and isinstance(rows[0], (RunRow, StoredWorkflow)):
+                        for row in rows:
+                            self.workflow(transaction, row.workflow)
                 needs = rule.send(loaded)
         except StopIteration as done:
             reply = done.value
         transaction.write(draft)
         return reply, draft.wakes_others()
+
+    def _learn(self, command: c.Submit) -> None:
+        for hash, _, document in ((command.workflow, command.name, command.document), *command.children):
+            if hash not in self.workflows:
+                self.workflows[hash] = compile_workflow(decode_document(document), hash)
 
     def _apply_once(self, transaction: Transaction, command: c.Command, command_id: str) -> tuple[Any, bool]:
         body_hash = hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()

@@ -14,7 +14,7 @@ from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 _FIXED = ("id", "run_no", "pos", "idx", "generation")
 TASK_CHANGING = tuple(c for c in TASK_COLUMNS if c not in _FIXED)
 GUARD = ("id", "was_state", "was_attempt", "was_session")
-_RUN_FIXED = ("no", "id", "name", "workflow", "created_at")
+_RUN_FIXED = ("no", "id", "name", "workflow", "created_at", "root")
 RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in _RUN_FIXED)
 RUN_EXTRA = ("inputs", "key", "body_hash", "source", "labels", "fresh")
 _encode = msgspec.json.Encoder().encode
@@ -50,7 +50,7 @@ def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
     fresh: dict[int, Rows] = {}
     others: Rows = []
     for t in tasks:
-        spoilt = t.failed or t.skipped or t.tolerated or t.admitted
+        spoilt = t.failed or t.skipped or t.tolerated or t.admitted or t.errand
         if t.generation == 1 and t.state in ("pending", "queued") and not spoilt:
             row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
             fresh.setdefault(t.run_no, []).append(row)
@@ -84,12 +84,14 @@ def _change(t: TaskRow) -> tuple[Any, ...]:
         t.id, g.state, g.attempt, g.session,
         t.state, t.attempt, t.failures, t.lost, t.open, t.failed, t.skipped, t.tolerated, t.elements, t.admitted,
         t.demand, t.ready_at, t.rank, t.wake_at, t.session, t.claim_no, t.stop, t.upstream, t.settled,
-        t.claimed_at, t.started_at, t.finished_at, t.reason, t.held, t.deadline_at,
+        t.claimed_at, t.started_at, t.finished_at, t.reason, t.held, t.deadline_at, t.child,
+        t.errand,
     )  # fmt: skip
 
 
 assert TASK_CHANGING == (
     "state", "attempt", "failures", "lost", "open", "failed", "skipped", "tolerated", "elements", "admitted",
     "demand", "ready_at", "rank", "wake_at", "session", "claim_no", "stop", "upstream", "settled",
-    "claimed_at", "started_at", "finished_at", "reason", "held", "deadline_at",
+    "claimed_at", "started_at", "finished_at", "reason", "held", "deadline_at", "child",
+    "errand",
 )  # fmt: skip

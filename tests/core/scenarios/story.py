@@ -12,6 +12,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
     repeat a                    the last exchange again, as after a lost reply
     started a x 300ms           an attempt that lasts says when it began
+    of CHILD cancel run …       the command for the run that a task started, last by this path: `of sub`, `of sub.3`
     signal NAME JSON            or: signal NAME reject REASON
     context a x key=value       it succeeds and sets keys of the run's context
     keep a x KEY [ttl 1h]       it succeeds, and its result is kept for `cache`
@@ -29,17 +30,21 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     expire a term N             by a leader of this term (otherwise: of the current one)
 """
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tests.core.driver import CHIEF, Engine
 from weft.authoring import load_text, load_value
+from weft.authoring.children import family_of
 from weft.core import commands as c
 from weft.core.canonical import canonical_lines
+from weft.core.child_workflows import references_of
 from weft.core.demands import holder_of, pools_of, public
 from weft.core.durations import parse_duration_ms, parse_size_bytes
 from weft.core.explain import NodeView, PoolView, Situation, explain
@@ -53,9 +58,12 @@ EVENTS_MAX = 30  # of one command; more are counted
 
 
 class Story:
-    def __init__(self, definition: dict[str, Any], store: Any = None) -> None:
+    def __init__(
+        self, definition: dict[str, Any], others: dict[str, dict[str, Any]] | None = None, store: Any = None
+    ) -> None:
         self.engine = Engine(store)
         self.definition = definition
+        self.others = others or {}  # by the name of their file
         self.run_ids: list[str] = []
         self.claims: dict[tuple[str, str], c.Claim] = {}  # every claim ever handed out, the newest per task
         self.last: dict[str, c.Exchange] = {}
@@ -87,9 +95,15 @@ class Story:
         more |= {"key": given.get("key"), "body_hash": given.get("body", ""), "by_hand": "step" in given}
         run_id = f"run-{len(self.run_ids) + 1}"
         loaded = load_value(self.definition, "story")
+        files = {name: load_value(document, name) for name, document in self.others.items()}
+        for file in files.values():
+            file.children.update({name: files[name] for name in references_of(file.workflow) if name in files})
+        named = {name: files[name] for name in references_of(loaded.workflow) if name in files}
+        more["children"], more["pins"] = family_of(msgspec.structs.replace(loaded, children=named), "/")
         command = c.Submit(
-            run_id, loaded.workflow.hash, loaded.workflow.name, msgspec.json.encode(loaded.document), "{}", **more
-        )
+            run_id, loaded.workflow.hash, loaded.workflow.name, msgspec.json.encode(loaded.document), "{}",
+            source="/", **more,
+        )  # fmt: skip
         reply = self.engine.commit(command)
         self.engine.workflows[run_id] = loaded.workflow
         if not reply.existing:
@@ -100,6 +114,16 @@ class Story:
         if words[0] == "run":
             return _said(self.engine.commit(c.CancelRun(self.run_id)))
         return _said(self.engine.commit(c.CancelTask(self.run_id, words[1])))
+
+    def _do_of(self, words: list[str]) -> list[str]:
+        """A command for the run that a task started: `of sub cancel run`."""
+        child = self.engine.task(self.run_id, words[0]).child
+        self.run_ids.append(self.engine.store.reader().execute("SELECT id FROM runs WHERE no = ?", (child,)).get)
+        try:
+            work: Callable[[list[str]], list[str]] = getattr(self, f"_do_{words[1]}")
+            return work(words[2:])
+        finally:
+            self.run_ids.pop()
 
     def _do_resume(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Resume(self.run_id)))
@@ -352,6 +376,8 @@ class Story:
         return self._place(run_id, pos, idx)
 
     def _place(self, run_id: str, pos: int, idx: int) -> str:
+        if run_id not in self.engine.workflows:
+            self.engine.children(self.run_id)
         name = self.engine.workflows[run_id].tasks[pos].name
         return name if idx < 0 else f"{name}.{idx}"
 
@@ -369,7 +395,10 @@ class Story:
         if len(rows) > EVENTS_MAX:
             counts = Counter(row[4] for row in rows)
             return [f"{count} × {kind}" for kind, count in counts.items()]
-        return [self._event(*row[1:]) for row in rows]
+        return [self._whose(row[1]) + self._event(*row[1:]) for row in rows]
+
+    def _whose(self, run_id: str | None) -> str:
+        return "" if run_id is None or run_id in self.run_ids else "  "  # of a run that a task started
 
     def _event(self, run_id: str | None, pos: int | None, idx: int, kind: str, data: str, session: str) -> str:
         facts = msgspec.json.decode(data)
@@ -409,9 +438,12 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
         for pool in engine.pools()
         if pool.name in pools_of(task.demand)
     ]
+    child = None
+    if task.child is not None:
+        (child,) = reader.execute("SELECT id, name, state FROM runs WHERE no = ?", (task.child,))
     return Situation(
         run, task, workflow, needs, views, msgspec.json.decode(body), ahead, engine.time_ms,
-        task.session or holder_of(task.demand), pools,
+        task.session or holder_of(task.demand), pools, child=None if child is None else tuple(child),
     )  # fmt: skip
 
 
@@ -476,6 +508,13 @@ def read_definition(text: str) -> dict[str, Any]:
     return document
 
 
+def read_files(text: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The definition, and the files that its tasks run: each begins with a line `file ./name.yaml`."""
+    first, *others = re.split(r"^file (\S+)\n", text, flags=re.MULTILINE)
+    files = zip(others[::2], others[1::2], strict=True)
+    return read_definition(first), {name: load_text(body, Path(name).stem).document for name, body in files}
+
+
 def _large(shape: str, count: int) -> dict[str, Any]:
     tasks: dict[str, Any] = {f"t{at}": {"run": "true"} for at in range(count)}
     for at in range(1, count):
@@ -491,7 +530,7 @@ def _large(shape: str, count: int) -> dict[str, Any]:
 def play(text: str, store: Any = None) -> str:
     """The whole story again, with what happens now."""
     head, definition, body = text.split("---\n", 2)
-    story = Story(read_definition(definition), store)
+    story = Story(*read_files(definition), store)
     out = [f"{head}---\n{definition}---"]
     for line in body.splitlines():
         if not line or line.startswith(" "):

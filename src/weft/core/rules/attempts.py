@@ -26,6 +26,13 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         why = "no such task" if task is None else f"the task is {task.state}, attempt {task.attempt}"
         keep_stale(draft, session, report, why)
         return False
+    conclude(draft, task, report, ended)
+    return True
+
+
+def conclude(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:
+    """The attempt that the store has is over, like this."""
+    session = task.session or ""  # nobody holds a task that runs another workflow
     draft.touch(task)
     now = draft.now
     task.started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
@@ -46,7 +53,6 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         ended.append(task)
     else:
         _fail(draft, task, report, ended)
-    return True
 
 
 def _end(draft: Draft, task: TaskRow, state: TaskState) -> None:
@@ -64,10 +70,9 @@ def keep_stale(draft: Draft, session: str, report: Report, why: str) -> None:
 
 
 def _record(draft: Draft, task: TaskRow, outcome: str, finished_at: int, report: Report | None) -> None:
-    assert task.session is not None
     draft.attempts.append(
         AttemptRow(
-            task.id, task.attempt, task.generation, task.session, outcome,
+            task.id, task.attempt, task.generation, task.session or "", outcome,
             report.exit_code if report else None,
             report.error if report else None,
             task.claimed_at, task.started_at, finished_at,

@@ -145,10 +145,17 @@ def _queued(draft: Draft, command: Exchange, demands: list[str]) -> list[TaskRow
     wanted = frozenset(demands)
     queued = [
         t for t in draft.tasks.values()
-        if t.state == "queued" and t.demand in wanted and (command.scope is None or t.run_no == command.scope)
+        if t.state == "queued" and t.demand in wanted
+        and (command.scope is None or t.run_no == command.scope or _of_family(draft, t, command.scope))
     ]  # fmt: skip
     queued.sort(key=_order)
     return queued
+
+
+def _of_family(draft: Draft, task: TaskRow, root: int) -> bool:
+    """A row whose run this draft does not have was just loaded as one of the family."""
+    run = draft.runs.get(task.run_no)
+    return run is None or run.root == root
 
 
 def _changed(draft: Draft) -> int:

@@ -40,7 +40,7 @@ def context_values(draft: Draft, run: RunRow) -> Rule:
 
 def _load(draft: Draft, run: RunRow) -> Rule:
     known: dict[str, tuple[str, int | None, int | None]] = {}
-    if draft.new_run is None or draft.new_run[0] is not run:
+    if run.no not in draft.new_runs:
         (rows,) = yield (Context(run.no),)
         known = {key: (value, pos, idx) for key, value, pos, idx in rows}
     for run_no, key, value, pos, idx in draft.context:

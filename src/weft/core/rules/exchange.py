@@ -11,6 +11,7 @@ from weft.core.draft import Draft, Rule
 from weft.core.needs import ClaimedAt, Demands, Due, Glance, NextWake, Queued, Runs, Stops, Tasks, TasksAt
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
+from weft.core.rules.children import begin_again, child_due
 from weft.core.rules.claims import claim, unlimited
 from weft.core.rules.context import update_context
 from weft.core.rules.levels import by_key, key_rank
@@ -64,8 +65,9 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
         yield from _promote(draft, ended)
     yield from settle(draft, ended)
     more = False
-    if unsettled or sweeping or is_due:
+    if unsettled or sweeping or draft.errands or is_due:
         more = yield from tidy(draft, None)
+    more = more or draft.left_over()
     draining = session.state == "draining"
     idle = draining or command.want <= 0 or session.role == "observer"
     claims = [] if idle else (yield from claim(draft, command))
@@ -134,11 +136,17 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
             wait_due(draft, task, ended)
         elif task.state == "queued":
             reopen(draft, task)  # the node it was given to did not claim it in time
+        elif task.state == "running":
+            child_due(draft, task)
         if task.state != "scheduled":
             continue
         run = draft.runs[task.run_no]
         if run.stop or (run.halted and not draft.definition(task).survives_halt):
             continue  # its run is being swept, and the sweep will come to it
+        promoted.setdefault(task.run_no, []).append([task.pos, task.idx])
+        if task.child is not None:
+            begin_again(draft, task)
+            continue
         task.ready_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
         task.rank = task.ready_at - (run.priority + draft.definition(task).priority) * PRIORITY_MS
         if run.max_parallel is None and run.pace is None:
@@ -149,7 +157,6 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
             draft.move(task, "pending")
         draft.touch_run(run)
         task.wake_at = None
-        promoted.setdefault(task.run_no, []).append([task.pos, task.idx])
     for run_no, places in promoted.items():
         draft.event(run_no, "promoted", {"tasks": places})
 

@@ -92,7 +92,9 @@ def _current(draft: Draft, run: RunRow) -> list[TaskRow]:
 def _renew(draft: Draft, run: RunRow, pos: int) -> TaskRow:
     old = draft.at[(run.no, pos, WHOLE)]
     demand, _ = demand_of(draft.definition(old))  # the old row's may be that of the node it was given to
-    return draft.new_task(run, pos, WHOLE, run.generation, demand, 0, attempt=old.attempt)
+    row = draft.new_task(run, pos, WHOLE, run.generation, demand, 0, attempt=old.attempt)
+    row.child = old.child
+    return row
 
 
 def _count_needs(draft: Draft, run: RunRow, workflow: Workflow, row: TaskRow) -> None:

@@ -65,6 +65,7 @@ def open_map(
     for nth, idx in enumerate(again):
         attempt = before[idx].attempt if idx in before else 0
         element = draft.new_task(run, task.pos, idx, task.generation, task.demand, 0, attempt)
+        element.child = before[idx].child if idx in before else None
         if nth < let_in:
             yield from make_ready(draft, run, element, definition, following)
 
@@ -184,7 +185,7 @@ def _next_element(draft: Draft, run: RunRow, whole: TaskRow) -> Rule:
         (rows,) = yield (Elements(run.no, whole.pos),)
         rows = sorted(draft.adopt(rows), key=lambda t: t.idx)
         return next(
-            (t for t in rows if t.generation == whole.generation and t.state == "pending" and t.ready_at is None),
+            (t for t in rows if t.generation == whole.generation and _outside(t)),
             None,
         )
     place = (run.no, whole.pos, whole.admitted)
@@ -192,6 +193,11 @@ def _next_element(draft: Draft, run: RunRow, whole: TaskRow) -> Rule:
         (rows,) = yield (TasksAt([place]),)
         draft.adopt(rows)
     return draft.at[place] if draft.at[place].state == "pending" else None
+
+
+def _outside(element: TaskRow) -> bool:
+    """It has not been let in."""
+    return element.state == "pending" and element.ready_at is None and element.errand is None
 
 
 def _close(draft: Draft, run: RunRow, whole: TaskRow, tolerated: int) -> None:

@@ -13,18 +13,25 @@ from weft.core.workflow import TaskDef, Workflow
 
 
 def names_of(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef, reads: tuple[int, ...]) -> Rule:
+    """What a task's expressions see."""
+    return (yield from names_of_run(draft, run, workflow, reads, long_form=definition.long_form))
+
+
+def names_of_run(
+    draft: Draft, run: RunRow, workflow: Workflow, reads: tuple[int, ...], *, long_form: bool = False
+) -> Rule:
     stored: list[Ended] = []
     if reads:
         (stored,) = yield (Ends(run.no, list(reads)),)
     inputs: list[dict[str, Any]]
-    if draft.new_run is not None and draft.new_run[0] is run:
-        inputs = [msgspec.json.decode(draft.new_run[1]["inputs"])]
+    if run.no in draft.new_runs:
+        inputs = [msgspec.json.decode(draft.new_runs[run.no][1]["inputs"])]
     else:
         (inputs,) = yield (Inputs(run.no),)
     context = yield from context_values(draft, run)
     return names_for(
         inputs=inputs[0],
-        tasks=tasks_view(_with_draft(draft, run, reads, stored), workflow, long_form=definition.long_form),
+        tasks=tasks_view(_with_draft(draft, run, reads, stored), workflow, long_form=long_form),
         run={"id": run.id, "name": run.name, "generation": run.generation},
         context=context,
     )

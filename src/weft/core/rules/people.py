@@ -2,13 +2,13 @@
 
 from weft.core.commands import Advance, CancelRun, CancelTask, Prune, Refused, Reply, Resume
 from weft.core.draft import Draft, Rule
-from weft.core.needs import Current, Finished, RunById, TasksAt
+from weft.core.needs import Current, Finished, Roots, RunById, TasksAt
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.leader import require_term
 from weft.core.rules.levels import begin_pass
 from weft.core.rules.settle import decide_start, settle
-from weft.core.rules.stopping import stop_run
+from weft.core.rules.stopping import ask_to_stop, stop_run
 from weft.core.states import RUN_TERMINAL, TERMINAL
 
 
@@ -27,7 +27,7 @@ def cancel_run(draft: Draft, command: CancelRun) -> Rule:
     if run.stop is None:
         ended = yield from stop_run(draft, run, "cancel", command.reason)
         yield from settle(draft, ended)
-    return Reply(run.id, run.no, run.state, changed=len(ended), more=run.sweep is not None)
+    return Reply(run.id, run.no, run.state, changed=len(ended), more=run.sweep is not None or draft.left_over())
 
 
 def cancel_task(draft: Draft, command: CancelTask) -> Rule:
@@ -46,8 +46,7 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
     for one in tasks:
         draft.touch(one)
         if one.state == "running":
-            one.stop = "cancel"
-            draft.wake = draft.stopping = True
+            ask_to_stop(draft, one, "cancel")
         else:
             one.reason = command.reason
             draft.move(one, "cancelled")
@@ -55,7 +54,7 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
     if ended:
         draft.event(run.no, "cancelled", {"tasks": [[t.pos, t.idx] for t in ended], "reason": command.reason})
     yield from settle(draft, ended)
-    return Reply(run.id, run.no, task.state, changed=len(tasks))
+    return Reply(run.id, run.no, task.state, changed=len(tasks), more=draft.left_over())
 
 
 def _task(draft: Draft, run: RunRow, name: str) -> Rule:
@@ -83,6 +82,8 @@ def resume(draft: Draft, command: Resume) -> Rule:
             if command.only_dead and task.state != "dead_letter":
                 raise Refused("conflict", f"{name} is {task.state}, not a dead letter")
             chosen.append(task)
+    if run.parent is not None and run.state in RUN_TERMINAL:
+        yield from _refuse_child(draft, run)
     if run.state not in RUN_TERMINAL:
         if chosen is None and not command.only_dead:
             return Reply(run.id, run.no, run.state, existing=True)
@@ -94,6 +95,16 @@ def resume(draft: Draft, command: Resume) -> Rule:
     draft.adopt(rows)
     changed = yield from begin_generation(draft, run, chosen, only_dead=command.only_dead)
     return Reply(run.id, run.no, run.state, changed=changed, existing=changed == 0)
+
+
+def _refuse_child(draft: Draft, run: RunRow) -> Rule:
+    """Its end has been told, and what followed from it has happened: only the whole can be resumed. (That is not
+    locked: it has a lower number than this one.)"""
+    (roots,) = yield (Roots([run.no]),)
+    raise Refused(
+        "conflict",
+        f"run {run.id} was started by a task of another run, which goes on with it: weft resume {roots[0][2]}",
+    )
 
 
 def advance(draft: Draft, command: Advance) -> Rule:

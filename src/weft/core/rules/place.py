@@ -12,7 +12,7 @@ import msgspec
 from weft.core.commands import Place, Reply
 from weft.core.demands import PLACE, holder_of, open_to_all, private, public
 from weft.core.draft import Draft, Rule
-from weft.core.needs import DemandBodies, LiveSessions, Occupied, Placing, QueuedEach
+from weft.core.needs import DemandBodies, LiveSessions, Occupied, Placing, QueuedEach, Roots
 from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, no_room, node_facts
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.claims import PATIENCE_MS
@@ -37,6 +37,10 @@ def place(draft: Draft, command: Place) -> Rule:
     (bodies,) = yield (DemandBodies(known),)
     requires = {id: msgspec.json.decode(body) for id, body in bodies}
     nodes = _nodes(sessions, occupied, tasks, requires)
+    roots: dict[int, int] = {}
+    if any(node.scope is not None for node in nodes.values()):
+        (families,) = yield (Roots(sorted({task.run_no for task in tasks})),)
+        roots = {no: root for no, root, _ in families}
     placed = 0
     for task in tasks:
         holder = holder_of(task.demand)
@@ -45,7 +49,7 @@ def place(draft: Draft, command: Place) -> Rule:
                 continue
             reopen(draft, task)
         else:
-            placed += _place(draft, task, requires[task.demand], nodes)
+            placed += _place(draft, task, requires[task.demand], nodes, roots.get(task.run_no))
     return Reply(changed=placed)
 
 
@@ -94,8 +98,8 @@ def _nodes(
     return {s.id: _Node(s, held.get(s.id, [])) for s in sessions if s.state == "live"}
 
 
-def _place(draft: Draft, task: TaskRow, demand: dict[str, Any], nodes: dict[str, _Node]) -> bool:
-    able = [node for node in nodes.values() if node.scope in (None, task.run_no) and not eligible(demand, node.facts)]
+def _place(draft: Draft, task: TaskRow, demand: dict[str, Any], nodes: dict[str, _Node], root: int | None) -> bool:
+    able = [node for node in nodes.values() if node.scope in (None, root) and not eligible(demand, node.facts)]
     roomy = [node for node in able if node.has_room(demand)]
     chosen = best(demand.get("requires", {}), [node.seen() for node in roomy if node.has_slot])
     if chosen is None:

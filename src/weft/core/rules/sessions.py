@@ -19,7 +19,7 @@ def register(draft: Draft, command: Register) -> Rule:
         (runs,) = yield (RunById(command.scope),)
         if not runs:
             raise Refused("not_found", f"there is no run {command.scope}")
-        scope = runs[0].no
+        scope = runs[0].root  # of a run that a task started, the whole family: its end needs the others
     (known,) = yield (Session(command.session),)
     if known:
         raise Refused("conflict", f"session {command.session} is known already")

@@ -196,6 +196,9 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
     if definition.kind == "wait":
         yield from begin_wait(draft, run, draft.workflow_of(run), task, definition, following)
         return
+    if definition.kind == "workflow":
+        draft.send(task, "begin")
+        return
     draft.touch(task)
     task.ready_at = draft.now
     task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
@@ -309,4 +312,5 @@ def end_runs(draft: Draft) -> None:
             run.finished_at = draft.now
             run.sweep = run.owner = run.level_open = None
             draft.event(run.no, "run_finished", {"state": run.state, "reason": run.reason})
+            run.told = run.parent is None
             draft.wake = True

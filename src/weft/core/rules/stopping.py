@@ -52,9 +52,16 @@ def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) 
 def _stop_running(draft: Draft, run: RunRow, why: str) -> None:
     for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
         if task.elements is None and task.stop is None:
-            draft.touch(task)
-            task.stop = why
-            draft.wake = draft.stopping = True
+            ask_to_stop(draft, task, why)
+
+
+def ask_to_stop(draft: Draft, task: TaskRow, why: str) -> None:
+    """It stays running until its node says how it ended, or the run that it started has ended."""
+    draft.touch(task)
+    task.stop = why
+    draft.wake = draft.stopping = True
+    if task.child is not None:
+        draft.send(task, "stop")
 
 
 def sweep(draft: Draft, run: RunRow, reason: str) -> Rule:

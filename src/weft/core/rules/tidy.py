@@ -1,7 +1,9 @@
-"""Go on with what was too much for one transaction: sweeps of stopped runs, ends not yet told, deadlines."""
+"""Go on with what was too much for one transaction: sweeps of stopped runs, ends not yet told, deadlines, and
+what tasks that run other workflows have open."""
 
 from weft.core.draft import Draft, Rule
 from weft.core.needs import Runs, Sweeping, Unsettled
+from weft.core.rules.children import attend
 from weft.core.rules.settle import SETTLE_MAX, admit, settle
 from weft.core.rules.stopping import stop_run, sweep
 from weft.core.states import RUN_TERMINAL
@@ -23,7 +25,7 @@ def tidy(draft: Draft, run_no: int | None) -> Rule:
             draft.adopt_runs(runs)
         yield from settle(draft, tasks)
         more = True
-    return more
+    return (yield from attend(draft, run_no)) or more
 
 
 def _sweep(draft: Draft, run_no: int) -> Rule:

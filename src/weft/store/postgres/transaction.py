@@ -12,7 +12,17 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, LeadershipRow, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import (
+    ORDINAL_BITS,
+    LeadershipRow,
+    Pin,
+    PoolRow,
+    RecordRow,
+    RunRow,
+    SessionRow,
+    StoredWorkflow,
+    TaskRow,
+)
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
@@ -115,16 +125,34 @@ class PostgresTransaction:
     def _queued(self, need: n.Queued) -> "Read | None":
         if not need.demands or not need.limit:
             return None
-        if need.run_no is None:
+        if need.root is None:
             return self._tasks("tasks_queued", need.demands, need.limit)
-        return self._tasks("tasks_queued_of_run", need.demands, need.limit, need.run_no)
+        return self._tasks("tasks_queued_of_family", need.demands, need.limit, need.root)
+
+    def _errands(self, need: n.Errands) -> "Read":
+        if need.run_no is None:
+            return self._tasks("tasks_errands", need.limit)
+        return self._tasks("tasks_errands_of_family", need.limit, need.run_no)
+
+    def _untold(self, need: n.Untold) -> "Read":
+        if need.run_no is None:
+            return self._plain("runs_untold", need.limit)
+        return self._plain("runs_untold_of_family", need.limit, need.run_no)
+
+    def _stored(self, name: str, *parameters: Any) -> "Read":
+        self._send(name, *parameters)
+        return lambda rows: [StoredWorkflow(*row) for row in rows]
+
+    def _pins(self, need: n.Pins) -> "Read":
+        self._send("pins_of_root", need.root)
+        return lambda rows: [Pin(*row) for row in rows]
 
     def _queued_each(self, need: n.QueuedEach) -> "Read | None":
         if not need.demands:
             return None
-        if need.run_no is None:
+        if need.root is None:
             return self._tasks("tasks_queued_each", need.demands, need.limit)
-        return self._tasks("tasks_queued_each_of_run", need.demands, need.limit, need.run_no)
+        return self._tasks("tasks_queued_each_of_family", need.demands, need.limit, need.root)
 
     def _pools(self, need: n.Pools) -> "Read | None":
         if not need.names:
@@ -207,8 +235,8 @@ class PostgresTransaction:
     def write(self, draft: Draft) -> None:
         """Queued here, sent with COMMIT or with the next load."""
         now = self.now
-        if draft.new_workflow:
-            self._send("workflow_insert", *draft.new_workflow, now)
+        for workflow in draft.new_workflows:
+            self._send("workflow_insert", *workflow, now)
         if draft.new_demands:
             self._send("demand_insert", list(draft.new_demands), list(draft.new_demands.values()))
         self._write_runs(draft)
@@ -252,12 +280,14 @@ class PostgresTransaction:
             self._send("events_delete_cluster_before", draft.pruned_before)
 
     def _write_runs(self, draft: Draft) -> None:
-        new = draft.new_run[0] if draft.new_run else None
-        if draft.new_run:
-            run, extra = draft.new_run
-            self._rows("run_insert", [(*run_values(run, RUN_COLUMNS), *extra.values())])
+        new = draft.new_runs
+        if new:
+            rows = [(*run_values(run, RUN_COLUMNS), *extra.values()) for run, extra in new.values()]
+            self._rows("run_insert", rows)
+        for root, pin in draft.new_pins:
+            self._send("pin_insert", root, *msgspec.structs.astuple(pin))
         for run in draft.dirty_runs:
-            if run is not new:
+            if run.no not in new:
                 self._send("run_update", run.no, *run_values(run, RUN_CHANGING))
 
     def _insert_tasks(self, draft: Draft) -> None:
@@ -299,7 +329,7 @@ class PostgresTransaction:
         self._send("run_delete_records", *ids)
         for name in (
             "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals",
-            "run_delete_arrays", "run_delete",
+            "run_delete_arrays", "run_delete_pins", "run_delete",
         ):  # fmt: skip
             self._send(name, run_no)
 
@@ -375,7 +405,14 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),
     n.NextRun: lambda t, need: t._next_run(),
-    n.Workflow: lambda t, need: t._plain("workflow_stored", need.hash),
+    n.Workflows: lambda t, need: t._stored("workflows_stored", need.hashes),
+    n.Named: lambda t, need: t._stored("workflows_named", need.names),
+    n.WorkflowNames: lambda t, need: t._plain("workflow_names", need.limit),
+    n.Pins: _T._pins,
+    n.Roots: lambda t, need: t._plain("run_roots", need.nos) if need.nos else None,
+    n.Origin: lambda t, need: t._plain("run_origin", need.run_no),
+    n.Errands: _T._errands,
+    n.Untold: _T._untold,
     n.Tasks: lambda t, need: t._tasks("tasks_by_id", need.ids) if need.ids else None,
     n.TasksAt: _T._at,
     n.Elements: lambda t, need: t._tasks("task_elements", need.run_no, need.pos),

@@ -9,7 +9,17 @@ import msgspec
 from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.names import Ended
-from weft.core.rows import ORDINAL_BITS, LeadershipRow, PoolRow, RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import (
+    ORDINAL_BITS,
+    LeadershipRow,
+    Pin,
+    PoolRow,
+    RecordRow,
+    RunRow,
+    SessionRow,
+    StoredWorkflow,
+    TaskRow,
+)
 from weft.store.changes import (
     GUARD,
     RUN_CHANGING,
@@ -101,16 +111,29 @@ class SqliteTransaction:
     def _queued(self, need: n.Queued) -> list[TaskRow]:
         if not need.limit:
             return []
-        if need.run_no is None:
+        if need.root is None:
             return self._tasks("tasks_queued", json_of(need.demands), need.limit)
-        return self._tasks("tasks_queued_of_run", json_of(need.demands), need.limit, need.run_no)
+        return self._tasks("tasks_queued_of_family", json_of(need.demands), need.limit, need.root)
+
+    def _errands(self, need: n.Errands) -> list[TaskRow]:
+        if need.run_no is None:
+            return self._tasks("tasks_errands", need.limit)
+        return self._tasks("tasks_errands_of_family", need.limit, need.run_no)
+
+    def _untold(self, need: n.Untold) -> list[Any]:
+        if need.run_no is None:
+            return self._plain("runs_untold", need.limit)
+        return self._plain("runs_untold_of_family", need.limit, need.run_no)
+
+    def _stored(self, name: str, *parameters: Any) -> list[StoredWorkflow]:
+        return [StoredWorkflow(*row) for row in self._execute(SQL[name], parameters)]
 
     def _queued_each(self, need: n.QueuedEach) -> list[TaskRow]:
         if not need.demands:
             return []
-        if need.run_no is None:
+        if need.root is None:
             return self._tasks("tasks_queued_each", json_of(need.demands), need.limit)
-        return self._tasks("tasks_queued_each_of_run", json_of(need.demands), need.limit, need.run_no)
+        return self._tasks("tasks_queued_each_of_family", json_of(need.demands), need.limit, need.root)
 
     def _pools(self, need: n.Pools) -> list[PoolRow]:
         return [PoolRow(*row) for row in self._execute(SQL["pools_by_name"], (json_of(need.names),))]
@@ -172,8 +195,8 @@ class SqliteTransaction:
 
     def write(self, draft: Draft) -> None:
         now = self.now
-        if draft.new_workflow:
-            self._execute(SQL["workflow_insert"], (*draft.new_workflow, now))
+        for workflow in draft.new_workflows:
+            self._execute(SQL["workflow_insert"], (*workflow, now))
         for demand, body in draft.new_demands.items():
             self._execute(SQL["demand_insert"], (demand, body))
         self._write_runs(draft)
@@ -221,12 +244,14 @@ class SqliteTransaction:
             raise Superseded("the attempt is no longer the one that may write this record")
 
     def _write_runs(self, draft: Draft) -> None:
-        new = draft.new_run[0] if draft.new_run else None
-        if draft.new_run:
-            run, extra = draft.new_run
-            self._rows("run_insert", [(*run_values(run, RUN_COLUMNS), *extra.values())])
+        new = draft.new_runs
+        if new:
+            rows = [(*run_values(run, RUN_COLUMNS), *extra.values()) for run, extra in new.values()]
+            self._rows("run_insert", rows)
+        for root, pin in draft.new_pins:
+            self._execute(SQL["pin_insert"], (root, *_struct_values(pin)))
         for run in draft.dirty_runs:
-            if run is not new:
+            if run.no not in new:
                 self._execute(SQL["run_update"], (*run_values(run, RUN_CHANGING), run.no))
 
     def _insert_tasks(self, draft: Draft) -> None:
@@ -280,7 +305,7 @@ class SqliteTransaction:
         self._execute(SQL["run_delete_records"], ids)
         for name in (
             "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals",
-            "run_delete_arrays", "run_delete",
+            "run_delete_arrays", "run_delete_pins", "run_delete",
         ):  # fmt: skip
             self._execute(SQL[name], (run_no,))
 
@@ -333,7 +358,14 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.RunById: lambda t, need: t._runs("run_by_id", need.id),
     n.RunByKey: lambda t, need: t._plain("run_by_key", need.key),
     n.NextRun: lambda t, need: [int(v) for (v,) in t._plain("run_next")],
-    n.Workflow: lambda t, need: t._plain("workflow_stored", need.hash),
+    n.Workflows: lambda t, need: t._stored("workflows_stored", json_of(need.hashes)),
+    n.Named: lambda t, need: t._stored("workflows_named", json_of(need.names)),
+    n.WorkflowNames: lambda t, need: t._plain("workflow_names", need.limit),
+    n.Pins: lambda t, need: [Pin(*row) for row in t._plain("pins_of_root", need.root)],
+    n.Roots: lambda t, need: t._plain("run_roots", json_of(need.nos)),
+    n.Origin: lambda t, need: t._plain("run_origin", need.run_no),
+    n.Errands: _T._errands,
+    n.Untold: _T._untold,
     n.Tasks: _T._by_id,
     n.TasksAt: _T._at,
     n.Elements: lambda t, need: t._tasks("task_elements", need.run_no, need.pos),

@@ -48,7 +48,10 @@ CREATE TABLE runs (
   level        INTEGER,
   level_open   INTEGER CHECK (level_open >= 0),
   pace         TEXT CHECK (pace IN ('go', 'task', 'rest')),
-  owner        TEXT
+  owner        TEXT,
+  root         BIGINT NOT NULL,
+  parent       BIGINT,
+  told         BOOLEAN NOT NULL
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -56,6 +59,25 @@ CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
 CREATE INDEX runs_owned ON runs (owner, no) WHERE owner IS NOT NULL;
 CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
 CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
+
+CREATE INDEX runs_by_name ON runs (name, no);
+CREATE INDEX runs_by_workflow ON runs (workflow);
+CREATE INDEX runs_by_root ON runs (root, no);
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
+CREATE INDEX runs_unfinished ON runs (root, no) WHERE finished_at IS NULL;
+CREATE INDEX runs_untold ON runs (no) WHERE NOT told;
+
+-- What the names of workflows in a family of runs mean: settled when its root was submitted.
+CREATE TABLE pins (
+  root         BIGINT NOT NULL,
+  workflow     TEXT NOT NULL,
+  source       TEXT,
+  name         TEXT NOT NULL,
+  child        TEXT NOT NULL,
+  child_source TEXT
+);
+CREATE INDEX pins_by_root ON pins (root);
+CREATE INDEX pins_by_child ON pins (child);
 
 CREATE TABLE tasks (
   id          BIGINT PRIMARY KEY,
@@ -88,7 +110,9 @@ CREATE TABLE tasks (
   finished_at BIGINT,
   reason      TEXT,
   held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
-  deadline_at BIGINT
+  deadline_at BIGINT,
+  child       BIGINT,
+  errand      TEXT
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
 -- A run's first tasks have their position in their id; only elements and later generations are found by their place.
@@ -103,6 +127,7 @@ CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE NOT settled;
 -- Only attempts with a timeout that have lasted a while are in here.
 CREATE INDEX tasks_by_deadline ON tasks (deadline_at, id) WHERE deadline_at IS NOT NULL AND state = 'running';
+CREATE INDEX tasks_errands ON tasks (id) WHERE errand IS NOT NULL;
 
 CREATE TABLE attempts (
   task_id     BIGINT NOT NULL,

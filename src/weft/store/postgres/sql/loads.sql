@@ -8,7 +8,8 @@ SELECT {session_row},
   (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
   (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE NOT settled),
-  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL),
+  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM runs WHERE NOT told),
   EXISTS (SELECT 1 FROM tasks WHERE session = $1::text AND stop IS NOT NULL),
   (SELECT max(no) FROM demands)
 FROM sessions s WHERE s.id = $1::text FOR UPDATE OF s
@@ -51,8 +52,64 @@ SELECT id, no, body_hash FROM runs WHERE key = $1::text
 -- workflow that this submission is about to find (workflows_delete_unused).
 SELECT nextval('run_numbers'), pg_advisory_xact_lock_shared(1464157780, 3)
 
--- name: workflow_stored
-SELECT hash FROM workflows WHERE hash = $1::text
+-- name: workflows_stored
+SELECT w.hash, w.name FROM workflows w WHERE w.hash = ANY($1::text[]) ORDER BY w.hash COLLATE "C"
+
+-- name: workflows_named
+SELECT coalesce(r.workflow, w.hash), j.name, r.source, r.root FROM unnest($1::text[]) AS j (name)
+LEFT JOIN runs r ON r.no = (SELECT n.no FROM runs n WHERE n.name = j.name
+                            ORDER BY n.parent IS NOT NULL, n.no DESC LIMIT 1)
+LEFT JOIN workflows w ON w.hash = (SELECT s.hash FROM workflows s WHERE s.name = j.name
+                                   ORDER BY s.created_at DESC, s.hash COLLATE "C" LIMIT 1)
+WHERE r.no IS NOT NULL OR w.hash IS NOT NULL ORDER BY j.name COLLATE "C"
+
+-- name: workflow_names
+SELECT DISTINCT w.name COLLATE "C" AS name FROM workflows w ORDER BY name LIMIT $1::int
+
+-- name: pins_of_root
+SELECT workflow, source, name, child, child_source FROM pins WHERE root = $1::bigint
+ORDER BY workflow COLLATE "C", source COLLATE "C" NULLS FIRST, name COLLATE "C"
+
+-- name: run_roots
+SELECT r.no, r.root, f.id FROM runs r JOIN runs f ON f.no = r.root WHERE r.no = ANY($1::bigint[]) ORDER BY r.no
+
+-- name: run_origin
+SELECT source, labels, fresh FROM runs WHERE no = $1::bigint
+
+-- name: tasks_errands: of runs that nobody else is at
+WITH free AS MATERIALIZED (
+  SELECT r.no FROM runs r
+  WHERE r.no IN (SELECT e.run_no FROM tasks e WHERE e.errand IS NOT NULL ORDER BY e.id LIMIT $1::int)
+  ORDER BY r.no FOR UPDATE SKIP LOCKED)
+SELECT {task} FROM tasks t WHERE t.errand IS NOT NULL AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT $1::int
+FOR UPDATE OF t
+
+-- name: tasks_errands_of_family
+WITH free AS MATERIALIZED (
+  SELECT r.no FROM runs r
+  WHERE r.no IN (SELECT e.run_no FROM tasks e WHERE e.errand IS NOT NULL)
+    AND r.root = (SELECT f.root FROM runs f WHERE f.no = $2::bigint)
+  ORDER BY r.no FOR UPDATE SKIP LOCKED)
+SELECT {task} FROM tasks t WHERE t.errand IS NOT NULL AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT $1::int
+FOR UPDATE OF t
+
+-- name: runs_untold: pairs of which nobody else is at either
+WITH ended AS MATERIALIZED (SELECT no, parent FROM runs WHERE NOT told ORDER BY no LIMIT $1::int),
+free AS MATERIALIZED (
+  SELECT r.no FROM runs r WHERE r.no IN (SELECT no FROM ended UNION SELECT parent >> 24 FROM ended)
+  ORDER BY r.no FOR UPDATE SKIP LOCKED)
+SELECT e.no, e.parent FROM ended e
+WHERE e.no IN (SELECT no FROM free) AND e.parent >> 24 IN (SELECT no FROM free) ORDER BY e.no
+
+-- name: runs_untold_of_family
+WITH ended AS MATERIALIZED (
+  SELECT no, parent FROM runs WHERE NOT told AND root = (SELECT f.root FROM runs f WHERE f.no = $2::bigint)
+  ORDER BY no LIMIT $1::int),
+free AS MATERIALIZED (
+  SELECT r.no FROM runs r WHERE r.no IN (SELECT no FROM ended UNION SELECT parent >> 24 FROM ended)
+  ORDER BY r.no FOR UPDATE SKIP LOCKED)
+SELECT e.no, e.parent FROM ended e
+WHERE e.no IN (SELECT no FROM free) AND e.parent >> 24 IN (SELECT no FROM free) ORDER BY e.no
 
 -- name: workflow_document
 SELECT document FROM workflows WHERE hash = $1::text
@@ -86,11 +143,14 @@ WITH picked AS MATERIALIZED (
     ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q)
 SELECT {task} FROM picked t ORDER BY t.rank, t.id LIMIT $2::int
 
--- name: tasks_queued_of_run
+-- name: tasks_queued_of_family: over all runs that have not ended. An index of those that have something at work, which
+-- the other dialect has, would know `active`, and then no counter of a run could change in place any more.
 WITH picked AS MATERIALIZED (
-  SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = $3::bigint AND t.demand = ANY($1::text[])
-  ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED)
-SELECT {task} FROM picked t ORDER BY t.rank, t.id
+  SELECT q.* FROM runs r CROSS JOIN LATERAL (
+    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = r.no AND t.demand = ANY($1::text[])
+    ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q
+  WHERE r.root = $3::bigint AND r.finished_at IS NULL)
+SELECT {task} FROM picked t ORDER BY t.rank, t.id LIMIT $2::int
 
 -- name: tasks_queued_each: with a limit for each demand, where one of them may have more than can be claimed
 WITH picked AS MATERIALIZED (
@@ -99,11 +159,12 @@ WITH picked AS MATERIALIZED (
     ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q)
 SELECT {task} FROM picked t ORDER BY t.rank, t.id
 
--- name: tasks_queued_each_of_run
+-- name: tasks_queued_each_of_family: for each run of it, which is never too few
 WITH picked AS MATERIALIZED (
-  SELECT q.* FROM unnest($1::text[]) AS d (demand) CROSS JOIN LATERAL (
-    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = $3::bigint AND t.demand = d.demand
-    ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q)
+  SELECT q.* FROM runs r CROSS JOIN unnest($1::text[]) AS d (demand) CROSS JOIN LATERAL (
+    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = r.no AND t.demand = d.demand
+    ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q
+  WHERE r.root = $3::bigint AND r.finished_at IS NULL)
 SELECT {task} FROM picked t ORDER BY t.rank, t.id
 
 -- name: demands_waiting
@@ -204,10 +265,11 @@ ORDER BY t.pos, t.idx, t.generation
 -- name: demands_above
 SELECT no, id, body FROM demands WHERE no > $1::bigint ORDER BY no
 
--- name: runs_finished: the lock goes with run_next's
+-- name: runs_finished: families whole, the root last; the lock goes with run_next's
 WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(1464157780, 3))
-SELECT {run} FROM held CROSS JOIN runs r WHERE r.finished_at < $1::bigint AND r.state = ANY($2::text[])
-ORDER BY r.finished_at, r.no LIMIT $3::int FOR UPDATE OF r
+SELECT {run} FROM held CROSS JOIN runs f JOIN runs r ON r.root = f.no
+WHERE f.parent IS NULL AND f.finished_at < $1::bigint AND f.state = ANY($2::text[])
+ORDER BY f.finished_at, f.no, r.no DESC LIMIT $3::int FOR UPDATE OF r
 
 -- name: ends_at: the newest generation of each, without elements that only an earlier one had. In levels, what a
 -- cancelled task had done by then does not show: it depends on who was faster.

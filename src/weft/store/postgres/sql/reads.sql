@@ -21,25 +21,36 @@ SELECT {record} FROM records k WHERE k.key = ANY(ARRAY(SELECT json_array_element
 AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > $2::bigint) ORDER BY k.key
 
 -- name: runs_page
-SELECT {run}, r.inputs, r.source, r.key FROM runs r
-WHERE r.no < $1::bigint
+SELECT {run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> 24),
+  (SELECT f.id FROM runs f WHERE f.no = r.root)
+FROM runs r WHERE r.no < $1::bigint
 AND ($2::text IS NULL OR r.state IN (SELECT json_array_elements_text($2::text::json)))
 AND ($3::text IS NULL OR r.name = $3::text)
 AND ($4::text IS NULL OR r.no IN (SELECT json_array_elements_text($4::text::json)::bigint))
+AND ($6::boolean OR r.parent IS NULL)
 ORDER BY r.no DESC LIMIT $5::int
+
+-- name: runs_of_family
+SELECT r.no, r.id, r.parent FROM runs r WHERE r.root = (SELECT f.root FROM runs f WHERE f.no = $1::bigint) ORDER BY r.no
+
+-- name: tasks_waiting_of_family: of runs of which nothing is at work
+SELECT t.id, r.id, r.workflow, t.pos FROM runs r JOIN tasks t ON t.id >= r.no << {ordinal_bits} AND t.id < (r.no + 1) << {ordinal_bits}
+WHERE r.root = (SELECT f.root FROM runs f WHERE f.no = $1::bigint) AND r.finished_at IS NULL AND r.active = 0
+AND t.state = 'waiting' ORDER BY t.id LIMIT $2::int
 
 -- name: runs_by_prefix
 SELECT no, id FROM runs WHERE id >= $1::text AND id < $2::text ORDER BY id LIMIT 5
 
 -- name: run_last
-SELECT no, id FROM runs ORDER BY no DESC LIMIT 1
+SELECT no, id FROM runs WHERE parent IS NULL ORDER BY no DESC LIMIT 1
 
 -- name: run_state
 SELECT state FROM runs WHERE no = $1::bigint
 
 -- name: tasks_page
 SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
-  (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session),
+  (SELECT c.id FROM runs c WHERE c.no = t.child)
 FROM tasks t JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
@@ -56,7 +67,8 @@ ORDER BY t.id LIMIT $7::bigint
 
 -- name: dead_page
 SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
-  (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session),
+  (SELECT c.id FROM runs c WHERE c.no = t.child)
 FROM runs r JOIN tasks t ON t.id >= r.no << {ordinal_bits} AND t.id < (r.no + 1) << {ordinal_bits}
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt

@@ -9,7 +9,7 @@ INSERT INTO tasks ({task_columns}) SELECT * FROM unnest({task_arrays})
 -- name: tasks_insert_fresh: most columns of a task that was just made are the same for all
 INSERT INTO tasks ({task_columns})
 SELECT v.id, $9::bigint, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
-       NULL, NULL, false, true, NULL, NULL, NULL, NULL, NULL, NULL
+       NULL, NULL, false, true, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM unnest($1::bigint[], $2::int[], $3::int[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::bigint[])
   AS v (id, pos, idx, state, open, demand, ready_at, rank)
 
@@ -46,6 +46,13 @@ INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh) 
 
 -- name: run_update
 UPDATE runs SET {run_assignments} WHERE no = $1::bigint
+
+-- name: pin_insert
+INSERT INTO pins (root, workflow, source, name, child, child_source)
+VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::text, $6::text)
+
+-- name: run_delete_pins
+DELETE FROM pins WHERE root = $1::bigint
 
 -- name: workflow_insert
 INSERT INTO workflows (hash, name, document, created_at) VALUES ($1::text, $2::text, $3::bytea, $4::bigint)
@@ -187,6 +194,7 @@ DELETE FROM runs WHERE no = $1::bigint
 
 -- name: workflows_delete_unused: no submission can be about to use one, see run_next
 DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
+AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.child = workflows.hash)
 
 -- name: sessions_delete_before
 DELETE FROM sessions WHERE ended_at < $1::bigint AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)

@@ -13,6 +13,7 @@ DROP TABLE signals;
 DROP TABLE context;
 DROP TABLE attempts;
 DROP TABLE tasks;
+DROP TABLE pins;
 DROP TABLE runs;
 DROP TABLE workflows;
 DROP TABLE meta;

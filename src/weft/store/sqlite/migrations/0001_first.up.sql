@@ -44,7 +44,10 @@ CREATE TABLE runs (
   level        INTEGER,
   level_open   INTEGER CHECK (level_open >= 0),
   pace         TEXT CHECK (pace IN ('go', 'task', 'rest')),
-  owner        TEXT
+  owner        TEXT,
+  root         INTEGER NOT NULL,
+  parent       INTEGER,
+  told         INTEGER NOT NULL
 );
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -52,6 +55,26 @@ CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
 CREATE INDEX runs_owned ON runs (owner, no) WHERE owner IS NOT NULL;
 CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
 CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
+
+CREATE INDEX runs_by_name ON runs (name, no);
+CREATE INDEX runs_by_workflow ON runs (workflow);
+CREATE INDEX runs_by_root ON runs (root, no);
+CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
+-- Few of a large family are at work at a time; a claim for the family looks at those only.
+CREATE INDEX runs_at_work ON runs (root, no) WHERE active > 0;
+CREATE INDEX runs_untold ON runs (no) WHERE told = 0;
+
+-- What the names of workflows in a family of runs mean: settled when its root was submitted.
+CREATE TABLE pins (
+  root         INTEGER NOT NULL,
+  workflow     TEXT NOT NULL,
+  source       TEXT,
+  name         TEXT NOT NULL,
+  child        TEXT NOT NULL,
+  child_source TEXT
+);
+CREATE INDEX pins_by_root ON pins (root);
+CREATE INDEX pins_by_child ON pins (child);
 
 CREATE TABLE tasks (
   id          INTEGER PRIMARY KEY,
@@ -84,7 +107,9 @@ CREATE TABLE tasks (
   finished_at INTEGER,
   reason      TEXT,
   held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
-  deadline_at INTEGER
+  deadline_at INTEGER,
+  child       INTEGER,
+  errand      TEXT
 );
 -- A run's first tasks have their position in their id; only elements and later generations are found by their place.
 CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation) WHERE generation > 1 OR idx >= 0;
@@ -98,6 +123,7 @@ CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE settled = 0;
 -- Only attempts with a timeout that have lasted a while are in here.
 CREATE INDEX tasks_by_deadline ON tasks (deadline_at, id) WHERE deadline_at IS NOT NULL AND state = 'running';
+CREATE INDEX tasks_errands ON tasks (id) WHERE errand IS NOT NULL;
 
 CREATE TABLE attempts (
   task_id     INTEGER NOT NULL,

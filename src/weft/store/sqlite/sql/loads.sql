@@ -5,7 +5,8 @@ SELECT {session_row},
   (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
   (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE settled = 0),
-  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL),
+  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM runs WHERE told = 0),
   EXISTS (SELECT 1 FROM tasks WHERE session = ?1 AND stop IS NOT NULL),
   (SELECT max(no) FROM demands)
 FROM sessions s WHERE s.id = ?1
@@ -45,8 +46,43 @@ SELECT id, no, body_hash FROM runs WHERE key = ?
 -- name: run_next
 INSERT INTO meta (key, value) VALUES ('runs', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1 RETURNING value
 
--- name: workflow_stored
-SELECT hash FROM workflows WHERE hash = ?
+-- name: workflows_stored
+SELECT w.hash, w.name FROM json_each(?) j CROSS JOIN workflows w ON w.hash = j.value ORDER BY w.hash
+
+-- name: workflows_named
+SELECT coalesce(r.workflow, w.hash), j.value, r.source, r.root FROM json_each(?) j
+LEFT JOIN runs r ON r.no = (SELECT n.no FROM runs n WHERE n.name = j.value
+                            ORDER BY n.parent IS NOT NULL, n.no DESC LIMIT 1)
+LEFT JOIN workflows w ON w.hash = (SELECT s.hash FROM workflows s WHERE s.name = j.value
+                                   ORDER BY s.created_at DESC, s.hash LIMIT 1)
+WHERE r.no IS NOT NULL OR w.hash IS NOT NULL ORDER BY j.value
+
+-- name: workflow_names
+SELECT DISTINCT name FROM workflows ORDER BY name LIMIT ?
+
+-- name: pins_of_root
+SELECT workflow, source, name, child, child_source FROM pins WHERE root = ? ORDER BY workflow, source, name
+
+-- name: run_roots
+SELECT r.no, r.root, f.id FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value CROSS JOIN runs f ON f.no = r.root
+ORDER BY r.no
+
+-- name: run_origin
+SELECT source, labels, fresh FROM runs WHERE no = ?
+
+-- name: tasks_errands
+SELECT {task} FROM tasks t WHERE t.errand IS NOT NULL ORDER BY t.id LIMIT ?
+
+-- name: tasks_errands_of_family
+SELECT {task} FROM tasks t JOIN runs r ON r.no = t.run_no
+WHERE t.errand IS NOT NULL AND r.root = (SELECT f.root FROM runs f WHERE f.no = ?2) ORDER BY t.id LIMIT ?1
+
+-- name: runs_untold
+SELECT no, parent FROM runs WHERE told = 0 ORDER BY no LIMIT ?
+
+-- name: runs_untold_of_family
+SELECT no, parent FROM runs WHERE told = 0 AND +root = (SELECT f.root FROM runs f WHERE f.no = ?2)
+ORDER BY no LIMIT ?1
 
 -- name: workflow_document
 SELECT document FROM workflows WHERE hash = ?
@@ -78,20 +114,21 @@ SELECT {task} FROM json_each(?1) d CROSS JOIN tasks t ON t.id IN (
   SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.demand = d.value ORDER BY q.rank, q.id LIMIT ?2)
 ORDER BY t.rank, t.id LIMIT ?2
 
--- name: tasks_queued_of_run
-SELECT {task} FROM tasks t
-WHERE t.state = 'queued' AND t.run_no = ?3 AND t.demand IN (SELECT value FROM json_each(?1))
-ORDER BY t.rank, t.id LIMIT ?2
+-- name: tasks_queued_of_family: the best of each run, merged; one sort over all that is queued would be the whole queue
+SELECT {task} FROM runs r CROSS JOIN tasks t ON t.id IN (
+  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.run_no = r.no AND q.demand IN (SELECT value FROM json_each(?1))
+  ORDER BY q.rank, q.id LIMIT ?2)
+WHERE r.root = ?3 AND r.active > 0 ORDER BY t.rank, t.id LIMIT ?2
 
 -- name: tasks_queued_each: with a limit for each demand, where one of them may have more than can be claimed
 SELECT {task} FROM json_each(?1) d CROSS JOIN tasks t ON t.id IN (
   SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.demand = d.value ORDER BY q.rank, q.id LIMIT ?2)
 ORDER BY t.rank, t.id
 
--- name: tasks_queued_each_of_run
-SELECT {task} FROM json_each(?1) d CROSS JOIN tasks t ON t.id IN (
-  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.run_no = ?3 AND +q.demand = d.value ORDER BY q.rank, q.id LIMIT ?2)
-ORDER BY t.rank, t.id
+-- name: tasks_queued_each_of_family: for each run of it, which is never too few
+SELECT {task} FROM runs r CROSS JOIN json_each(?1) d CROSS JOIN tasks t ON t.id IN (
+  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.run_no = r.no AND +q.demand = d.value ORDER BY q.rank, q.id LIMIT ?2)
+WHERE r.root = ?3 AND r.active > 0 ORDER BY t.rank, t.id
 
 -- name: demands_waiting
 SELECT d.value FROM json_each(?1) d
@@ -176,9 +213,10 @@ ORDER BY t.pos, t.idx, t.generation
 -- name: demands_above
 SELECT no, id, body FROM demands WHERE no > ? ORDER BY no
 
--- name: runs_finished
-SELECT {run} FROM runs r WHERE r.finished_at < ?1 AND r.state IN (SELECT value FROM json_each(?2))
-ORDER BY r.finished_at, r.no LIMIT ?3
+-- name: runs_finished: families whole, the root last
+SELECT {run} FROM runs f CROSS JOIN runs r ON r.root = f.no
+WHERE f.parent IS NULL AND f.finished_at < ?1 AND f.state IN (SELECT value FROM json_each(?2))
+ORDER BY f.finished_at, f.no, r.no DESC LIMIT ?3
 
 -- name: ends_at: the newest generation of each, without elements that only an earlier one had. In levels, what a
 -- cancelled task had done by then does not show: it depends on who was faster.

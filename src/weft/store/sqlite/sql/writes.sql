@@ -7,7 +7,7 @@ INSERT INTO tasks ({task_columns}) VALUES {rows}
 WITH v (id, pos, idx, state, open, demand, ready_at, rank) AS (VALUES {rows})
 INSERT INTO tasks ({task_columns})
 SELECT v.id, {run_no}, v.pos, v.idx, 1, v.state, 0, 0, 0, v.open, 0, 0, 0, NULL, 0, v.demand, v.ready_at, v.rank, NULL, NULL,
-       NULL, NULL, 0, 1, NULL, NULL, NULL, NULL, NULL, NULL FROM v
+       NULL, NULL, 0, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM v
 
 -- name: tasks_claim_if_queued: the hot half of all updates; 26 parameters a row cost twice as much as these 2
 WITH v (id, was_attempt) AS (VALUES {rows})
@@ -29,6 +29,12 @@ INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh) 
 
 -- name: run_update
 UPDATE runs SET {run_assignments} WHERE no = ?
+
+-- name: pin_insert
+INSERT INTO pins (root, workflow, source, name, child, child_source) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: run_delete_pins
+DELETE FROM pins WHERE root = ?
 
 -- name: workflow_insert
 INSERT INTO workflows (hash, name, document, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
@@ -146,6 +152,7 @@ DELETE FROM runs WHERE no = ?
 
 -- name: workflows_delete_unused
 DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
+AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.child = workflows.hash)
 
 -- name: sessions_delete_before
 DELETE FROM sessions WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)

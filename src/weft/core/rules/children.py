@@ -1,0 +1,334 @@
+"""Tasks that run another workflow. Such a task holds no slot and no node: it is running while its run is.
+
+What is to be done about that run is an errand of the task, and done as a chore: the locks of runs are taken in the
+order of their numbers, and a run has a higher number than the one that started it. So a run's end cannot reach its
+parent in the same breath: it stays untold until a chore has the locks of both.
+
+    begin   a run is created (or, after a resume, gets a new generation): one attempt of the task
+    stop    the task was cancelled or timed out: so is the run, and the task ends when that has ended
+    tell    the run has ended: the attempt is over, the run's output is the task's
+"""
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from weft.core.commands import Report
+from weft.core.draft import Draft, Rule
+from weft.core.expressions import ExpressionError, resolve_value
+from weft.core.inputs import resolve_inputs
+from weft.core.names import array_of, with_item
+from weft.core.needs import (
+    Current,
+    Errands,
+    Inputs,
+    MapArray,
+    NextRun,
+    Origin,
+    Pins,
+    Runs,
+    RunsIfFree,
+    Tasks,
+    Untold,
+    Workflows,
+)  # fmt: skip
+from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
+from weft.core.rules.attempts import conclude
+from weft.core.rules.generations import begin_generation
+from weft.core.rules.names import names_of, names_of_run
+from weft.core.rules.new_runs import NewRun, create_run, create_tasks
+from weft.core.rules.settle import settle
+from weft.core.rules.stopping import ask_to_stop, stop_run
+from weft.core.states import RUN_TERMINAL
+from weft.core.workflow import TaskDef
+
+BEGIN_MAX = 100  # runs begun in one transaction
+BEGIN_TASKS_MAX = 5000  # and tasks in them, all together
+STOP_MAX = 20
+TELL_MAX = 100
+_ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+class _Known(msgspec.Struct):
+    """What one transaction has learned; it is asked for by many elements of one map."""
+
+    pins: dict[int, dict[tuple[str, str | None, str], Pin]] = {}  # by root
+    origins: dict[int, tuple[str | None, str, bool]] = {}  # by run: directory, labels, whether no cache is used
+    names: dict[tuple[int, int], tuple[dict[str, Any], Any]] = {}  # by run and position: names, the mapped array
+    begun: int = 0
+    tasks: int = 0
+
+
+def attend(draft: Draft, run_no: int | None) -> Rule:
+    """Do what is due about children, of one run's family or of any; True if something is left."""
+    stored, untold = yield (Errands(BEGIN_MAX, run_no), Untold(TELL_MAX, run_no))
+    if not stored and not untold and not draft.errands:
+        return False
+    draft.errands = list({task.id: task for task in (*draft.adopt(stored), *draft.errands)}.values())
+    yield from _lock(draft, untold)
+    ended: list[TaskRow] = []
+    yield from _tell(draft, untold, ended)
+    yield from _stop(draft, ended)
+    yield from settle(draft, ended)
+    known = _Known()
+    while True:
+        yield from _lock(draft, [])
+        ready = [t for t in draft.errands if t.errand == "begin" and t.state == "pending" and not _swept(draft, t)]
+        ready = [t for t in ready if not _held(draft, t)]
+        if not ready or known.begun >= BEGIN_MAX or known.tasks >= BEGIN_TASKS_MAX:
+            break
+        following: list[TaskRow] = []
+        for task in ready:
+            if known.begun < BEGIN_MAX and known.tasks < BEGIN_TASKS_MAX:
+                yield from _begin(draft, task, known, following)
+        yield from settle(draft, following)
+    return bool(ready) or len(stored) == BEGIN_MAX or len(untold) == TELL_MAX or draft.left_over()
+
+
+def _swept(draft: Draft, task: TaskRow) -> bool:
+    """Its run has been stopped: the sweep comes to it."""
+    run = draft.runs[task.run_no]
+    return run.stop is not None or (run.halted and not draft.definition(task).survives_halt)
+
+
+def _lock(draft: Draft, untold: list[Any]) -> Rule:
+    """Their runs, which the loads have locked, and the children's, if nobody else holds them: who waits here, holding
+    runs of its own reports, might wait for somebody who waits for those."""
+    wanted = [task.run_no for task in draft.errands]
+    for child, parent in untold:
+        wanted += [parent >> ORDINAL_BITS, child]
+    runs = sorted({no for no in wanted if no not in draft.runs})
+    free = sorted({t.child for t in draft.errands if t.child is not None and t.child not in draft.runs})
+    if runs or free:
+        locked, others = yield (Runs(runs), RunsIfFree(free))
+        draft.adopt_runs(locked)
+        draft.adopt_runs(others)
+
+
+def _held(draft: Draft, task: TaskRow) -> bool:
+    """Somebody else is at the child; its turn comes. (No child is removed before the run that started it.)"""
+    return task.child is not None and task.child not in draft.runs
+
+
+# -- the end of a child ------------------------------------------------------------------------------------
+
+
+def _tell(draft: Draft, untold: list[Any], ended: list[TaskRow]) -> Rule:
+    if not untold:
+        return
+    (tasks,) = yield (Tasks(sorted({parent for _, parent in untold})),)
+    draft.adopt(tasks)
+    for no, parent in untold:
+        child = draft.runs[no]
+        if child.told or child.state not in RUN_TERMINAL:
+            continue
+        draft.touch_run(child)
+        child.told = True
+        task = draft.tasks.get(parent)
+        if task is not None and task.state == "running" and task.child == no:
+            report = yield from _report(draft, task, child)
+            conclude(draft, task, report, ended)
+
+
+def _report(draft: Draft, task: TaskRow, child: RunRow) -> Rule:
+    """What the attempt came to. A stop that came too late changes nothing, as with any attempt."""
+    result: dict[str, Any] = {"run": child.id}
+    error: str | None = None
+    outcome: Any = "cancelled"
+    retryable = True
+    if child.state == "succeeded":
+        outcome = "succeeded"
+        try:
+            yield from _add_output(draft, child, result)
+        except ExpressionError as problem:
+            outcome, retryable, error = "failed", False, f"run {child.id} has no output: {problem.message}"
+    elif child.state == "failed" and child.stop != "cancel":
+        outcome, error = "failed", f"run {child.id} failed: {child.reason or 'a task failed'}"
+    elif task.stop == "timeout":
+        outcome, error = "failed", f"timed out after {(draft.definition(task).timeout_ms or 0) / 1000:g} s"
+        task.stop = None  # its own stop: a retry may follow
+    else:
+        error = f"run {child.id} was cancelled" + (f": {child.reason}" if child.reason else "")
+    text = msgspec.json.encode(result).decode()
+    return Report(
+        task.id, task.pos, task.idx, task.attempt, outcome, error=error,
+        started_ago_ms=None if task.started_at is None else draft.now - task.started_at,
+        result=text, result_hash=hashlib.sha256(text.encode()).hexdigest()[:32], retryable=retryable,
+    )  # fmt: skip
+
+
+def _add_output(draft: Draft, child: RunRow, result: dict[str, Any]) -> Rule:
+    workflow = draft.workflow_of(child)
+    if workflow.output is not None:
+        names = yield from names_of_run(draft, child, workflow, workflow.output_reads)
+        result["output"] = resolve_value(workflow.output, names)
+
+
+# -- stopping one --------------------------------------------------------------------------------------------
+
+
+def _stop(draft: Draft, ended: list[TaskRow]) -> Rule:
+    stops = [task for task in draft.errands if task.errand == "stop" and task.state == "running"]
+    for task in [t for t in stops if not _held(draft, t)][:STOP_MAX]:
+        draft.touch(task)
+        task.errand = None
+        child = draft.runs[task.child or 0]
+        if child.state not in RUN_TERMINAL and child.stop is None:
+            ended += yield from stop_run(draft, child, "cancel", _why(draft, task))
+
+
+def _why(draft: Draft, task: TaskRow) -> str:
+    run = draft.runs[task.run_no]
+    if task.stop == "timeout":
+        return f"{draft.definition(task).called(task.idx)} of run {run.id} timed out"
+    if task.stop == "halted":
+        return f"run {run.id} was halted"
+    return (run.reason if run.stop else None) or "cancelled by request"
+
+
+def child_due(draft: Draft, task: TaskRow) -> None:
+    """The task's timeout has passed."""
+    draft.touch(task)
+    task.wake_at = None
+    if task.stop is None:
+        ask_to_stop(draft, task, "timeout")
+
+
+# -- beginning one -------------------------------------------------------------------------------------------
+
+
+def begin_again(draft: Draft, task: TaskRow) -> None:
+    """A retry is due: a new run, from the beginning."""
+    draft.move(task, "pending")
+    task.wake_at = task.child = None
+    draft.send(task, "begin")
+
+
+def _begin(draft: Draft, task: TaskRow, known: _Known, following: list[TaskRow]) -> Rule:
+    run, definition = draft.runs[task.run_no], draft.definition(task)
+    pin = yield from _pin(draft, run, definition, known)
+    error = None if pin is not None else f"the workflow {definition.spec['workflow']} is no longer stored"
+    inputs = ""
+    if pin is not None:
+        inputs, error = yield from _inputs(draft, run, task, pin, known)
+    if pin is None or error is not None:
+        draft.touch(task)
+        task.reason = error
+        draft.move(task, "failed")
+        draft.event(run.no, "refused", {"state": "failed", "error": error}, task)
+        following.append(task)
+        return
+    child = yield from _resumed(draft, task, pin, inputs)
+    if child is None:
+        child = yield from _created(draft, run, task, pin, inputs, known, following)
+    known.begun += 1
+    known.tasks += len(draft.workflow_of(child).tasks)
+    draft.touch(task)
+    task.errand, task.child = None, child.no
+    task.attempt += 1
+    task.started_at = task.claimed_at = draft.now
+    task.wake_at = None if definition.timeout_ms is None else draft.now + definition.timeout_ms
+    draft.move(task, "running")
+    draft.event(run.no, "begun", {"attempt": task.attempt, "run": child.id, "generation": child.generation}, task)
+
+
+def _pin(draft: Draft, run: RunRow, definition: TaskDef, known: _Known) -> Rule:
+    if run.root not in known.pins:
+        (pins,) = yield (Pins(run.root),)
+        known.pins[run.root] = {(pin.workflow, pin.source, pin.name): pin for pin in pins}
+    source, _, _ = yield from _origin(draft, run, known)
+    pin = known.pins[run.root].get((run.workflow, source, definition.spec["workflow"]))
+    if pin is not None and pin.child not in draft.workflows:
+        (rows,) = yield (Workflows([pin.child]),)
+        return pin if rows else None
+    return pin
+
+
+def _origin(draft: Draft, run: RunRow, known: _Known) -> Rule:
+    if run.no not in known.origins:
+        if run.no in draft.new_runs:
+            extra = draft.new_runs[run.no][1]
+            known.origins[run.no] = (extra["source"], extra["labels"], extra["fresh"])
+        else:
+            (rows,) = yield (Origin(run.no),)
+            known.origins[run.no] = tuple(rows[0])
+    return known.origins[run.no]
+
+
+def _inputs(draft: Draft, run: RunRow, task: TaskRow, pin: Pin, known: _Known) -> Rule:
+    """(the child's inputs as JSON, None), or ("", what is wrong with them)."""
+    definition = draft.definition(task)
+    place = (run.no, task.pos)
+    try:
+        if place not in known.names:
+            reads = tuple(dict.fromkeys((*definition.template_reads, *definition.map_reads)))
+            names = yield from names_of(draft, run, draft.workflow_of(run), definition, reads)
+            known.names[place] = (names, (yield from _array(draft, run, task, names)))
+        names, array = known.names[place]
+        if task.idx >= 0:
+            names = with_item(names, definition, task.idx, array)
+        given = resolve_value(definition.spec["with"], names)
+    except ExpressionError as error:
+        return "", f"with: {error.message}"
+    values, problems = resolve_inputs(draft.workflows[pin.child].inputs, given)
+    if problems:
+        return "", "with: " + "; ".join(problem.message for problem in problems)
+    return msgspec.json.encode(values).decode(), None
+
+
+def _array(draft: Draft, run: RunRow, task: TaskRow, names: dict[str, Any]) -> Rule:
+    """What its elements were made from: of the context, which goes on changing, as it was then."""
+    definition = draft.definition(task)
+    if task.idx < 0 or not definition.map_reads_context:
+        return array_of(names, definition)
+    fresh = [text for no, pos, _, text in draft.arrays if (no, pos) == (run.no, task.pos)]
+    if not fresh:
+        (rows,) = yield (MapArray(run.no, task.pos),)
+        fresh = [text for _, text in rows]
+    return msgspec.json.decode(fresh[-1])
+
+
+def _resumed(draft: Draft, task: TaskRow, pin: Pin, inputs: str) -> Rule:
+    """After a resume of its parent the run of the generation before goes on, if it is still the one to run."""
+    child = draft.runs.get(task.child or 0)
+    if child is None or child.state not in ("failed", "cancelled") or child.workflow != pin.child:
+        return None
+    ((before,), rows) = yield (Inputs(child.no), Current(child.no))
+    if before != msgspec.json.decode(inputs):
+        return None
+    draft.adopt(rows)
+    if not (yield from begin_generation(draft, child, None, only_dead=False)):
+        return None
+    child.parent = task.id
+    return child
+
+
+def _created(
+    draft: Draft, run: RunRow, task: TaskRow, pin: Pin, inputs: str, known: _Known, following: list[TaskRow]
+) -> Rule:
+    (numbers,) = yield (NextRun(),)
+    _, labels, fresh = yield from _origin(draft, run, known)
+    priority = run.priority + draft.definition(task).priority
+    id = _id_of(run, task)
+    new = NewRun(
+        numbers[0],
+        id,
+        pin.child,
+        inputs,
+        priority,
+        pin.child_source,
+        labels,
+        bool(fresh),
+        root=run.root,
+        parent=task.id,
+    )
+    child = create_run(draft, new)
+    yield from create_tasks(draft, child, following)
+    return child
+
+
+def _id_of(run: RunRow, task: TaskRow) -> str:
+    """The same decision makes the same id, and there is no randomness here."""
+    number = int.from_bytes(hashlib.sha256(f"{run.id}/{task.id}/{task.attempt + 1}".encode()).digest()[:8])
+    return "".join(_ID_LETTERS[number >> shift & 31] for shift in range(0, 60, 5))

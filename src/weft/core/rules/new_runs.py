@@ -1,0 +1,86 @@
+"""A run that did not exist: its row, its context, all its tasks pending, and those that need nothing made ready."""
+
+import msgspec
+
+from weft.core.demands import demand_of, open_to_all
+from weft.core.draft import Draft, Rule
+from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.levels import begin_pass
+from weft.core.rules.settle import decide_start
+from weft.core.workflow import TaskDef, Workflow
+
+
+class NewRun(msgspec.Struct):
+    """What whoever starts a run says about it."""
+
+    no: int
+    id: str
+    workflow: str
+    inputs: str  # JSON
+    priority: int
+    source: str | None
+    labels: str  # JSON
+    fresh: bool = False  # results kept by `cache` are not used
+    max_parallel: int | None = None
+    key: str | None = None
+    body_hash: str = ""
+    root: int | None = None  # None: itself
+    parent: int | None = None
+    by_hand: bool = False  # rests after each level
+
+
+def create_run(draft: Draft, new: NewRun) -> RunRow:
+    workflow = draft.workflows[new.workflow]
+    now = draft.now
+    limit = new.max_parallel if new.max_parallel is not None else workflow.max_parallel
+    run = RunRow(
+        new.no, new.id, workflow.name, new.workflow, "pending", 1, new.priority, limit,
+        False, None, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, now, None, None,
+        None if workflow.timeout_ms is None else now + workflow.timeout_ms, None,
+        root=new.no if new.root is None else new.root, parent=new.parent,
+    )  # fmt: skip
+    if workflow.passes is not None:
+        run.level = 0
+        run.pace = "go" if new.by_hand else None
+    run.dirty = True  # inserted, not updated; still seen by the rules that go through changed runs
+    draft.runs[run.no] = run
+    draft.dirty_runs.append(run)
+    extra = {
+        "inputs": new.inputs, "key": new.key, "body_hash": new.body_hash, "source": new.source,
+        "labels": new.labels, "fresh": new.fresh,
+    }  # fmt: skip
+    draft.new_runs[run.no] = (run, extra)
+    for key in sorted(workflow.context):
+        text = msgspec.json.encode(workflow.context[key]).decode()
+        draft.context.append((run.no, key, text, None, None))
+    draft.event(run.no, "submitted", {"workflow": new.workflow, "tasks": len(workflow.tasks)})
+    return run
+
+
+def note_demand(draft: Draft, workflow: Workflow, definition: TaskDef) -> str:
+    """Nodes hear of demands as they are stored. Of a run that one node owns there is only one."""
+    if workflow.own is not None:
+        draft.new_demands[workflow.own[0]] = workflow.own[1]
+        return workflow.own[0]
+    demand, body = demand_of(definition)
+    draft.new_demands[demand] = body
+    if definition.scored:
+        draft.new_demands[open_to_all(demand)] = body  # should no node be picked in time
+    return demand
+
+
+def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
+    """`following`: what ended at once, because its condition said so."""
+    workflow = draft.workflow_of(run)
+    roots: list[TaskRow] = []
+    for pos, definition in enumerate(workflow.tasks):
+        demand = note_demand(draft, workflow, definition)
+        after_all = definition.final and not definition.needs
+        row = draft.new_task(run, pos, WHOLE, 1, demand, 1 if after_all else len(definition.needs))
+        if row.open == 0:
+            roots.append(row)
+    if run.level is not None:
+        yield from begin_pass(draft, run, decide_start, following)
+        return
+    for row in roots:
+        yield from decide_start(draft, run, workflow, row, following)
