@@ -1,10 +1,10 @@
 """A draft's rows as values to write, the same for every store: which columns change, and which changes are alike.
 
-Most changes are a claim or a success. Those are told apart here, because a statement that knows only the columns that
-such a change touches costs half of one that writes them all.
+Most changes are a claim, a success, or a task whose needs are met. Those are told apart here, because a statement that
+knows only the columns that such a change touches costs half of one that writes them all.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,13 +22,18 @@ _encode = msgspec.json.Encoder().encode
 Rows = list[tuple[Any, ...]]
 
 
-def changes(
-    tasks: list[TaskRow], replaced: dict[int, None], now: int
-) -> tuple[dict[tuple[Any, ...], Rows], Rows, Rows]:
-    """Claims by what they share (session, exchange, time): (id, attempt); successes: (id, attempt, session, start);
-    everything else, and what is queued under another demand now (`replaced`), whole."""
+class Changes(NamedTuple):
+    claimed: dict[tuple[Any, ...], Rows]  # by what they share (session, exchange, time): (id, attempt)
+    succeeded: Rows  # (id, attempt, session, start)
+    readied: Rows  # pending before, queued or claimed now
+    others: Rows  # whole
+
+
+def changes(tasks: list[TaskRow], replaced: dict[int, None], now: int) -> Changes:
+    """What is queued under another demand now (`replaced`) is written whole."""
     claimed: dict[tuple[Any, ...], Rows] = {}
     succeeded: Rows = []
+    readied: Rows = []
     others: Rows = []
     for t in tasks:
         was = t.guard
@@ -40,9 +45,17 @@ def changes(
             and t.finished_at == now  # what a level held had finished before
         ):  # fmt: skip
             succeeded.append((t.id, was.attempt, was.session, t.started_at))
+        elif (
+            was.state == "pending" and (t.state == "queued" or t.state == "running") and t.stop is None
+            and t.elements is None and t.errand is None and t.child is None and t.wake_at is None and t.held is None
+        ):  # fmt: skip
+            readied.append((
+                t.id, was.attempt, t.state, t.attempt, t.open, t.failed, t.skipped, t.tolerated, t.admitted, t.upstream,
+                t.demand, t.ready_at, t.rank, t.session, t.claim_no, t.claimed_at,
+            ))  # fmt: skip
         else:
             others.append(_change(t))
-    return claimed, succeeded, others
+    return Changes(claimed, succeeded, readied, others)
 
 
 def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:

@@ -298,11 +298,13 @@ class PostgresTransaction:
             self._rows("tasks_insert", others)
 
     def _update_tasks(self, draft: Draft) -> None:
-        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced, self.now)
+        claimed, succeeded, readied, others = changes(draft.dirty_tasks, draft.replaced, self.now)
         for shared, rows in claimed.items():
             self._rows("tasks_claim_if_queued", rows, *shared)
         if succeeded:
             self._rows("tasks_succeed_if_running", succeeded, self.now)
+        if readied:
+            self._rows("tasks_ready_if_pending", readied)
         if others:
             self._rows("tasks_update_if_unchanged", others)
 

@@ -262,12 +262,14 @@ class SqliteTransaction:
             self._rows("tasks_insert", others)
 
     def _update_tasks(self, draft: Draft) -> None:
-        """Three statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
-        claimed, succeeded, others = changes(draft.dirty_tasks, draft.replaced, self.now)
+        """Few statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
+        claimed, succeeded, readied, others = changes(draft.dirty_tasks, draft.replaced, self.now)
         for shared, rows in claimed.items():
             self._rows("tasks_claim_if_queued", rows, *shared, expect=True)
         if succeeded:
             self._rows("tasks_succeed_if_running", succeeded, self.now, expect=True)
+        if readied:
+            self._rows("tasks_ready_if_pending", readied, expect=True)
         if others:
             self._rows("tasks_update_if_unchanged", others, expect=True)
 

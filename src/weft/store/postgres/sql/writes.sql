@@ -32,6 +32,19 @@ WITH done AS (
   RETURNING 1)
 SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 
+-- name: tasks_ready_if_pending: its needs are met; it is queued, or claimed already. `state =` as above
+WITH done AS (
+  UPDATE tasks SET state = v.state, attempt = v.attempt, open = v.open, failed = v.failed, skipped = v.skipped,
+    tolerated = v.tolerated, admitted = v.admitted, upstream = v.upstream, demand = v.demand, ready_at = v.ready_at, rank = v.rank,
+    session = v.session, claim_no = v.claim_no, claimed_at = v.claimed_at
+  FROM unnest($1::bigint[], $2::int[], $3::text[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::int[],
+              $10::boolean[], $11::text[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[])
+    AS v (id, was_attempt, state, attempt, open, failed, skipped, tolerated, admitted, upstream, demand, ready_at, rank,
+          session, claim_no, claimed_at)
+  WHERE tasks.id = v.id AND tasks.state || '' = 'pending' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
+  RETURNING 1)
+SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
+
 -- name: tasks_update_if_unchanged
 WITH done AS (
   UPDATE tasks SET {task_assignments}

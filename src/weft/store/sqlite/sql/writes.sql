@@ -19,6 +19,14 @@ WITH v (id, was_attempt, was_session, started_at) AS (VALUES {rows})
 UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = {now}
 FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt AND tasks.session = v.was_session
 
+-- name: tasks_ready_if_pending: its needs are met; it is queued, or claimed already
+WITH v (id, was_attempt, state, attempt, open, failed, skipped, tolerated, admitted, upstream, demand, ready_at, rank,
+        session, claim_no, claimed_at) AS (VALUES {rows})
+UPDATE tasks SET state = v.state, attempt = v.attempt, open = v.open, failed = v.failed, skipped = v.skipped,
+  tolerated = v.tolerated, admitted = v.admitted, upstream = v.upstream, demand = v.demand, ready_at = v.ready_at, rank = v.rank,
+  session = v.session, claim_no = v.claim_no, claimed_at = v.claimed_at
+FROM v WHERE tasks.id = v.id AND tasks.state = 'pending' AND tasks.attempt = v.was_attempt AND tasks.session IS NULL
+
 -- name: tasks_update_if_unchanged
 WITH v ({guard_columns}, {task_changing}) AS (VALUES {rows})
 UPDATE tasks SET {task_assignments} FROM v
