@@ -12,6 +12,10 @@ from weft.core.rows import ORDINAL_BITS
 from weft.store.sqlite.driver import SqliteStore
 
 MANY = 100_000
+FILLED = (
+    "id, run_no, pos, idx, generation, state, attempt, failures, lost, open, failed, skipped, tolerated, admitted,"
+    " demand, ready_at, rank, claim_no, upstream, settled, claimed_at, started_at, finished_at"
+)
 
 
 def _store_large() -> None:
@@ -100,7 +104,7 @@ def _fill(control: LocalControl, count: int) -> None:
     writer.execute("BEGIN IMMEDIATE")
     writer.execute(
         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)"
-        " INSERT INTO tasks SELECT ?1 + i, 900000, i, -1, 1, 'succeeded', 1, 0, 0, 0, 0, 0, 0, NULL, 0, 'shell', 1,"
-        " 1, NULL, NULL, 1, NULL, 0, 1, 1, 1, 2, NULL FROM n", (base, count),
+        f" INSERT INTO tasks ({FILLED}) SELECT ?1 + i, 900000, i, -1, 1, 'succeeded', 1, 0, 0, 0, 0, 0, 0, 0,"
+        " 'shell', 1, 1, 1, 0, 1, 1, 1, 2 FROM n", (base, count),
     )  # fmt: skip
     writer.execute("COMMIT")

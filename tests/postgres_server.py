@@ -96,6 +96,24 @@ class Server:
     def url(self, database: str) -> str:
         return f"postgresql://weft@127.0.0.1:{self.port}/{database}"
 
+    def socket_url(self, database: str) -> str:
+        """Without TCP: what a measurement on one machine wants."""
+        return f"postgresql://weft@/{database}?host={self.directory}&port={self.port}"
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of the server and of all its processes that are still there."""
+        assert self._process is not None
+        ticks = 0
+        for entry in Path("/proc").iterdir():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if str(self._process.pid) in (entry.name, fields[1]):
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def log(self) -> str:
         return (self.directory / "log").read_text(errors="replace")[-4000:]
 
