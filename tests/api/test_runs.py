@@ -270,3 +270,14 @@ def test_old_runs_are_pruned_with_their_output(server: Running) -> None:
     assert answer.json == {"runs": [run], "more": False}
     assert not (server.directory / ".weft" / "output" / run).exists()
     assert server.get(f"/v1/runs/{run}").status == 404
+
+
+def test_runs_that_tasks_started_are_listed_when_asked_for(server: Running) -> None:
+    server.ended(server.submit(CHAIN))
+    parent = server.submit({"name": "parent", "tasks": {"child": {"workflow": "chain"}}})
+    assert server.ended(parent)["state"] == "succeeded"
+    assert [run["name"] for run in server.get("/v1/runs").json["runs"]] == ["parent", "chain"]
+    assert len(server.get("/v1/runs?children=true").json["runs"]) == 3
+    unknown = server.post("/v1/runs", {"definition": {"tasks": {"child": {"workflow": "chian"}}}})
+    assert unknown.status in (404, 422), unknown
+    assert "chain" in unknown.json["detail"]
