@@ -90,6 +90,20 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("leader_renew", "duration", "10s", "How often a term is renewed; at most a third of leader_ttl"),
     Setting("keep", "duration", "(for ever)", "The leader removes runs that ended longer ago than this"),
     Setting(
+        "host",
+        "text",
+        "127.0.0.1",
+        "The address that `weft serve` listens on; any but this machine's own needs a token",
+    ),
+    Setting("port", "port", "8700", "The port that `weft serve` listens on; 0 takes any that is free"),
+    Setting(
+        "allow_hosts",
+        "words",
+        "",
+        "Names that `weft serve` may be called by, besides addresses, localhost and the machine's own name",
+    ),
+    Setting("body_max", "size", "32MiB", "Bytes that a request to `weft serve` may have"),
+    Setting(
         "log",
         "choice",
         "(info for worker, else warning)",
@@ -129,6 +143,10 @@ class Config(NamedTuple):
     leader_ttl: float
     leader_renew: float
     keep: float | None
+    host: str
+    port: int
+    allow_hosts: tuple[str, ...]
+    body_max: int
     log: str | None
     log_format: str
     color: str
@@ -150,8 +168,11 @@ class Config(NamedTuple):
         return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
 
 
-def load(environ: Mapping[str, str], directory: Path, flags: Mapping[str, Any] | None = None) -> Config:
-    """`flags` are values of the command line, by setting; None means not given."""
+def load(
+    environ: Mapping[str, str], directory: Path, flags: Mapping[str, Any] | None = None, *, idle: bool = False
+) -> Config:
+    """`flags` are values of the command line, by setting; None means not given. `idle`: a node without slots is fine,
+    whatever its role, because the process has something else to do."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     path = find_upward(directory, FILE_NAME)
@@ -177,7 +198,7 @@ def load(environ: Mapping[str, str], directory: Path, flags: Mapping[str, Any] |
         raise BadSetting(
             f"renew_every ({config.renew_every:g} s) must be at most a third of lease_ttl ({config.lease_ttl:g} s)"
         )
-    if config.slots == 0 and config.role not in ("leader", "observer"):
+    if config.slots == 0 and config.role not in ("leader", "observer") and not idle:
         place = "--slots" if sources["slots"] == "flag" else "slots"
         raise BadSetting(f"{place}: 0 is for nodes that only lead or look on (role leader or observer)")
     if config.leader_renew * 3 > config.leader_ttl:
@@ -223,7 +244,7 @@ def _default(setting: Setting) -> Any:
         return os.cpu_count() or 1
     if setting.name == "labels":
         return {}
-    if setting.name == "capabilities":
+    if setting.kind == "words":
         return ()
     if setting.default.startswith("("):
         return None
@@ -270,6 +291,13 @@ def _number(setting: Setting, value: Any, base: Path) -> int:
     text = str(value)
     if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or int(text[:9]) > 1024:
         raise ValueError("expected a whole number from 0 to 1024")
+    return int(text)
+
+
+def _port(setting: Setting, value: Any, base: Path) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or int(text[:9]) > 65535:
+        raise ValueError("expected a port from 0 to 65535")
     return int(text)
 
 
@@ -328,5 +356,5 @@ def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
 
 _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
-    "choice": _choice, "labels": _labels, "words": _words, "number": _number,
+    "choice": _choice, "labels": _labels, "words": _words, "number": _number, "port": _port,
 }  # fmt: skip

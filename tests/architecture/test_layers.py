@@ -19,6 +19,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 #: Sideways all the same, each for a reason.
 SIDEWAYS = {
     ("cli", "demo"): "`weft demo` is a command",
+    ("cli", "api"): "`weft serve` is a command",
     ("control", "config"): "an application that embeds Weft has the settings of the command line",
     ("demo", "cli"): "it speaks through the same terminal",
 }

@@ -1,10 +1,8 @@
 """cancel and prune."""
 
 import asyncio
-import shutil
 import time
 from argparse import Namespace
-from pathlib import Path
 
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.lists import states_of
@@ -12,7 +10,6 @@ from weft.cli.placing import alive
 from weft.cli.session import Session
 from weft.cli.terminal import printable
 from weft.cli.words import counted, state_word
-from weft.control.here import artifact_root
 from weft.control.local import LocalControl
 from weft.core.commands import Reply
 from weft.core.durations import NotReadable, parse_duration_ms
@@ -98,15 +95,8 @@ def prune(args: Namespace, session: Session) -> int:
     removed = []
     for _, run_id in control.prune(control.now() - older_ms, states, cache=args.cache):
         removed.append(run_id)
-        _remove_files(control.output_root / run_id)
-        _remove_files(artifact_root(control, session.config.artifacts) / run_id)
     if args.json:
         session.print_json({"removed": removed})
     else:
         session.print(f"removed {counted(len(removed), 'run')}")
     return OK
-
-
-def _remove_files(directory: Path) -> None:
-    """Rows first, files after: files without rows are only waste, rows without files would lie."""
-    shutil.rmtree(directory, ignore_errors=True)

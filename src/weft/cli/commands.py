@@ -59,6 +59,11 @@ DISK = _option("--disk", metavar="SIZE", help="disk space for its tasks (default
 GPUS = _option("--gpus", metavar="N", help="GPUs for its tasks (default: those found)")
 PLACE = (LABEL, CAPABILITY, MEMORY, DISK, GPUS)
 DRAIN = _option("--drain", metavar="TIME", help="how long running tasks may go on after ^C (default: 10s)")
+NAME = _option("--name", metavar="TEXT", help="what it is called in lists")
+ROLE = _option(
+    "--role", choices=("auto", "leader", "worker", "observer"),
+    help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)",
+)  # fmt: skip
 INPUT = _option(
     "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
 )
@@ -91,12 +96,19 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
         (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
-         _option("--name", metavar="TEXT", help="what it is called in lists"),
-         _option("--role", choices=("auto", "leader", "worker", "observer"),
-                 help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)"),
-         VERBOSE),
+         NAME, ROLE, VERBOSE),
         "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
         " The second one kills. `weft drain` does the same from elsewhere.",
+    ),
+    Command(
+        "serve", "Run", "the HTTP API, and a node that works", "weft.cli.serving:serve",
+        (_option("--host", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)"),
+         _option("--port", metavar="PORT", help="listen on this port (default: 8700)"),
+         _option("--allow-host", metavar="NAME", action="append", default=[],
+                 help="a name that requests may be addressed to; may be given several times"),
+         SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, VERBOSE),
+        "An address that other machines reach needs a token in WEFT_TOKEN. `--slots 0` serves without working."
+        " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
     ),
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "weft.cli.running:resume",

@@ -1,10 +1,8 @@
 """run, submit, resume and rerun: a run is stored, and then worked on here or left to workers."""
 
-import hashlib
 from argparse import Namespace
-from typing import Any
 
-from weft.authoring.children import family_of, workflows_of
+from weft.authoring.children import workflows_of
 from weft.cli.definition_input import load, read_inputs, source_directory
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.placing import refuse_unplaceable, workers
@@ -13,11 +11,9 @@ from weft.cli.summary import summarise, summary_lines
 from weft.cli.tracker import last_seq
 from weft.cli.working import Options, work_on
 from weft.config import Config
-from weft.control.local import LocalControl, new_id
-from weft.core.commands import Reply, Submit
-from weft.core.definition import encode_document
-
-PRIORITY_MAX = 10
+from weft.control.local import LocalControl
+from weft.control.submission import KEY_MAX, PRIORITY_MAX, submission
+from weft.core.commands import Reply
 
 
 def run(args: Namespace, session: Session) -> int:
@@ -56,30 +52,19 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
         raise GiveUp(BAD_INPUT, f"{loaded.workflow.name} has no levels to rest after", "add mode: levels to it")
     if not 0 <= args.priority <= PRIORITY_MAX:
         raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
-    if args.key is not None and not 0 < len(args.key) <= 256:
-        raise GiveUp(BAD_INPUT, "--key must have 1 to 256 characters")
+    if args.key is not None and not 0 < len(args.key) <= KEY_MAX:
+        raise GiveUp(BAD_INPUT, f"--key must have 1 to {KEY_MAX} characters")
     workflow = loaded.workflow
     control = session.control(create=True)
     for one in workflows_of(loaded):
         refuse_unplaceable(control, one, config)
-    source = source_directory(loaded, session.config.workdir or session.directory)
-    children, pins = family_of(loaded, source)
-    body = f"{workflow.hash}\n{inputs}\n{args.max_parallel}\n{args.priority}" + ("\nby hand" if args.by_hand else "")
-    if pins:
-        body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
-    command = Submit(
-        run_id=new_id(),
-        workflow=workflow.hash,
-        name=workflow.name,
-        document=encode_document(loaded.document),
-        inputs=inputs,
+    command = submission(
+        loaded,
+        inputs,
+        source=source_directory(loaded, session.config.workdir or session.directory),
         priority=args.priority,
         max_parallel=args.max_parallel,
         key=args.key,
-        body_hash=hashlib.sha256(body.encode()).hexdigest(),
-        source=source,
-        children=children,
-        pins=pins,
         fresh=args.no_cache,
         by_hand=args.by_hand,
     )
@@ -138,32 +123,13 @@ def _detached(args: Namespace, session: Session, control: LocalControl, run_id: 
 def rerun(args: Namespace, session: Session) -> int:
     control = session.control()
     old = control.run(args.run)
-    workflow = control.workflow(old.id)
     for one in control.workflows(old.id):
         refuse_unplaceable(control, one, None if args.detach else session.config)
-    reply = control.submit(_same_again(control, old, args.no_cache), workflow)
+    reply = control.rerun(old.id, fresh=args.no_cache)
     assert reply.run_id is not None
     if args.detach:
         return _detached(args, session, control, reply.run_id)
     return work_here(args, session, control, reply.run_id, 0)
-
-
-def _same_again(control: LocalControl, old: Any, fresh: bool) -> Submit:
-    import json
-
-    return Submit(
-        run_id=new_id(),
-        workflow=old.workflow,
-        name=old.name,
-        document=encode_document(control.document(old.workflow)),
-        inputs=json.dumps(old.inputs),
-        priority=old.priority,
-        max_parallel=old.max_parallel,
-        source=old.source,
-        fresh=fresh,
-        by_hand=old.pace is not None,
-        pins=control.pins(old.id),
-    )
 
 
 def work_here(args: Namespace, session: Session, control: LocalControl, run_id: str, after: int) -> int:

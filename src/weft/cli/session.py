@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.store.postgres.url import PostgresUrl
 
-_FLAGS = ("store", "slots", "python_runners", "drain", "name", "role", "memory", "disk", "gpus")
+_FLAGS = ("store", "slots", "python_runners", "drain", "name", "role", "memory", "disk", "gpus", "host", "port")
+
+LOGGING = ("worker", "serve")  # commands that say what happens, and nothing else
 
 
 class Session:
@@ -27,9 +29,11 @@ class Session:
             flags["labels"] = args.label
         if getattr(args, "capability", None):
             flags["capabilities"] = args.capability
+        if getattr(args, "allow_host", None):
+            flags["allow_hosts"] = args.allow_host
         if getattr(args, "verbose", False):
             flags["log"] = "info"
-        self.config = settings.load(os.environ, self.directory, flags)
+        self.config = settings.load(os.environ, self.directory, flags, idle=args.command == "serve")
         self.out = Terminal(sys.stdout, self.config.color, os.environ)
         self.err = Terminal(sys.stderr, self.config.color, os.environ)
         self._control: LocalControl | None = None
@@ -80,12 +84,12 @@ class Session:
     def log(self, level: str, message: str, fields: dict[str, Any]) -> str | None:
         """A log line to be shown, or None if this level is not."""
         levels = settings.BY_NAME["log"].choices
-        shown = self.config.log or ("info" if self.args.command == "worker" else "warning")
+        shown = self.config.log or ("info" if self.args.command in LOGGING else "warning")
         if levels.index(level) > levels.index(shown):
             return None
         from weft.cli.words import clock_now
 
-        if self.config.log_format == "json" or (self.args.json and self.args.command == "worker"):
+        if self.config.log_format == "json" or (self.args.json and self.args.command in LOGGING):
             return json_text({"at": clock_now(), "level": level, "message": message, **fields})
         shown_fields = "".join(f"  {name}={_plain(value)}" for name, value in fields.items())
         return f"{clock_now()}  {level}  {message}{shown_fields}"

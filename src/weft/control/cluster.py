@@ -4,12 +4,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from weft.control.records import Ambiguous, LeaderInfo, NodeInfo, NotFound
+from weft.control.records import Ambiguous, ClaimInfo, LeaderInfo, NodeInfo, NodeWork, NotFound
 from weft.core.liveness import health
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
 
+RUNNING_SHOWN = 100
 TTL_MS = 30_000  # of a session that does not say
 
 
@@ -33,7 +34,7 @@ def nodes(control: "LocalControl", ended: bool) -> list[NodeInfo]:
                 host=facts.get("host"), drain_at=drain_at, seen_at=None if expires is None else expires - ttl_ms,
                 capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
                 gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"), functions=facts.get("functions"),
-                measured_at=measured_at,
+                measured_at=measured_at, url=facts.get("url"),
                 resources={} if measured is None else msgspec.json.decode(measured),
             )
         )  # fmt: skip
@@ -61,11 +62,39 @@ def leader(control: "LocalControl") -> LeaderInfo:
     now = control.now()
     if session is None or lease_until is None or min(expires_at, lease_until) <= now:
         return LeaderInfo(term=term, session=None, node=None, address=None, expires_in_ms=None)
-    name, address = None, None
+    name, address, url = None, None, None
     for id, node, *_, body in (row[:6] for row in control._read("sessions_all", False)):
         if id == session:
             facts = msgspec.json.decode(body)
             name, address = node, f"{facts.get('host') or '?'}:{facts.get('pid') or '?'}"
+            url = facts.get("url")
     return LeaderInfo(
-        term=term, session=session, node=name, address=address, expires_in_ms=min(expires_at, lease_until) - now
-    )
+        term=term, session=session, node=name, address=address, expires_in_ms=min(expires_at, lease_until) - now,
+        url=url,
+    )  # fmt: skip
+
+
+def work_of(control: "LocalControl", ref: str) -> NodeWork:
+    """What a node has done and does. Reads all attempts: they have no index by session, which every end would pay."""
+    found = node(control, ref)
+    with control.snapshot():
+        ended = control._read("attempts_of_session", found.session)
+        held = control._read("tasks_of_session", found.session, RUNNING_SHOWN)
+        ((dead,),) = control._read("count_sessions_dead", found.node)
+        ((exchanges, claimed_at, running),) = control._read("session_activity", found.session)
+    until = None if found.lease_ms is None else control.now() + found.lease_ms
+    moments = [at for at in (claimed_at, *(finished for _, _, finished in ended)) if at is not None]
+    return NodeWork(
+        node=found.node, session=found.session, health=found.health,
+        claims=running + sum(count for _, count, _ in ended),
+        outcomes={outcome: count for outcome, count, _ in ended},
+        running=[
+            ClaimInfo(
+                run_id=run_id, task=control._workflow(workflow).tasks[pos].called(idx), attempt=attempt,
+                claimed_at=claimed, started_at=started, lease_expires_at=until,
+            )
+            for run_id, workflow, pos, idx, attempt, claimed, started in held
+        ],
+        running_count=running, leases_expired=dead, stale_reports=found.stale_reports or 0, exchanges=exchanges,
+        active_at=max(moments, default=None),
+    )  # fmt: skip

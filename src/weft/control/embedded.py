@@ -8,7 +8,6 @@ The nodes of one store live on an event loop in a thread of their own, so the ap
 not touched. Settings come from where the command line takes them: WEFT_* variables and weft.toml.
 """
 
-import hashlib
 import json
 import logging
 import os
@@ -213,35 +212,16 @@ class Weft:
         max_parallel: int | None = None,
         fresh: bool = False,
     ) -> str:
-        from weft.authoring.children import family_of
-        from weft.control.local import new_id
-        from weft.core.commands import Submit
-        from weft.core.definition import encode_document
+        from weft.control.submission import submission
 
         workflow = loaded.workflow
-        values = _checked_inputs(workflow, inputs)
-        body = f"{workflow.hash}\n{values}\n{max_parallel}\n{priority}"
         source = self._config.workdir or self._directory
         if loaded.source_path is not None:
             source = loaded.source_path.parent
-        children, pins = family_of(loaded, str(source))
-        if pins:
-            body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
-        command = Submit(
-            run_id=new_id(),
-            workflow=workflow.hash,
-            name=workflow.name,
-            document=encode_document(loaded.document),
-            inputs=values,
-            priority=priority,
-            max_parallel=max_parallel,
-            key=key,
-            body_hash=hashlib.sha256(body.encode()).hexdigest(),
-            source=str(source),
-            fresh=fresh,
-            children=children,
-            pins=pins,
-        )
+        command = submission(
+            loaded, _checked_inputs(workflow, inputs), source=str(source), priority=priority,
+            max_parallel=max_parallel, key=key, fresh=fresh,
+        )  # fmt: skip
         reply = self.control.submit(command, workflow)
         assert reply.run_id is not None
         return reply.run_id

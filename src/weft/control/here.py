@@ -53,7 +53,7 @@ def own_facts(control: LocalControl, config: Config, functions: tuple[str, ...] 
 
 def artifact_root(control: LocalControl, chosen: str | Path | None) -> Path:
     """Where the settings say, else beside the output."""
-    return control.output_root.parent / "artifacts" if chosen is None else Path(chosen)
+    return control.artifact_root if chosen is None else Path(chosen)
 
 
 def file_options(config: Config) -> dict[str, Any]:
@@ -85,8 +85,9 @@ def make_node(
     inline: Mapping[str, InlineFunction] | None = None,
     python_runners: int | None = None,
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
+    url: str | None = None,
 ) -> Node:
-    """A node ready to `run()` on the current event loop."""
+    """A node ready to `run()` on the current event loop; `url` is that of the server beside it."""
     shell = ShellExecutor(answer_max=settings.artifact_max)
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The Python executor is closed first: its runners are the shell executor's to end.
@@ -100,7 +101,8 @@ def make_node(
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
     assert settings.artifact_root is not None
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
-    return Node(ports, settings, {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()})
+    facts = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
+    return Node(ports, settings, facts if url is None else {**facts, "url": url})
 
 
 def new_session_id() -> str:

@@ -1,17 +1,19 @@
 """The verbs people use, on a store within reach. Reads go to connections of their own and change nothing."""
 
+import copy
 import re
-import secrets
+import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import msgspec
 
-from weft.control import cluster, family, history, inspect, placing, results
+from weft.control import cluster, family, history, inspect, placing, results, versions
+from weft.control.output_reading import read_output
 from weft.control.records import (
     Ambiguous,
     AttemptInfo,
@@ -19,28 +21,36 @@ from weft.control.records import (
     Explanation,
     LeaderInfo,
     NodeInfo,
+    NodeWork,
     NotFound,
     Observing,
+    OutputPart,
     PoolInfo,
     RunInfo,
     StoreInfo,
     TaskInfo,
     Verification,
+    VersionDiff,
+    VersionInfo,
+    WorkflowInfo,
 )  # fmt: skip
+from weft.control.submission import id_from, new_id, same_again
 from weft.core import commands as c
 from weft.core.canonical import RECORD_KINDS, canonical_lines
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
 from weft.core.workflow import TaskDef, Workflow
+from weft.executors.output import StreamName
 from weft.node.local import LocalLink
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Reader, Store, StoreBusy
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
+T = TypeVar("T")
 _ID = re.compile(r"^[0-9a-z-]{1,64}$")
-_ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: ids are read aloud and typed
 PAGE = 1000
+SCAN_MAX = 5000  # tasks looked at for one page; a filter that few pass leaves it short, and says where to go on
 WAIT_S = 30.0  # for a store that does not answer
 RETRY_S = 0.2
 
@@ -49,23 +59,29 @@ def _source(cached: str | None) -> dict[str, Any] | None:
     return None if cached is None else msgspec.json.decode(cached)
 
 
-def new_id(length: int = 12) -> str:
-    return "".join(secrets.choice(_ID_LETTERS) for _ in range(length))
-
-
 class LocalControl:
     """`root` is where the nodes of this process keep their output: beside a store that is a file. The control of an
     observer (`role`) changes nothing."""
 
     def __init__(
-        self, store: Store, link: LocalLink | None = None, root: Path | None = None, *, role: str = "auto"
+        self,
+        store: Store,
+        link: LocalLink | None = None,
+        root: Path | None = None,
+        *,
+        role: str = "auto",
+        artifacts: Path | None = None,
     ) -> None:
         self.store = store
         self.role = role  # an observer's control changes nothing
         self.link = link or LocalLink(store)
         beside = store.path.parent if store.path is not None else Path.cwd() / ".weft"
         self.output_root = (root or beside) / "output"
+        self.artifact_root = artifacts or (root or beside) / "artifacts"
         self._readers = threading.local()
+        self.wait_s = WAIT_S
+        self._command_id: str | None = None
+        self._commands = 0
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -153,11 +169,15 @@ class LocalControl:
         *,
         task: str | None = None,
         states: list[str] | None = None,
+        kinds: list[str] | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
         after: int = 0,
         limit: int = PAGE,
         old_generations: bool = False,
     ) -> tuple[list[TaskInfo], int | None]:
-        """A page of tasks in the order of their ids, and where the next page starts (None: this was the last)."""
+        """A page of tasks in the order of their ids, and where the next page starts (None: this was the last).
+        `workflow` is a name or a hash, `node` a name or a session that runs it or ran it last."""
         low, high, pos, idx = after, 2**62, None, None
         if ref is not None:
             no, _ = self.find(ref)
@@ -165,9 +185,35 @@ class LocalControl:
             if task is not None:
                 pos, idx = self._place(no, task)
         wanted = None if states is None else msgspec.json.encode(states).decode()
-        rows = self._read("tasks_page", low, high, wanted, pos, idx, old_generations, limit)
-        infos = [self._task_info(row) for row in rows]
-        return infos, rows[-1][0] if len(rows) == limit else None
+        found: list[TaskInfo] = []
+        scanned = 0
+        while True:
+            page = limit if kinds is None and workflow is None and node is None else PAGE
+            rows = self._read("tasks_page", low, high, wanted, pos, idx, old_generations, page)
+            for row in rows:
+                info = self._task_info(row)
+                if self._passes(info, row, kinds, workflow, node):
+                    found.append(info)
+                    if len(found) == limit:
+                        return found, row[0]
+            scanned += len(rows)
+            if len(rows) < page:
+                return found, None
+            low = rows[-1][0]
+            if scanned >= SCAN_MAX:
+                return found, low
+
+    def _passes(
+        self, task: TaskInfo, row: Any, kinds: list[str] | None, workflow: str | None, node: str | None
+    ) -> bool:
+        if kinds is not None and task.kind not in kinds:
+            return False
+        if node is not None and node not in (task.node, task.session):
+            return False
+        if workflow is None:
+            return True
+        hash = row[len(TASK_COLUMNS) + 1]
+        return workflow in (hash, self._workflow(hash).name)
 
     def all_tasks(self, ref: str, *, states: list[str] | None = None) -> Iterator[TaskInfo]:
         after: int | None = 0
@@ -270,6 +316,10 @@ class LocalControl:
         """By its name, its session's id, or a unique beginning of that; also one that has ended."""
         return cluster.node(self, ref)
 
+    def node_work(self, ref: str) -> NodeWork:
+        """What it has claimed, how that ended, and what it holds now."""
+        return cluster.work_of(self, ref)
+
     def leader(self) -> LeaderInfo:
         return cluster.leader(self)
 
@@ -285,6 +335,25 @@ class LocalControl:
             events=self._read("count_events")[0][0], sessions_live=len(self.nodes()),
             stale_reports=self._read("count_stale")[0][0], library=store.library,
         )  # fmt: skip
+
+    def read_output(
+        self, ref: str, task: str, attempt: int, stream: StreamName, *, offset: int = 0, limit: int = 65536
+    ) -> OutputPart:
+        """Bytes that an attempt printed, from `offset` on (negative: before the end)."""
+        return read_output(self, ref, task, attempt, stream, offset, limit)
+
+    def workflow_names(self, *, after: str = "", limit: int = 100) -> list[WorkflowInfo]:
+        """In the order of their names; `after` is the last one of the page before."""
+        return versions.names(self, after, limit)
+
+    def versions(self, name: str, *, before: tuple[int, str] | None = None, limit: int = 100) -> list[VersionInfo]:
+        return versions.versions(self, name, before, limit)
+
+    def version(self, name: str, hash: str | None = None) -> VersionInfo:
+        return versions.version(self, name, hash)
+
+    def diff(self, name: str, old: str, new: str) -> VersionDiff:
+        return versions.diff(self, name, old, new)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -330,10 +399,29 @@ class LocalControl:
 
     # -- writing -----------------------------------------------------------------------------------------
 
+    def on_behalf(self, command_id: str | None) -> Self:
+        """The same control for one request: its commands carry this id, and are applied once however often they are
+        said. It shares everything else."""
+        view = copy.copy(self)
+        view._command_id, view._commands = command_id, 0
+        return view
+
+    def _next_command_id(self) -> str:
+        if self._command_id is None:
+            return new_id(20)
+        self._commands += 1
+        return self._command_id if self._commands == 1 else f"{self._command_id}.{self._commands}"
+
     def submit(self, command: c.Submit, workflow: Workflow | None = None) -> c.Reply:
         if workflow is not None:
             self.link.committer.know(workflow)
         return self._commit(command)
+
+    def submit_each(self, commands: Sequence[c.Submit]) -> list[c.Reply | c.Refused]:
+        """Many runs in one transaction. What is refused is told in its place and hinders none of the others."""
+        self.refuse_if_observing()
+        ids = [self._next_command_id() for _ in commands]
+        return self._insist(lambda: self.link.committer.commit_each(commands, ids))
 
     def cancel(self, ref: str, task: str | None = None, reason: str = "cancelled by request") -> c.Reply:
         _, run_id = self.find(ref)
@@ -349,6 +437,14 @@ class LocalControl:
         """Move a run that rests between its levels on, by one level or one task."""
         _, run_id = self.find(ref)
         return self._commit(c.Advance(run_id, by_task))
+
+    def rerun(self, ref: str, *, fresh: bool = False) -> c.Reply:
+        """A new run with the same definition and inputs."""
+        old = self.run(ref)
+        command = same_again(old, self.document(old.workflow), self.pins(old.id), fresh)
+        if self._command_id is not None:
+            command.run_id = id_from(self._command_id)
+        return self._commit(command)
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> c.Reply:
         _, run_id = self.find(ref)
@@ -374,11 +470,15 @@ class LocalControl:
     def prune(
         self, finished_before: int, states: list[str] | None = None, *, cache: bool = False
     ) -> Iterator[tuple[int, str]]:
-        """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone. `cache`: results that
-        tasks kept before that moment go too; expired ones always do."""
+        """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone, its files included.
+        `cache`: results that tasks kept before that moment go too; expired ones always do."""
         while True:
             reply = self._commit(c.Prune(finished_before, 100, states, cache))
-            yield from ((no, run_id) for no, run_id in reply.data["runs"])
+            for no, run_id in reply.data["runs"]:
+                # Rows first, files after: files without rows are only waste, rows without files would lie.
+                for root in (self.output_root, self.artifact_root):
+                    shutil.rmtree(root / run_id, ignore_errors=True)
+                yield no, run_id
             if not reply.more:
                 return
 
@@ -394,11 +494,12 @@ class LocalControl:
     def _commit(self, command: c.Command) -> c.Reply:
         """A reply that was lost is asked for again under the same id: the command is applied once."""
         self.refuse_if_observing()
-        command_id = new_id(20)
-        return self._insist(lambda: self.link.committer.commit(command, command_id=command_id))
+        command_id = self._next_command_id()
+        reply: c.Reply = self._insist(lambda: self.link.committer.commit(command, command_id=command_id))
+        return reply
 
-    def _insist(self, work: Callable[[], c.Reply]) -> c.Reply:
-        until = time.monotonic() + WAIT_S
+    def _insist(self, work: Callable[[], T]) -> T:
+        until = time.monotonic() + self.wait_s
         told = False
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Nodes of an application that embeds Weft: an event loop on a thread of its own.
+"""Nodes of an application that embeds Weft, and of `weft serve`: an event loop on a thread of its own.
 
 One loop for all nodes of a store, because a store's wake-ups are heard by one loop.
 """
@@ -30,11 +30,13 @@ class NodeThread:
         config: Config,
         inline: Mapping[str, InlineFunction],
         log: Callable[[str, dict[str, Any]], None],
+        url: str | None = None,
     ) -> None:
         self._control = control
         self._config = config
         self._inline = inline
         self._log = log
+        self._url = url
         self._loop = asyncio.new_event_loop()
         self._worker: tuple[Node, Future[None]] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="weft", daemon=True)
@@ -42,9 +44,26 @@ class NodeThread:
 
     def start_worker(self) -> None:
         """A node that takes whatever is queued."""
+        self.begin_worker()
+        assert self._worker is not None
+        self._call(self._worker[0].ready()).result()
+
+    def begin_worker(self) -> "Future[None]":
+        """The same without waiting until it can claim; done when the node has left."""
         node = self._node(None)
-        self._worker = (node, self._call(node.run()))
-        self._call(node.ready()).result()
+        working = self._call(node.run())
+        self._worker = (node, working)
+        return working
+
+    @property
+    def ready(self) -> bool:
+        """The worker has a session: it may claim."""
+        return self._worker is not None and self._worker[0].is_ready and not self._worker[1].done()
+
+    def stop_worker(self) -> None:
+        """Once: it drains. Twice: it kills what it runs."""
+        if self._worker is not None:
+            self._stop(self._worker[0])
 
     def finish(self, run_id: str) -> None:
         """Until the run has ended: the worker does it, or else a node that works on this run only.
@@ -79,7 +98,8 @@ class NodeThread:
     def close(self) -> None:
         if self._worker is not None:
             node, working = self._worker
-            self._stop(node)
+            if not working.done():
+                self._stop(node)
             working.result()
         self._call(self._end()).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -99,8 +119,9 @@ class NodeThread:
             self._control, slots=config.slots, workdir=config.workdir, scope=scope, **node_options(config)
         )
         return make_node(
-            self._control, made, inline=self._inline, python_runners=config.python_runners, log=self._log
-        )
+            self._control, made, inline=self._inline, python_runners=config.python_runners, log=self._log,
+            url=self._url,
+        )  # fmt: skip
 
     def _call(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         return asyncio.run_coroutine_threadsafe(work, self._loop)

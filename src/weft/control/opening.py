@@ -48,4 +48,4 @@ def open_control(config: settings.Config, directory: Path) -> "LocalControl":
     root: Path | None = None
     if isinstance(place, PostgresUrl):
         root = settings.find_upward(directory, STORE_DIRECTORY, directories=True) or directory / STORE_DIRECTORY
-    return LocalControl(open_store(place), root=root, role=config.role)
+    return LocalControl(open_store(place), root=root, role=config.role, artifacts=config.artifacts)

@@ -135,6 +135,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     resources: dict[str, Any] = {}  # as it measured them last
     measured_at: int | None = None
     stale_reports: int | None = None  # refused ones, counted where one node is shown
+    url: str | None = None  # of its HTTP server, if it has one
 
     @property
     def address(self) -> str:
@@ -149,6 +150,7 @@ class LeaderInfo(msgspec.Struct, kw_only=True):
     node: str | None
     address: str | None
     expires_in_ms: int | None
+    url: str | None = None  # of its HTTP server, if it has one
 
 
 class PoolInfo(msgspec.Struct, kw_only=True):
@@ -157,6 +159,66 @@ class PoolInfo(msgspec.Struct, kw_only=True):
     used: int
     waiting: int  # queued tasks that need a place
     holders: list[str]  # RUN/TASK, those that began first come first
+
+
+class ClaimInfo(msgspec.Struct, kw_only=True):
+    """One attempt that a node holds."""
+
+    run_id: str
+    task: str
+    attempt: int
+    claimed_at: int | None
+    started_at: int | None
+    lease_expires_at: int | None
+
+
+class NodeWork(msgspec.Struct, kw_only=True):
+    """What a node has done and does: of its session that lives, or lived last."""
+
+    node: str
+    session: str
+    health: str
+    claims: int  # attempts it has claimed, all together
+    outcomes: dict[str, int]  # how those that are over ended: succeeded, failed, cancelled, lost, returned
+    running: list[ClaimInfo]  # the first hundred
+    running_count: int
+    leases_expired: int  # sessions under this node's name whose lease passed or whose process was gone
+    stale_reports: int  # refused: they came too late
+    exchanges: int  # how often it asked for work or told of some
+    active_at: int | None  # its last claim or report, by the store's clock
+
+
+class OutputPart(msgspec.Struct, kw_only=True):
+    """Some bytes of what an attempt printed."""
+
+    data: bytes
+    offset: int  # where they stand; beyond what was asked for if something before was not kept
+    next: int  # where to go on
+    size: int  # of all there is now
+    ended: bool  # the attempt is over: nothing will follow
+
+
+class WorkflowInfo(msgspec.Struct, kw_only=True):
+    """A name, and its newest version."""
+
+    name: str
+    hash: str
+    created_at: int
+    versions: int
+
+
+class VersionInfo(msgspec.Struct, kw_only=True):
+    name: str
+    hash: str
+    created_at: int
+    document: dict[str, Any] | None = None  # where one version is asked for
+
+
+class VersionDiff(msgspec.Struct, kw_only=True):
+    name: str
+    old: str
+    new: str
+    lines: list[str]  # a unified diff of both documents as YAML
 
 
 class Explanation(msgspec.Struct, kw_only=True):

@@ -4,7 +4,7 @@ Nothing outside the store happens before COMMIT. Wake-ups come after it, and may
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -51,6 +51,32 @@ class Committer:
         if wake:
             self._wake()
         return reply
+
+    def commit_each(self, commands: Sequence[c.Command], ids: Sequence[str]) -> list[Any]:
+        """Several commands of people in one transaction: the reply of each, or its refusal, which stops no other."""
+        for _ in range(TRIES_MAX - 1):
+            try:
+                return self._commit_each(commands, ids)
+            except Superseded:
+                continue
+        return self._commit_each(commands, ids)
+
+    def _commit_each(self, commands: Sequence[c.Command], ids: Sequence[str]) -> list[Any]:
+        replies: list[Any] = []
+        wake = False
+        with self.store.transaction() as transaction:
+            assert transaction is not None
+            for command, command_id in zip(commands, ids, strict=True):
+                try:
+                    reply, wakes = self._apply_once(transaction, command, command_id)
+                except c.Refused as refused:  # the rules said no before anything was written
+                    replies.append(refused)
+                    continue
+                replies.append(reply)
+                wake |= wakes
+        if wake:
+            self._wake()
+        return replies
 
     def try_commit(self, command: c.Command) -> Any | None:
         """The same, but None at once if another writer is at it."""

@@ -69,6 +69,10 @@ class Node:
         """The node has a session and can claim."""
         await self._ready.wait()
 
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set() and not self._stopping.is_set()
+
     async def _session(self) -> None:
         registered = await self._register()
         if registered is None:

@@ -29,6 +29,10 @@ class Superseded(StoreError):
     """A guarded write met a row that had changed. Nothing was written."""
 
 
+class CommandUsed(Superseded):
+    """A command's id that was used before, for something else."""
+
+
 class Transaction(Protocol):
     """One write transaction. Leaving the block commits; an exception rolls back."""
 

@@ -26,7 +26,7 @@ from weft.core.rows import (
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
-from weft.store.protocol import Superseded
+from weft.store.protocol import CommandUsed
 from weft.store.queries import RUN_COLUMNS, SESSION_COLUMNS
 
 ROWS_MAX = 5000  # of one statement: each must end within the server's time for one
@@ -347,7 +347,7 @@ class PostgresTransaction:
         self._send("command_reply", command_id)
         for known, reply in self._wire.rows(self._wire.sync()[-1]):
             if known != body_hash:
-                raise Superseded(f"command {command_id} was used before, for something else")
+                raise CommandUsed(f"command {command_id} was used before, for something else")
             return str(reply)
         return None
 

@@ -31,7 +31,7 @@ from weft.store.changes import (
     run_values,
     text_of,
 )
-from weft.store.protocol import Superseded
+from weft.store.protocol import CommandUsed, Superseded
 from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS, TASK_COLUMNS, queries
 from weft.store.sqlite.rows_values import chunks, flat, placeholders
 
@@ -326,7 +326,7 @@ class SqliteTransaction:
     def remember(self, command_id: str, body_hash: str) -> str | None:
         for known, reply in self._execute(SQL["command_reply"], (command_id,)):
             if known != body_hash:
-                raise Superseded(f"command {command_id} was used before, for something else")
+                raise CommandUsed(f"command {command_id} was used before, for something else")
             return str(reply)
         return None
 

@@ -4,8 +4,8 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE SEQUENCE run_numbers;
 
 CREATE TABLE workflows (
-  hash       TEXT PRIMARY KEY,
-  name       TEXT NOT NULL,
+  hash       TEXT COLLATE "C" PRIMARY KEY,
+  name       TEXT COLLATE "C" NOT NULL,
   document   BYTEA NOT NULL,
   created_at BIGINT NOT NULL
 );
@@ -276,3 +276,6 @@ CREATE TABLE leadership (
   expires_at BIGINT NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 INSERT INTO leadership (one, term, session, expires_at) VALUES (1, 0, NULL, 0);
+
+-- Versions of one name, newest first.
+CREATE INDEX workflows_by_name ON workflows (name, created_at);

@@ -171,3 +171,31 @@ WHERE t.session IS NOT NULL AND t.state = 'running' AND strpos(t.demand, '@') > 
 
 -- name: arrays_of_run
 SELECT pos, generation, value FROM arrays WHERE run_no = $1::bigint ORDER BY pos, generation
+
+-- name: workflows_page: each name with its newest version
+SELECT w.name, w.hash, w.created_at, (SELECT count(*) FROM workflows v WHERE v.name = w.name) FROM workflows w
+WHERE w.name > $1::text AND NOT EXISTS (SELECT 1 FROM workflows n WHERE n.name = w.name
+  AND (n.created_at > w.created_at OR (n.created_at = w.created_at AND n.hash > w.hash)))
+ORDER BY w.name LIMIT $2::int
+
+-- name: workflow_versions: newest first
+SELECT w.hash, w.created_at FROM workflows w WHERE w.name = $1::text
+AND ($2::bigint IS NULL OR w.created_at < $2::bigint OR (w.created_at = $2::bigint AND w.hash < $3::text))
+ORDER BY w.created_at DESC, w.hash DESC LIMIT $4::int
+
+-- name: workflow_versions_by_prefix
+SELECT w.hash, w.created_at FROM workflows w WHERE w.name = $1::text AND w.hash >= $2::text AND w.hash < $3::text ORDER BY w.hash LIMIT 2
+
+-- name: attempts_of_session: (outcome, how many, the last one's end)
+SELECT a.outcome, count(*), max(a.finished_at) FROM attempts a WHERE a.session = $1::text GROUP BY a.outcome ORDER BY a.outcome
+
+-- name: tasks_of_session: what it holds
+SELECT r.id, r.workflow, t.pos, t.idx, t.attempt, t.claimed_at, t.started_at FROM tasks t JOIN runs r ON r.no = t.run_no
+WHERE t.session = $1::text AND t.held IS NULL ORDER BY t.id LIMIT $2::int
+
+-- name: session_activity: (exchanges, last claim of what it holds, how much it holds)
+SELECT s.exchange, (SELECT max(t.claimed_at) FROM tasks t WHERE t.session = s.id AND t.held IS NULL),
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL) FROM sessions s WHERE s.id = $1::text
+
+-- name: count_sessions_dead
+SELECT count(*) FROM sessions s WHERE s.node = $1::text AND s.state = 'dead'

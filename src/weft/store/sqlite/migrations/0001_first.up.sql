@@ -268,3 +268,6 @@ CREATE TABLE leadership (
   expires_at INTEGER NOT NULL
 );
 INSERT INTO leadership (one, term, session, expires_at) VALUES (1, 0, NULL, 0);
+
+-- Versions of one name, newest first.
+CREATE INDEX workflows_by_name ON workflows (name, created_at);

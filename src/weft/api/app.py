@@ -1,0 +1,119 @@
+"""The application: all routes over one control, behind one door."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from weft import __version__
+from weft.api import dead, events, health, nodes, runs, store, tasks, workflows
+from weft.api.auth import Gate, Open
+from weft.api.description import describe
+from weft.api.door import BODY_MAX, Door
+from weft.api.problems import Trouble, trouble_of
+from weft.api.routes import Declared, Routes
+from weft.api.served import THREADS, Served
+from weft.api.submitting import Submitting
+from weft.control.protocol import Control
+
+RESOURCES: tuple[Routes, ...] = (
+    runs.routes, tasks.routes, workflows.routes, events.routes, nodes.routes, dead.routes, store.routes,
+    health.routes,
+)  # fmt: skip
+
+
+def create_app(
+    control: Control,
+    *,
+    gate: Gate | None = None,
+    hosts: Iterable[str] = (),
+    body_max: int = BODY_MAX,
+    source: str | None = None,
+    ready: Callable[[], str | None] = lambda: None,
+    threads: int = THREADS,
+    resources: Iterable[Routes] = RESOURCES,
+) -> FastAPI:
+    """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server."""
+    resources = tuple(resources)
+    submitting = Submitting(control, source or str(Path.cwd()))
+    served = Served(control, gate or Open(), submitting, ready, threads)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        served.close()
+
+    app = FastAPI(
+        title="Weft", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan,
+        redirect_slashes=False,
+    )  # fmt: skip
+    app.state.served = served
+    for resource in resources:
+        app.include_router(resource.router)
+    _explain_errors(app)
+    described: dict[str, Any] = {}
+
+    def openapi() -> dict[str, Any]:
+        if not described:
+            described.update(describe(app, declared(resources)))
+        return described
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        import msgspec
+
+        return Response(msgspec.json.encode(app.openapi()), media_type="application/json")
+
+    app.add_middleware(Door, hosts=list(hosts), body_max=body_max)
+    return app
+
+
+def declared(resources: Iterable[Routes] = RESOURCES) -> list[Declared]:
+    """Every route with its role: what the table in the docs and the tests of roles are made from."""
+    return [route for resource in resources for route in resource.declared]
+
+
+def _explain_errors(app: FastAPI) -> None:
+    async def any_error(request: Request, error: Exception) -> Response:
+        return trouble_of(error).response()
+
+    async def by_framework(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        words = {404: "there is nothing here", 405: "this route does not take that method"}
+        detail = words.get(error.status_code, str(error.detail))
+        code = {404: "no_route", 405: "method"}.get(error.status_code, "http")
+        return Trouble(error.status_code, code, detail, headers=dict(error.headers or {})).response()
+
+    async def bad_parameters(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        errors = [
+            {"path": ".".join(str(part) for part in one["loc"]), "message": str(one["msg"])} for one in error.errors()
+        ]
+        told = "; ".join(f"{one['path']}: {one['message']}" for one in errors[:5])
+        return Trouble(422, "parameters", told, errors=errors).response()
+
+    app.add_exception_handler(HTTPException, by_framework)
+    app.add_exception_handler(RequestValidationError, bad_parameters)
+    for kind in _KNOWN:
+        app.add_exception_handler(kind, any_error)
+    app.add_exception_handler(Exception, any_error)
+
+
+def _known() -> tuple[type[Exception], ...]:
+    from weft.authoring.errors import DefinitionErrors
+    from weft.control.records import Ambiguous, NotFound
+    from weft.core.commands import Refused
+    from weft.store.protocol import StoreError
+
+    return Trouble, DefinitionErrors, NotFound, Ambiguous, Refused, StoreError
+
+
+_KNOWN = _known()

@@ -1,0 +1,77 @@
+"""Who asks, and what they may. Every route says which role it needs; whoever asks has at most one.
+
+viewer looks, operator starts and stops work, admin also changes what everybody works with. `anyone` needs nothing.
+A `Gate` knows who a request comes from: this file has the two that need no store.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol
+
+import msgspec
+from starlette.requests import Request
+
+from weft.api.problems import Trouble
+
+Role = Literal["viewer", "operator", "admin"]
+Needed = Literal["anyone", "viewer", "operator", "admin"]
+RANK: dict[str, int] = {"anyone": 0, "viewer": 1, "operator": 2, "admin": 3}
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """`name` is what the history says of who did it; it is no secret."""
+
+    name: str
+    role: Role
+
+
+class Gate(Protocol):
+    """Called on the event loop for every request: whatever takes time belongs into `await`."""
+
+    async def caller(self, token: str | None, request: Request) -> Caller | None:
+        """None: nobody with a role."""
+        ...
+
+
+class Open:
+    """For an address that only this machine reaches: whoever gets here could read the store's file, too."""
+
+    async def caller(self, token: str | None, request: Request) -> Caller | None:
+        return Caller("local", "admin")
+
+
+class OneToken:
+    """The one in WEFT_TOKEN, for everything."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    async def caller(self, token: str | None, request: Request) -> Caller | None:
+        if token is None or not hmac.compare_digest(token.encode(), self._token):
+            return None
+        return Caller("token", "admin")
+
+
+def bearer(request: Request) -> str | None:
+    kind, _, token = request.headers.get("authorization", "").partition(" ")
+    return token.strip() or None if kind.lower() == "bearer" else None
+
+
+def requires(role: Needed) -> Callable[[Request], Awaitable[None]]:
+    """What a route depends on. It leaves the caller in `request.state.caller`."""
+
+    async def check(request: Request) -> None:
+        if role == "anyone":
+            return
+        token = bearer(request)
+        gate: Gate = request.app.state.served.gate
+        caller = await gate.caller(token, request)
+        if caller is None:
+            detail = "this token is not known here" if token else "a token is needed"
+            fix = "send the header Authorization: Bearer TOKEN"
+            raise Trouble(401, "unauthorized", detail, fix, headers={"WWW-Authenticate": "Bearer"})
+        if RANK[caller.role] < RANK[role]:
+            raise Trouble(403, "forbidden", f"this needs the role {role}, and the token has {caller.role}")
+        request.state.caller = caller
+
+    return check

@@ -1,0 +1,66 @@
+"""OpenAPI 3.1, made from what the routes declare. Schemas come from the records themselves (msgspec), parameters from
+FastAPI."""
+
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from weft.api.problems import MEDIA_TYPE, Problem
+from weft.api.routes import JSON, Declared
+
+REF = "#/components/schemas/{name}"
+ABOUT = """Weft runs graphs of tasks, durably and in parallel.
+
+Times are milliseconds of the store's clock. Lists are pages: `next` is the `cursor` of the following one. Errors are
+problem+json with a `code` for machines, a `detail` for people, and a `fix` where one is known."""
+
+
+def describe(app: FastAPI, routes: list[Declared]) -> dict[str, Any]:
+    out = get_openapi(
+        title="Weft", version=app.version, openapi_version="3.1.0", description=ABOUT, routes=app.routes
+    )
+    types = [Problem, *(t for route in routes for t in (route.reply, route.body) if t is not None)]
+    unique = list({str(t): t for t in types}.values())
+    schemas, components = msgspec.json.schema_components(unique, ref_template=REF)
+    by_type = dict(zip([str(t) for t in unique], schemas, strict=True))
+    for route in routes:
+        operation = out["paths"][route.path][route.method.lower()]
+        operation["responses"] = _responses(route, by_type)
+        operation["x-weft-role"] = route.role
+        if route.role != "anyone":
+            operation["security"] = [{"token": []}, {}]
+        if route.body is not None:
+            content: dict[str, Any] = {"schema": by_type[str(route.body)]}
+            if route.example is not None:
+                content["example"] = route.example
+            required = bool(_required(route.body))
+            operation["requestBody"] = {"required": required, "content": {JSON: content}}
+    out["components"] = {
+        "schemas": components,
+        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+    }
+    return out
+
+
+def _responses(route: Declared, by_type: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for status in route.status:
+        found[str(status)] = {"description": HTTPStatus(status).phrase}
+        if route.reply is not None:
+            found[str(status)]["content"] = {route.media: {"schema": by_type[str(route.reply)]}}
+        elif route.media != JSON:
+            found[str(status)]["content"] = {route.media: {"schema": {"type": "string", "format": "binary"}}}
+    for status in route.refused:
+        found[str(status)] = {
+            "description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": by_type[str(Problem)]}},
+        }  # fmt: skip
+    return found
+
+
+def _required(body: Any) -> tuple[str, ...]:
+    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
+        return ("body",)
+    return tuple(field.name for field in msgspec.structs.fields(body) if field.required)

@@ -1,0 +1,116 @@
+"""Before any route: is this request meant for us, does it come from a page of ours, is it small enough?
+
+A name that somebody else's DNS points at this machine is refused (Host), as is a page of another origin (Origin):
+a browser on this machine could otherwise be made to talk to a server without a token. An address in digits needs no
+DNS and is always fine. There are no cookies, and no answer is for another origin's scripts.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from weft.api.problems import Trouble
+
+BODY_MAX = 32 * 1024 * 1024
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+DEFAULT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+
+
+class Door:
+    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] = (), body_max: int = BODY_MAX) -> None:
+        self._app = app
+        machine = socket.gethostname().lower()
+        self._hosts = {"localhost", machine, machine.split(".")[0], *(host.lower() for host in hosts)}
+        self._body_max = body_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        trouble = self._refusal(headers)
+        if trouble is not None:
+            await trouble.response()(scope, receive, _dressed(send))
+            return
+        await self._app(scope, _bounded(receive, self._body_max), _dressed(send))
+
+    def _refusal(self, headers: dict[bytes, str]) -> Trouble | None:
+        host = headers.get(b"host", "")
+        if not self._known(host):
+            return Trouble(
+                403, "host", f"this server does not go by the name {host[:100]!r}",
+                "use its address or localhost, or start it with `--allow-host NAME`",
+            )  # fmt: skip
+        origin = headers.get(b"origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return Trouble(403, "origin", f"pages of {origin[:100]} may not use this server")
+        return self._too_long(headers.get(b"content-length"))
+
+    def _known(self, host: str) -> bool:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        try:
+            ipaddress.ip_address(name)
+            return True
+        except ValueError:
+            return name in self._hosts
+
+    def _too_long(self, length: str | None) -> Trouble | None:
+        if length is None or (length.isdecimal() and int(length[:12]) <= self._body_max):
+            return None
+        return too_large(self._body_max)
+
+
+def too_large(body_max: int) -> Trouble:
+    return Trouble(
+        413, "too_large", f"a request's body may have {body_max:,} bytes", "split it, or raise body_max",
+        headers={"Connection": "close"},
+    )  # fmt: skip
+
+
+def _bounded(receive: Receive, body_max: int) -> Receive:
+    """A body without a length is counted as it comes."""
+    received = 0
+
+    async def counted() -> Message:
+        nonlocal received
+        message = await receive()
+        if message["type"] == "http.request":
+            received += len(message.get("body", b""))
+            if received > body_max:
+                raise too_large(body_max)
+        return message
+
+    return counted
+
+
+def _dressed(send: Send) -> Send:
+    async def with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given: list[tuple[bytes, bytes]] = list(message.get("headers", []))
+            names = {name.lower() for name, _ in given}
+            given += [header for header in (*HEADERS, DEFAULT_POLICY) if header[0] not in names]
+            message = {**message, "headers": given}
+        await send(message)
+
+    return with_headers
+
+
+def is_loopback(host: str) -> bool:
+    """Only this machine can reach it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,25 @@
+"""Is the process there, and should it get requests?"""
+
+from weft import __version__
+from weft.api.problems import Trouble
+from weft.api.replies import Health
+from weft.api.routes import Asking, Routes, Shared
+
+routes = Routes("health")
+
+
+@routes("GET", "/healthz", role="anyone", reply=Health)
+def healthz() -> Health:
+    """The process is alive. The store is not asked."""
+    return Health(status="ok", version=__version__)
+
+
+@routes("GET", "/readyz", role="anyone", reply=Health)
+def readyz(served: Shared, control: Asking) -> Health:
+    """The store answers, and the server takes requests; else 503."""
+    why = "it is about to stop" if served.stopping.is_set() else served.ready()
+    if why is not None:
+        raise Trouble(503, "not_ready", why)
+    control.now()
+    control.last_event()
+    return Health(status="ready", version=__version__)

@@ -1,0 +1,151 @@
+"""Replies that are not a record by themselves: pages, and answers to commands."""
+
+from typing import Any
+
+import msgspec
+
+from weft.control.records import (
+    AttemptInfo,
+    EventInfo,
+    Explanation,
+    NodeInfo,
+    PoolInfo,
+    RunInfo,
+    TaskInfo,
+    VersionInfo,
+    WorkflowInfo,
+)  # fmt: skip
+
+
+class RunPage(msgspec.Struct, kw_only=True):
+    runs: list[RunInfo]
+    next: str | None  # the cursor of the next page; null: this was the last
+
+
+class TaskPage(msgspec.Struct, kw_only=True):
+    """A filter that few tasks pass may leave a page short, or empty: the list goes on while `next` is there."""
+
+    tasks: list[TaskInfo]
+    next: str | None
+
+
+class EventPage(msgspec.Struct, kw_only=True):
+    events: list[EventInfo]
+    next: str | None  # also of the last page, as long as more may happen: ask again later
+    last: int  # the number of the newest event told, to be followed from
+
+
+class WorkflowPage(msgspec.Struct, kw_only=True):
+    workflows: list[WorkflowInfo]
+    next: str | None
+
+
+class VersionPage(msgspec.Struct, kw_only=True):
+    versions: list[VersionInfo]
+    next: str | None
+
+
+class NodeList(msgspec.Struct, kw_only=True):
+    nodes: list[NodeInfo]
+
+
+class PoolList(msgspec.Struct, kw_only=True):
+    pools: list[PoolInfo]
+
+
+class RunDetail(msgspec.Struct, kw_only=True):
+    """A run with the first of its tasks."""
+
+    run: RunInfo
+    tasks: list[TaskInfo]
+    next: str | None  # where GET /v1/runs/{run}/tasks goes on
+    resting: bool  # moved by hand, and nothing to do until somebody advances it
+
+
+class TaskDetail(msgspec.Struct, kw_only=True):
+    task: TaskInfo
+    attempts: list[AttemptInfo]
+
+
+class RunOutput(msgspec.Struct, kw_only=True):
+    """The value of the workflow's `output`; `error` says why a run that succeeded has none after all."""
+
+    output: Any
+    error: str | None = None
+
+
+class RunContext(msgspec.Struct, kw_only=True):
+    context: dict[str, Any]
+
+
+class Explanations(msgspec.Struct, kw_only=True):
+    explanations: list[Explanation]
+
+
+class Records(msgspec.Struct, kw_only=True):
+    """The records of a run in levels, one JSON text each: the same bytes whatever order its tasks ended in."""
+
+    lines: list[str]
+
+
+class Started(msgspec.Struct, kw_only=True):
+    """`existing`: there was a run with this key already, and it is this one."""
+
+    run: str
+    name: str
+    workflow: str
+    state: str | None
+    existing: bool
+
+
+class BatchItem(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One run of a batch: started, or why not."""
+
+    run: str | None = None
+    existing: bool = False
+    code: str | None = None
+    detail: str | None = None
+    errors: list[dict[str, Any]] | None = None
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    """In the order of the request."""
+
+    runs: list[BatchItem]
+    started: int
+    refused: int
+
+
+class Changed(msgspec.Struct, kw_only=True):
+    """`existing`: it was so already. `changed` counts tasks."""
+
+    run: str | None
+    state: str | None
+    existing: bool
+    changed: int
+
+
+class Draining(msgspec.Struct, kw_only=True):
+    node: str
+    session: str
+    drain_at: int
+    existing: bool
+
+
+class PoolSet(msgspec.Struct, kw_only=True):
+    name: str
+    size: int
+    used: int
+    existing: bool
+
+
+class Pruned(msgspec.Struct, kw_only=True):
+    runs: list[str]
+    more: bool  # there are more: ask again
+
+
+class Health(msgspec.Struct, kw_only=True):
+    status: str
+    version: str
+    store: str | None = None
+    detail: str | None = None

@@ -1,0 +1,206 @@
+"""How a route is declared: its role, what it takes and replies, how it may be refused; and how it is carried out.
+
+    @routes("GET", "/v1/runs", role="viewer", reply=RunPage)
+    def list_runs(control: Asking, limit: Limit = 50) -> RunPage: ...
+
+Handlers are plain functions: they run in a bounded pool of threads, off the event loop, and so does the decoding and
+encoding of JSON. An `async def` (a stream) runs on the loop, and must not touch the store there but through
+`served.carry_out`. `control: Asking` is the store's control on behalf of whoever asks; `body: Annotated[T, BODY]` is
+the decoded body; `served: Shared` is what all routes share, `command_id: CommandId` the request's own id, `request:
+Request` the request. All other parameters are FastAPI's (path, query, headers). A route without a role cannot be
+declared; the table of routes and roles is `Routes.declared`.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
+
+import msgspec
+from fastapi import APIRouter, Depends, Header
+from starlette.requests import Request
+from starlette.responses import Response
+
+from weft.api.auth import Needed, requires
+from weft.api.problems import Trouble
+from weft.api.served import Served
+from weft.control.protocol import Control
+from weft.core.suggest import nearest
+
+BODY: Final = object()
+ASKING: Final = object()
+SHARED: Final = object()
+COMMAND_ID: Final = object()
+REQUEST: Final = object()
+MARKERS = (BODY, ASKING, SHARED, COMMAND_ID)
+Asking = Annotated[Control, ASKING]
+Shared = Annotated[Served, SHARED]
+CommandId = Annotated[str | None, COMMAND_ID]
+
+JSON = "application/json"
+_COMMAND_ID = Annotated[
+    str | None,
+    Header(
+        alias="Weft-Command",
+        pattern=r"^[0-9a-z-]{8,64}$",
+        description="An id of your own for this request: said again with the same id, it is applied once",
+    ),
+]
+#: What any route may answer besides its reply; those with a body or a role may say more.
+ALWAYS = (403, 422, 503)
+
+
+class Declared(NamedTuple):
+    """One route, as the description of the API and the table of roles know it."""
+
+    method: str
+    path: str
+    role: Needed
+    name: str
+    reply: Any
+    status: tuple[int, ...]
+    refused: tuple[int, ...]
+    body: Any
+    media: str
+    summary: str
+    example: Any
+
+
+class Routes:
+    """The routes of one resource."""
+
+    def __init__(self, tag: str) -> None:
+        self.router = APIRouter(tags=[tag])
+        self.declared: list[Declared] = []
+
+    def __call__(
+        self,
+        method: str,
+        path: str,
+        *,
+        role: Needed,
+        reply: Any = None,
+        status: tuple[int, ...] = (200,),
+        refused: tuple[int, ...] = (),
+        media: str = JSON,
+        example: Any = None,
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """`status`: the first is what the handler's value is sent with; the others it sends by itself."""
+
+        def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
+            special, plain = _parameters(handler)
+            body = next((of for name, (kind, of) in special.items() if kind is BODY), None)
+            also = {*ALWAYS, *refused}
+            also |= set() if role == "anyone" else {401}
+            also |= set() if body is None else {400, 413, 415}
+            summary = (inspect.getdoc(handler) or "").split(". ")[0].split("\n\n")[0].split(".\n")[0].rstrip(".")
+            self.declared.append(
+                Declared(
+                    method, path, role, handler.__name__, reply, status, tuple(sorted(also)),
+                    body, media, summary, example,
+                )
+            )  # fmt: skip
+            self.router.add_api_route(
+                path, _endpoint(handler, special, plain, method != "GET", status[0]), methods=[method],
+                dependencies=[Depends(requires(role))], response_class=Response, response_model=None,
+                operation_id=handler.__name__, summary=summary, description=inspect.getdoc(handler),
+                status_code=status[0], name=handler.__name__,
+            )  # fmt: skip
+            return handler
+
+        return declare
+
+
+def _parameters(handler: Callable[..., Any]) -> tuple[dict[str, tuple[Any, Any]], list[inspect.Parameter]]:
+    """(those that are ours: name -> marker and type, those that are FastAPI's)."""
+    special: dict[str, tuple[Any, Any]] = {}
+    plain = []
+    for parameter in inspect.signature(handler, eval_str=True).parameters.values():
+        parts = get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else ()
+        marker = next((part for part in parts[1:] if any(part is one for one in MARKERS)), None)
+        if parameter.annotation is Request:
+            special[parameter.name] = (REQUEST, Request)
+        elif marker is None:
+            plain.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        else:
+            special[parameter.name] = (marker, parts[0])
+    return special, plain
+
+
+def _endpoint(
+    handler: Callable[..., Any],
+    special: dict[str, tuple[Any, Any]],
+    plain: list[inspect.Parameter],
+    writes: bool,
+    status: int,
+) -> Callable[..., Any]:
+    known = _query_names(plain)
+    takes_body = any(kind is BODY for kind, _ in special.values())
+
+    async def endpoint(request: Request, weft_command: str | None = None, **given: Any) -> Response:
+        _refuse_unknown(request, known)
+        data = await _body(request) if takes_body else b""
+        served: Served = request.app.state.served
+
+        def filled() -> dict[str, Any]:
+            ours: dict[Any, Callable[[Any], Any]] = {
+                ASKING: lambda of: served.control.on_behalf(weft_command), SHARED: lambda of: served,
+                COMMAND_ID: lambda of: weft_command, REQUEST: lambda of: request, BODY: lambda of: decoded(data, of),
+            }  # fmt: skip
+            return given | {name: ours[kind](of) for name, (kind, of) in special.items()}
+
+        if inspect.iscoroutinefunction(handler):
+            return _response(await handler(**filled()), status)
+        return await served.carry_out(lambda: _response(handler(**filled()), status))
+
+    parameters = [inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request), *plain]
+    if writes:
+        parameters.append(
+            inspect.Parameter("weft_command", inspect.Parameter.KEYWORD_ONLY, annotation=_COMMAND_ID, default=None)
+        )
+    endpoint.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return endpoint
+
+
+def _response(value: Any, status: int) -> Response:
+    return value if isinstance(value, Response) else reply(value, status)
+
+
+def reply(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type=JSON, headers=headers)
+
+
+def decoded(data: bytes, of: Any) -> Any:
+    try:
+        return msgspec.json.decode(data or b"{}", type=of)
+    except msgspec.ValidationError as error:
+        raise Trouble(422, "body", f"the body is not what this route takes: {error}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Trouble(400, "json", f"the body is no JSON: {error}") from None
+
+
+async def _body(request: Request) -> bytes:
+    data = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if data and kind != JSON and not kind.endswith("+json"):
+        raise Trouble(415, "media_type", "the body must be JSON", "send the header Content-Type: application/json")
+    return data
+
+
+def _query_names(plain: list[inspect.Parameter]) -> list[str]:
+    from fastapi.params import Query
+
+    names = []
+    for parameter in plain:
+        for part in get_args(parameter.annotation)[1:]:
+            if isinstance(part, Query):
+                names.append(part.alias or parameter.name)
+    return names
+
+
+def _refuse_unknown(request: Request, known: list[str]) -> None:
+    """A filter with a slip of the pen must not pass for none."""
+    for name in request.query_params:
+        if name not in known:
+            meant = nearest(name, known)
+            fix = f"did you mean {meant!r}?" if meant else f"it takes {', '.join(known) or 'none'}"
+            raise Trouble(422, "query", f"this route takes no {name[:64]!r} in its query", fix)

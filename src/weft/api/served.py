@@ -1,0 +1,53 @@
+"""What all routes share: the control, who may ask, and the threads in which the store is asked."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from weft.api.auth import Gate
+from weft.api.problems import Trouble
+from weft.api.submitting import Submitting
+from weft.control.protocol import Control
+
+T = TypeVar("T")
+#: More would only wait for each other: they share one interpreter lock, and on SQLite one writer.
+THREADS = 8
+WAITING_MAX = 1000
+
+
+class Served:
+    """`ready` says why the server should get no requests right now; None: it may."""
+
+    def __init__(
+        self,
+        control: Control,
+        gate: Gate,
+        submitting: Submitting,
+        ready: Callable[[], str | None],
+        threads: int = THREADS,
+    ) -> None:
+        self.control = control
+        self.gate = gate
+        self.submitting = submitting
+        self.ready = ready
+        self.stopping = asyncio.Event()  # streams end when it is set
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="weft-api")
+        self._waiting = 0
+
+    async def carry_out(self, work: Callable[[], T]) -> T:
+        """Off the event loop. Beyond a bound a request is told to come back rather than kept waiting."""
+        if self._waiting >= WAITING_MAX:
+            raise Trouble(503, "overloaded", f"{WAITING_MAX:,} requests wait already", "come back in a moment")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+        finally:
+            self._waiting -= 1
+
+    def begin_stopping(self) -> None:
+        """On the event loop: no new requests are wanted, those under way may end."""
+        self.stopping.set()
+
+    def close(self) -> None:
+        self._pool.shutdown()

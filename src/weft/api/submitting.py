@@ -1,0 +1,143 @@
+"""From the body of a request to the command that starts a run."""
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from weft.api.problems import Trouble, bad_inputs
+from weft.authoring.load import Loaded, load_text, load_value
+from weft.control.placing import facts_of, unplaceable
+from weft.control.protocol import Control
+from weft.control.submission import KEY_MAX, PRIORITY_MAX, id_from, submission
+from weft.core.commands import Submit
+from weft.core.inputs import resolve_inputs
+from weft.core.placement import NodeFacts
+
+NODES_FOR_S = 1.0  # what nodes there are is asked for once a second, not once a run
+KNOWN_MAX = 200  # definitions kept loaded
+KNOWN_BYTES_MAX = 256 * 1024  # a larger one is loaded each time
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_TASK_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class SubmitBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What to run: exactly one of `definition`, `workflow` and `task`."""
+
+    #: A definition: an object (or a list of commands) as JSON, or a text in YAML (`format`).
+    definition: Any = None
+    format: Literal["yaml", "json"] = "yaml"
+    #: The name of a workflow that the store knows; its newest version, unless `version` says another.
+    workflow: Annotated[str, msgspec.Meta(min_length=1, max_length=128)] | None = None
+    version: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{4,64}$")] | None = None
+    #: One task alone: what stands under a task's name in a definition.
+    task: dict[str, Any] | str | None = None
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=64)] | None = None
+    inputs: dict[str, Any] = {}
+    priority: Annotated[int, msgspec.Meta(ge=0, le=PRIORITY_MAX)] = 0
+    max_parallel: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    labels: dict[
+        Annotated[str, msgspec.Meta(min_length=1, max_length=64)], Annotated[str, msgspec.Meta(max_length=256)]
+    ] = {}
+    #: Idempotency: one run per key. The header Idempotency-Key says the same.
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX)] | None = None
+    #: Where its tasks start: a directory of the nodes. Without it, the server's working directory.
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = None
+    fresh: bool = False
+    by_hand: bool = False
+
+
+class Submitting:
+    """Keeps definitions that come again and again, and what nodes there are, for a moment each."""
+
+    def __init__(self, control: Control, source: str) -> None:
+        self._control = control
+        self._source = source
+        self._lock = threading.Lock()
+        self._known: OrderedDict[bytes, Loaded] = OrderedDict()
+        self._nodes: list[NodeFacts] = []
+        self._nodes_until = 0.0
+        self._placeable: dict[str, str | None] = {}
+
+    def command(self, body: SubmitBody, key: str | None = None, command_id: str | None = None) -> Submit:
+        """With all that is wrong as Trouble or DefinitionErrors. Under a command id the run's id follows from it, so
+        that the same request makes the same command."""
+        if key is not None and body.key is not None and key != body.key:
+            raise Trouble(422, "body", "the header Idempotency-Key and `key` differ", "say it in one place")
+        loaded = self._loaded(body)
+        workflow = loaded.workflow
+        values, problems = resolve_inputs(workflow.inputs, body.inputs)
+        if problems:
+            raise bad_inputs(problems)
+        if body.max_parallel == 0 and workflow.passes is None:
+            raise Trouble(422, "body", "max_parallel must be at least 1")
+        if body.source is not None and (not body.source.startswith("/") or "\0" in body.source):
+            raise Trouble(422, "body", "source must be an absolute path")
+        self._refuse_unplaceable(loaded)
+        return submission(
+            loaded, msgspec.json.encode(values).decode(), source=body.source or self._source,
+            run_id=None if command_id is None else id_from(command_id), priority=body.priority,
+            max_parallel=body.max_parallel, key=key or body.key, labels=body.labels, fresh=body.fresh,
+            by_hand=body.by_hand,
+        )  # fmt: skip
+
+    def _loaded(self, body: SubmitBody) -> Loaded:
+        named = [name for name in ("definition", "workflow", "task") if getattr(body, name) is not None]
+        if len(named) != 1:
+            said = "nothing of them" if not named else " and ".join(named)
+            raise Trouble(422, "body", f"expected one of definition, workflow and task, found {said}")
+        if body.version is not None and body.workflow is None:
+            raise Trouble(422, "body", "a version is of a workflow", "say its name in `workflow`")
+        if body.workflow is not None:
+            version = self._control.version(body.workflow, body.version)
+            return self._kept(version.hash.encode(), lambda: load_value(version.document, version.name))
+        what = [body.format, body.name, body.definition, body.task]
+        return self._kept(msgspec.json.encode(what), lambda: _load(body))
+
+    def _kept(self, key: bytes, load: Any) -> Loaded:
+        with self._lock:
+            found = self._known.get(key)
+            if found is not None:
+                self._known.move_to_end(key)
+                return found
+        loaded: Loaded = load()
+        if len(key) <= KNOWN_BYTES_MAX:
+            with self._lock:
+                self._known[key] = loaded
+                while len(self._known) > KNOWN_MAX:
+                    self._known.popitem(last=False)
+        return loaded
+
+    def _refuse_unplaceable(self, loaded: Loaded) -> None:
+        """What no node that is here could ever run is refused at once; with no node here, it waits for one."""
+        now = time.monotonic()
+        if now >= self._nodes_until:
+            nodes = [n for n in self._control.nodes() if n.scope is None and n.health in ("healthy", "stale")]
+            with self._lock:
+                self._nodes = [facts_of(node) for node in nodes]
+                self._placeable = {}
+                self._nodes_until = now + NODES_FOR_S
+        hash = loaded.workflow.hash
+        placeable = self._placeable
+        if hash not in placeable:
+            placeable[hash] = unplaceable(loaded.workflow, self._nodes)
+        why = placeable[hash]
+        if why is not None:
+            raise Trouble(422, "unplaceable", why, "start a node that can")
+
+
+def _load(body: SubmitBody) -> Loaded:
+    if body.task is not None:
+        name = body.name or "task"
+        if _TASK_NAME.fullmatch(name) is None:
+            raise Trouble(422, "body", f"{name!r} is no task's name", "letters, digits, _ and -, no digit first")
+        return load_value({"name": name, "tasks": {name: body.task}}, name)
+    name = body.name or "workflow"
+    if _NAME.fullmatch(name) is None:
+        raise Trouble(422, "body", f"{name!r} is no workflow's name", "letters, digits, _, . and -")
+    if isinstance(body.definition, str):
+        return load_text(body.definition, name, body.format, file="definition")
+    return load_value(body.definition, name)

@@ -1,0 +1,122 @@
+"""Tasks: find them, look at their attempts and what they printed, start one alone, stop one."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import Path, Query
+from starlette.responses import Response
+
+from weft.api import replies as r
+from weft.api.paging import Cursor, Limit, cursor, keys
+from weft.api.parameters import Run, Task, TaskStates
+from weft.api.routes import BODY, Asking, CommandId, Routes, Shared
+from weft.api.runs import CancelBody, Key, changed, started
+from weft.api.submitting import SubmitBody
+from weft.control.output_reading import PART_MAX
+from weft.core.commands import Refused
+
+routes = Routes("tasks")
+
+Kinds = Annotated[list[str] | None, Query(alias="type", max_length=8, description="Only tasks of this type")]
+WorkflowFilter = Annotated[str | None, Query(max_length=128, description="Only of this workflow: a name or a hash")]
+NodeFilter = Annotated[
+    str | None, Query(max_length=64, description="Only those that this node (name or session) runs or ran last")
+]
+
+
+@routes("GET", "/v1/tasks", role="viewer", reply=r.TaskPage)
+def list_tasks(
+    control: Asking,
+    state: TaskStates = None,
+    kinds: Kinds = None,
+    workflow: WorkflowFilter = None,
+    node: NodeFilter = None,
+    cursor_: Cursor = None,
+    limit: Limit = 100,
+) -> r.TaskPage:
+    """List tasks of all runs, in the order in which they were made."""
+    return _page(control, None, state, kinds, workflow, node, cursor_, limit)
+
+
+@routes("GET", "/v1/runs/{run}/tasks", role="viewer", reply=r.TaskPage, refused=(404, 409))
+def list_run_tasks(
+    control: Asking,
+    run: Run,
+    state: TaskStates = None,
+    kinds: Kinds = None,
+    node: NodeFilter = None,
+    cursor_: Cursor = None,
+    limit: Limit = 100,
+) -> r.TaskPage:
+    """List the tasks of a run."""
+    return _page(control, run, state, kinds, None, node, cursor_, limit)
+
+
+def _page(
+    control: Asking,
+    run: str | None,
+    state: list[Any] | None,
+    kinds: list[str] | None,
+    workflow: str | None,
+    node: str | None,
+    given: str | None,
+    limit: int,
+) -> r.TaskPage:
+    at = keys(given, "tasks", int)
+    tasks, after = control.tasks(
+        run, states=state, kinds=kinds, workflow=workflow, node=node, after=0 if at is None else at[0], limit=limit
+    )
+    return r.TaskPage(tasks=tasks, next=None if after is None else cursor("tasks", after))
+
+
+@routes("POST", "/v1/tasks", role="operator", reply=r.Started, status=(201, 200), refused=(409,))
+def submit_task(
+    control: Asking, served: Shared, command_id: CommandId, body: Annotated[dict[str, Any], BODY], key: Key = None
+) -> Response:
+    """Run one task alone. The body is what stands under a task's name in a definition: `{"run": "make"}`."""
+    command = served.submitting.command(SubmitBody(task=body), key, command_id)
+    return started(command, control.submit(command))
+
+
+@routes("GET", "/v1/runs/{run}/tasks/{task}", role="viewer", reply=r.TaskDetail, refused=(404, 409))
+def get_task(control: Asking, run: Run, task: Task) -> r.TaskDetail:
+    """A task with all its attempts."""
+    return r.TaskDetail(task=control.task(run, task), attempts=control.attempts(run, task))
+
+
+@routes("POST", "/v1/runs/{run}/tasks/{task}/cancel", role="operator", reply=r.Changed, refused=(404, 409))
+def cancel_task(control: Asking, run: Run, task: Task, body: Annotated[CancelBody, BODY]) -> r.Changed:
+    """Stop one task. What needs it is treated as after a failure."""
+    return changed(control.cancel(run, task, body.reason))
+
+
+@routes("GET", "/v1/runs/{run}/tasks/{task}/why", role="viewer", reply=r.Explanations, refused=(404, 409))
+def explain_task(control: Asking, run: Run, task: Task) -> r.Explanations:
+    """Why a task is where it is: what it waits for, and which nodes could run it."""
+    return r.Explanations(explanations=control.why(run, task))
+
+
+@routes(
+    "GET", "/v1/runs/{run}/tasks/{task}/output/{stream}", role="viewer", refused=(404, 409),
+    media="application/octet-stream",
+)  # fmt: skip
+def get_task_output(
+    control: Asking,
+    run: Run,
+    task: Task,
+    stream: Annotated[Literal["stdout", "stderr"], Path(description="Which of the two")],
+    attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="Of this attempt, not of the last")] = None,
+    offset: Annotated[int, Query(ge=-(2**53), le=2**53, description="From this byte; below 0: before the end")] = 0,
+    limit: Annotated[int, Query(ge=1, le=PART_MAX, description="At most so many bytes")] = 65536,
+) -> Response:
+    """What an attempt printed, by range. The headers say where the bytes stand (Weft-Offset), where to go on
+    (Weft-Next), how much there is by now (Weft-Size), and whether the attempt is over (Weft-Ended)."""
+    if attempt is None:
+        attempt = control.task(run, task).attempt
+        if attempt == 0:
+            raise Refused("not_found", f"{task} has not run yet")
+    part = control.read_output(run, task, attempt, stream, offset=offset, limit=limit)
+    headers = {
+        "Weft-Offset": str(part.offset), "Weft-Next": str(part.next), "Weft-Size": str(part.size),
+        "Weft-Ended": "true" if part.ended else "false", "Weft-Attempt": str(attempt),
+    }  # fmt: skip
+    return Response(part.data, media_type="application/octet-stream", headers=headers)

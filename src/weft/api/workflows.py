@@ -1,0 +1,46 @@
+"""Workflows that the store knows: their versions, and what changed between two of them."""
+
+from weft.api import replies as r
+from weft.api.paging import Cursor, Limit, cursor, keys
+from weft.api.parameters import Hash, HashQuery, WorkflowName
+from weft.api.routes import Asking, Routes
+from weft.control.records import VersionDiff, VersionInfo
+
+routes = Routes("workflows")
+
+
+@routes("GET", "/v1/workflows", role="viewer", reply=r.WorkflowPage)
+def list_workflows(control: Asking, cursor_: Cursor = None, limit: Limit = 100) -> r.WorkflowPage:
+    """List workflows by name, each with its newest version."""
+    after = keys(cursor_, "workflows", str)
+    found = control.workflow_names(after="" if after is None else after[0], limit=limit)
+    return r.WorkflowPage(workflows=found, next=cursor("workflows", found[-1].name) if len(found) == limit else None)
+
+
+@routes("GET", "/v1/workflows/{name}", role="viewer", reply=VersionInfo, refused=(404,))
+def get_workflow(control: Asking, name: WorkflowName) -> VersionInfo:
+    """The newest version of a workflow, with its document."""
+    return control.version(name)
+
+
+@routes("GET", "/v1/workflows/{name}/versions", role="viewer", reply=r.VersionPage, refused=(404,))
+def list_versions(control: Asking, name: WorkflowName, cursor_: Cursor = None, limit: Limit = 100) -> r.VersionPage:
+    """List the versions of a workflow, newest first."""
+    at = keys(cursor_, "versions", int, str)
+    found = control.versions(name, before=None if at is None else (at[0], at[1]), limit=limit)
+    more = len(found) == limit
+    return r.VersionPage(
+        versions=found, next=cursor("versions", found[-1].created_at, found[-1].hash) if more else None
+    )
+
+
+@routes("GET", "/v1/workflows/{name}/versions/{hash}", role="viewer", reply=VersionInfo, refused=(404,))
+def get_version(control: Asking, name: WorkflowName, hash: Hash) -> VersionInfo:
+    """One version of a workflow, with its document."""
+    return control.version(name, hash)
+
+
+@routes("GET", "/v1/workflows/{name}/diff", role="viewer", reply=VersionDiff, refused=(404,))
+def diff_versions(control: Asking, name: WorkflowName, old: HashQuery, new: HashQuery) -> VersionDiff:
+    """What changed between two versions, as lines of a unified diff."""
+    return control.diff(name, old, new)

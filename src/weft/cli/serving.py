@@ -1,0 +1,101 @@
+"""serve: the HTTP API and a node, in one process."""
+
+import asyncio
+import logging
+import os
+import sys
+from argparse import Namespace
+from typing import Any
+
+from weft.cli.exits import BAD_INPUT, OK, UNREACHABLE, GiveUp
+from weft.cli.session import Session
+from weft.cli.working import heeded_signals
+from weft.control.node_thread import NodeThread
+from weft.control.process import tune
+
+TOKEN_MIN = 16
+WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
+
+
+def serve(args: Namespace, session: Session) -> int:
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise GiveUp(
+            BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "install weft[server]"
+        ) from None
+    from weft.api.auth import Gate, OneToken, Open
+    from weft.api.door import is_loopback
+    from weft.api.serving import listening
+
+    config = session.config
+    token = os.environ.get("WEFT_TOKEN", "")
+    if token and len(token) < TOKEN_MIN:
+        raise GiveUp(BAD_INPUT, f"WEFT_TOKEN must have at least {TOKEN_MIN} characters")
+    if not token and not is_loopback(config.host):
+        raise GiveUp(
+            BAD_INPUT,
+            f"{config.host} can be reached from other machines, and there is no token",
+            "set WEFT_TOKEN, or leave --host at 127.0.0.1",
+        )
+    gate: Gate = OneToken(token) if token else Open()
+    try:
+        listener = listening(config.host, config.port)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise GiveUp(UNREACHABLE, f"cannot listen on {config.host}:{config.port}: {why}", "use --port") from None
+    tune()
+    asyncio.run(_serve(session, gate, listener))
+    return OK
+
+
+async def _serve(session: Session, gate: Any, listener: Any) -> None:
+    from weft.api.app import create_app
+    from weft.api.serving import Serving, url_of
+
+    config = session.config
+    control = session.control(create=True)
+    control.wait_s = WAIT_S
+    url = url_of(listener, config.host)
+
+    def say(level: str, message: str, fields: dict[str, Any]) -> None:
+        text = session.log(level, message, fields)
+        if text is not None:
+            sys.stderr.write(session.err.encoded(text) + "\n")
+            sys.stderr.flush()
+
+    _log_through(say)
+    nodes = NodeThread(control, config, {}, lambda message, fields: say("warning", message, fields), url)
+    app = create_app(
+        control,
+        gate=gate,
+        hosts=[config.host, *config.allow_hosts],
+        body_max=config.body_max,
+        source=str(config.workdir or session.directory),
+        ready=lambda: None if nodes.ready else "its node has no session yet",
+    )
+    say("info", "settings", {**config.described(), "store": control.store.name})
+    ready = {"url": url, "role": config.role, "slots": config.slots, "pid": os.getpid()}
+    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, say)
+    try:
+        await serving.run([int(number) for number in heeded_signals()], ready)
+    finally:
+        await asyncio.to_thread(nodes.close)
+    say("info", "stopped", {})
+
+
+def _log_through(say: Any) -> None:
+    """What libraries log becomes lines like ours; what they merely mention is left out."""
+
+    class Through(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            level = "error" if record.levelno >= logging.ERROR else "warning"
+            text = self.format(record)
+            say(level, text.splitlines()[0], {"detail": text} if "\n" in text else {})
+
+    for name in ("weft", "uvicorn", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers = [Through(logging.WARNING)]
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False

@@ -1,0 +1,83 @@
+"""From a definition and what somebody says about it to the command that starts a run: the same for the command line,
+for applications that embed Weft and for requests over HTTP, so that the same words always mean the same run."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from weft.authoring.children import family_of
+from weft.authoring.load import Loaded
+from weft.core.commands import Submit
+from weft.core.definition import encode_document
+from weft.core.rows import Pin
+
+PRIORITY_MAX = 10
+KEY_MAX = 256
+_ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: ids are read aloud and typed
+
+
+def new_id(length: int = 12) -> str:
+    return "".join(secrets.choice(_ID_LETTERS) for _ in range(length))
+
+
+def id_from(text: str, length: int = 12) -> str:
+    """An id that follows from a text: what is asked for twice under one command id gets one and the same."""
+    number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
+    return "".join(_ID_LETTERS[number >> 5 * at & 31] for at in range(length))
+
+
+def submission(
+    loaded: Loaded,
+    inputs: str,
+    *,
+    source: str | None,
+    run_id: str | None = None,
+    priority: int = 0,
+    max_parallel: int | None = None,
+    key: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    fresh: bool = False,
+    by_hand: bool = False,
+) -> Submit:
+    """`inputs` are JSON, complete and checked. Under one `key` only the same definition, inputs and limits are the
+    same run; where its tasks start is not asked."""
+    workflow = loaded.workflow
+    children, pins = family_of(loaded, source or "")
+    body = f"{workflow.hash}\n{inputs}\n{max_parallel}\n{priority}" + ("\nby hand" if by_hand else "")
+    body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
+    return Submit(
+        run_id=run_id or new_id(),
+        workflow=workflow.hash,
+        name=workflow.name,
+        document=encode_document(loaded.document),
+        inputs=inputs,
+        priority=priority,
+        max_parallel=max_parallel,
+        key=key,
+        body_hash=hashlib.sha256(body.encode()).hexdigest(),
+        source=source,
+        labels=json.dumps(dict(labels or {})),
+        fresh=fresh,
+        by_hand=by_hand,
+        children=children,
+        pins=pins,
+    )
+
+
+def same_again(old: Any, document: Mapping[str, Any], pins: list[Pin], fresh: bool) -> Submit:
+    """A new run with the definition and the inputs of an old one (a RunInfo)."""
+    return Submit(
+        run_id=new_id(),
+        workflow=old.workflow,
+        name=old.name,
+        document=encode_document(dict(document)),
+        inputs=json.dumps(old.inputs),
+        priority=old.priority,
+        max_parallel=old.max_parallel,
+        source=old.source,
+        fresh=fresh,
+        by_hand=old.pace is not None,
+        pins=pins,
+    )

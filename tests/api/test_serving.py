@@ -1,0 +1,186 @@
+"""`weft serve` as a process of its own: it starts, works, drains, and refuses what is not safe."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import WAIT_S, Client, until
+
+TOKEN = "0123456789abcdef-secret"
+
+
+class Process:
+    """Started with `--port 0`; its first lines say where it listens."""
+
+    def __init__(self, directory: Path, *words: str, **env: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "weft", "serve", "--port", "0", "--json", *words], cwd=directory,
+            env={**kept, "PYTHONUTF8": "1", **env}, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.said: list[dict[str, Any]] = []
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        until(lambda: self.ready or self.process.poll() is not None)
+        assert self.ready, self.said
+        self.port = int(self.ready["url"].rpartition(":")[2])
+        self.client = Client(self.port, env.get("WEFT_TOKEN"))
+        until(lambda: self.client.get("/readyz").status == 200)
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(json.loads(line) if line.startswith("{") else {"message": line})
+
+    @property
+    def ready(self) -> dict[str, Any] | None:
+        return next((line for line in self.said if line["message"] == "ready"), None)
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.ended()
+
+    def ended(self) -> int:
+        code = self.process.wait(WAIT_S)
+        self._listener.join(WAIT_S)
+        return code
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def begin(*words: str, **env: str) -> Process:
+        started.append(Process(tmp_path, *words, **env))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.client.close()
+        if one.process.poll() is None:
+            one.process.kill()
+            one.process.wait()
+
+
+def test_one_process_serves_leads_and_works(serve: Callable[..., Process]) -> None:
+    process = serve("--name", "alone")
+    run = process.client.post("/v1/tasks", {"run": "echo $WEFT_RUN_ID; env"}, Idempotency_Key="k").json["run"]
+    until(lambda: process.client.get(f"/v1/runs/{run}").json["run"]["state"] == "succeeded")
+    printed = process.client.get(f"/v1/runs/{run}/tasks/task/output/stdout").body.decode()
+    assert printed.startswith(run)
+    leader = until(lambda: (found := process.client.get("/v1/leader").json)["session"] and found)
+    assert leader["node"] == "alone"
+    assert leader["url"] == f"http://127.0.0.1:{process.port}"
+    assert process.stop() == 0
+    assert process.said[-1]["message"] == "stopped"
+
+
+def test_without_slots_it_serves_and_does_not_work(serve: Callable[..., Process]) -> None:
+    process = serve("--slots", "0")
+    run = process.client.post("/v1/tasks", {"run": "true"}).json["run"]
+    (node,) = process.client.get("/v1/nodes").json["nodes"]
+    assert node["slots"] == 0
+    until(lambda: process.client.get("/v1/leader").json["session"])
+    assert process.client.get(f"/v1/runs/{run}").json["run"]["state"] == "running"
+    assert process.client.get(f"/v1/runs/{run}/tasks/task").json["task"]["state"] == "queued"
+    assert process.stop() == 0
+
+
+def test_sigterm_lets_running_tasks_end_and_answers_requests_under_way(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    process = serve()
+    wait = "echo $$ > begun; while [ ! -e go ]; do sleep 0.01; done"
+    run = process.client.post("/v1/tasks", {"run": wait}).json["run"]
+    until(lambda: (tmp_path / "begun").exists())
+    # A request whose body is still on its way when the signal comes.
+    body = json.dumps({"task": "true", "key": "late"}).encode()
+    slow = socket.create_connection(("127.0.0.1", process.port))
+    head = f"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    slow.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body[:5])
+    until(lambda: process.client.get("/healthz").status == 200)
+    process.process.send_signal(signal.SIGTERM)
+    until(lambda: any("stopping" in line["message"] for line in process.said))
+    slow.sendall(body[5:])
+    answer = http.client.HTTPResponse(slow)
+    answer.begin()
+    assert answer.status == 201
+    slow.close()
+    (tmp_path / "go").touch()
+    assert process.ended() == 0
+    again = serve()
+    assert again.client.get(f"/v1/runs/{run}").json["run"]["state"] == "succeeded"
+    assert again.client.get("/v1/runs?name=task").json["runs"][0]["key"] == "late"
+
+
+def test_a_second_signal_kills_what_runs(serve: Callable[..., Process], tmp_path: Path) -> None:
+    process = serve("--drain", "10m")
+    process.client.post("/v1/tasks", {"run": "echo $$ > begun; exec sleep 600"})
+    until(lambda: (tmp_path / "begun").exists() and (tmp_path / "begun").read_text())
+    pid = int((tmp_path / "begun").read_text())
+    process.process.send_signal(signal.SIGTERM)
+    until(lambda: any("stopping" in line["message"] for line in process.said))
+    assert process.stop() == 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_drained_node_takes_its_server_with_it(serve: Callable[..., Process]) -> None:
+    process = serve("--name", "leaving")
+    assert process.client.post("/v1/nodes/leaving/drain").status == 200
+    assert process.ended() == 0
+
+
+def test_a_token_is_needed_everywhere_once_it_is_set(serve: Callable[..., Process]) -> None:
+    process = serve("--host", "0.0.0.0", WEFT_TOKEN=TOKEN)
+    assert process.client.get("/v1/runs").status == 200
+    stranger = Client(process.port)
+    assert stranger.get("/v1/runs").status == 401
+    stranger.close()
+    run = process.client.post("/v1/tasks", {"run": "env"}).json["run"]
+    until(lambda: process.client.get(f"/v1/runs/{run}").json["run"]["state"] == "succeeded")
+    assert TOKEN not in process.client.get(f"/v1/runs/{run}/tasks/task/output/stdout").body.decode()
+    assert TOKEN not in json.dumps(process.said)
+
+
+def _refused(directory: Path, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    return subprocess.run(
+        [sys.executable, "-m", "weft", "serve", *words], cwd=directory, env={**kept, **env}, capture_output=True,
+        text=True, timeout=WAIT_S, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "weft.example"])
+def test_an_open_address_without_a_token_is_refused(tmp_path: Path, host: str) -> None:
+    done = _refused(tmp_path, "--host", host)
+    assert done.returncode == 2
+    assert "WEFT_TOKEN" in done.stderr
+    assert not (tmp_path / ".weft").exists()
+
+
+def test_a_short_token_and_a_taken_port_are_refused(tmp_path: Path) -> None:
+    assert "at least 16" in _refused(tmp_path, WEFT_TOKEN="short").stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = _refused(tmp_path, "--port", str(taken.getsockname()[1]))
+    assert done.returncode == 4
+    assert "cannot listen" in done.stderr
+    assert _refused(tmp_path, "--port", "70000").returncode == 2
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    """As if nobody had installed it: a module of that name that cannot be imported."""
+    (tmp_path / "fastapi.py").write_text("raise ImportError('no', name='fastapi')")
+    done = _refused(tmp_path, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert "install weft[server]" in done.stderr
