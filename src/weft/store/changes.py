@@ -1,7 +1,7 @@
 """A draft's rows as values to write, the same for every store: which columns change, and which changes are alike.
 
-Most changes are a claim, a success, or a task whose needs are met. Those are told apart here, because a statement that
-knows only the columns that such a change touches costs half of one that writes them all.
+Most changes are a claim, a success, or a task whose needs are met. Those are told apart here: a statement that knows
+only the columns that such a change touches costs half of one that writes them all.
 """
 
 from typing import Any, NamedTuple
@@ -50,8 +50,8 @@ def changes(tasks: list[TaskRow], replaced: dict[int, None], now: int) -> Change
             and t.elements is None and t.errand is None and t.child is None and t.wake_at is None and t.held is None
         ):  # fmt: skip
             readied.append((
-                t.id, was.attempt, t.state, t.attempt, t.open, t.failed, t.skipped, t.tolerated, t.admitted, t.upstream,
-                t.demand, t.ready_at, t.rank, t.session, t.claim_no, t.claimed_at,
+                t.id, was.attempt, t.state, t.attempt, t.open, t.failed, t.skipped, t.tolerated, t.admitted,
+                t.upstream, t.demand, t.ready_at, t.rank, t.session, t.claim_no, t.claimed_at,
             ))  # fmt: skip
         else:
             others.append(_change(t))
