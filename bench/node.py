@@ -4,13 +4,13 @@ import asyncio
 import sys
 
 from bench.harness import directory, node_on
-from weft.control.opening import open_store
 from weft.control.process import tune
+from weft.store.postgres.driver import PostgresStore
 
 
 async def main(url: str, slots: int) -> None:
     with directory() as path:
-        async with node_on(path, slots, {"noop": lambda launch: None}, open_store(url)):
+        async with node_on(path, slots, {"noop": lambda launch: None}, PostgresStore(url)):
             print("ready", flush=True)
             await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from bench.harness import Result, directory, node_on
+from weft.store.protocol import Store
 
 COUNT = 2000
 PARALLEL = 8
@@ -32,8 +33,8 @@ def _make(path: Path) -> float:
     return COUNT / (time.perf_counter() - started)
 
 
-async def _weft(path: Path) -> float:
-    async with node_on(path, PARALLEL) as bench:
+async def commands(path: Path, store: Store | None = None) -> float:
+    async with node_on(path, PARALLEL, None, store) as bench:
         flow = bench.compile({f"t{i}": {"run": "true"} for i in range(COUNT)})
         return COUNT / await bench.run(*flow)
 
@@ -43,7 +44,7 @@ async def throughput() -> list[Result]:
     ours, xargs, make = [], [], []
     for _ in range(ROUNDS):
         with directory() as path:
-            ours.append(await _weft(path))
+            ours.append(await commands(path))
             if shutil.which("xargs"):
                 xargs.append(_xargs())
             if shutil.which("make"):
