@@ -57,6 +57,12 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("gpu_memory", "size", "(unknown)", "Memory of each GPU, for `requires.gpu_memory`"),
     Setting("output_max", "size", "64MiB", "Bytes kept of each output stream of an attempt; the middle goes first"),
     Setting(
+        "output_rate",
+        "size",
+        "8MiB",
+        "Bytes of output that a node sends in a second to a store on PostgreSQL; the rest follows later",
+    ),
+    Setting(
         "result_max",
         "size",
         "1MiB",
@@ -131,6 +137,7 @@ class Config(NamedTuple):
     gpus: int | None
     gpu_memory: int | None
     output_max: int
+    output_rate: int
     result_max: int
     artifact_max: int
     artifacts: Path | None
@@ -327,7 +334,7 @@ def _size(setting: Setting, value: Any, base: Path) -> int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ValueError("expected a size such as 64MiB")
     size = parse_size_bytes(value)
-    if size < 4096 and setting.name == "output_max":
+    if size < 4096 and setting.name in ("output_max", "output_rate"):
         raise ValueError("at least 4KiB are needed")
     return size
 

@@ -50,11 +50,14 @@ class Cluster:
         directory.joinpath(".weft").mkdir(exist_ok=True)
         self.control = self._control()
 
-    def weft(self, *words: str, **env: str) -> "subprocess.Popen[str]":
+    def weft(self, *words: str, at: str = "", **env: str) -> "subprocess.Popen[str]":
+        """`at`: a directory of its own, as if on another machine."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        place = self.directory / at
+        place.joinpath(".weft").mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("a") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "weft", *words, "--store", self.store], cwd=self.directory,
+                [sys.executable, "-m", "weft", *words, "--store", self.store], cwd=place,
                 env={**kept, **TIMES, "PYTHONUTF8": "1", **env}, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
 
@@ -63,9 +66,9 @@ class Cluster:
         out, _ = process.communicate(timeout=STARTUP_MAX_S)
         return json.loads(out) if process.returncode == 0 else process.returncode
 
-    def worker(self, name: str, *words: str, **env: str) -> "subprocess.Popen[str]":
+    def worker(self, name: str, *words: str, at: str = "", **env: str) -> "subprocess.Popen[str]":
         """Started, and registered when this returns."""
-        process = self.processes[name] = self.weft("worker", "--name", name, *words, **env)
+        process = self.processes[name] = self.weft("worker", "--name", name, *words, at=at, **env)
         self.until(lambda: any(n.node == name and n.pid == process.pid for n in self.control.nodes()))
         return process
 

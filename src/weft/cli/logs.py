@@ -12,12 +12,15 @@ from weft.cli.streaming import Prefixer, Streams
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Tracker
 from weft.control.local import LocalControl
+from weft.control.output import AttemptOutput
 from weft.control.records import TaskInfo
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
 
 FOLLOW_EVERY_S = 0.1
 PREFIX_WIDTH_MAX = 24
+SENDING_MAX_S = 5.0  # an attempt has ended, and its node is still sending
+SENDING_LOOK_S = 0.05
 
 
 def logs(args: Namespace, session: Session) -> int:
@@ -54,17 +57,19 @@ def _chosen(args: Namespace, control: LocalControl, run_id: str) -> list[TaskInf
 
 
 def _streams(args: Namespace, session: Session, control: LocalControl, run_id: str, many: bool) -> Streams:
-    directory = control.output_root / run_id
+    def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
+        return control.open_output(run_id, task, attempt, stream)
+
     if args.json:
-        return Streams(directory, _write_json, args.stream)
+        return Streams(opened, _write_json, args.stream)
     if not many:
-        return Streams(directory, lambda task, stream, data: _write(stream, data), args.stream)
+        return Streams(opened, lambda task, stream, data: _write(stream, data), args.stream)
     longest = max((width_of(task.name) for task in control.workflow(run_id).tasks), default=0)
     width = min(longest, PREFIX_WIDTH_MAX)
     bar = session.out.sign("bar")
     encoding = session.out.stream.encoding or "utf-8"
     prefixer = Prefixer(_write, lambda task: f"{padded(task, width)} {bar} ".encode(encoding, "replace"))
-    streams = Streams(directory, prefixer.take, args.stream)
+    streams = Streams(opened, prefixer.take, args.stream)
     streams.ended = prefixer.ended
     return streams
 
@@ -100,12 +105,20 @@ def _print_what_is_there(
             session.warn(f"{task.name} was cached, its output: weft logs {source['run']} {source['task']}")
         elif task.attempt and task.elements is None and task.kind != "workflow":
             streams.end(task.name, args.attempt or task.attempt)
-            while streams.poll():
-                pass
+            _read_to_its_end(streams)
     if args.task is not None and alone is not None and alone.child is not None:
         session.warn(f"{alone.name} has run as run {alone.child}: weft logs {alone.child}")
     elif args.task is not None and alone is not None and alone.attempt == 0 and alone.elements is None:
         session.warn(f"{alone.name} is {alone.state} and has not run: weft why {run_id} {alone.name}")
+
+
+def _read_to_its_end(streams: Streams) -> None:
+    """Its node may still be sending the last of it."""
+    until = time.monotonic() + SENDING_MAX_S
+    while streams.poll() or (streams.busy and time.monotonic() < until):
+        if streams.waiting:
+            time.sleep(SENDING_LOOK_S)
+    streams.give_up()
 
 
 def _follow(args: Namespace, control: LocalControl, run_id: str, streams: Streams) -> None:
@@ -116,11 +129,11 @@ def _follow(args: Namespace, control: LocalControl, run_id: str, streams: Stream
         while tracker.read()[0]:
             for running in tracker.ended:
                 if _wanted(args, running.task, running.attempt):
-                    streams.end(running.task, running.attempt)
+                    streams.end(running.task, running.attempt, running.session)
             more = True
         for running in tracker.running.values():
             if _wanted(args, running.task, running.attempt):
-                streams.begin(running.task, running.attempt)
+                streams.begin(running.task, running.attempt, running.session)
         while streams.poll():
             pass
         if not more and not streams.busy and _over(args, control, run_id):

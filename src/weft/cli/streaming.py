@@ -1,73 +1,67 @@
-"""The output of attempts while it grows: read from their files, bounded at a time, handed on in order."""
+"""The output of attempts while it grows: read a piece at a time, bounded, handed on in order."""
 
-import os
+import time
 from collections.abc import Callable
-from pathlib import Path
 
-from weft.executors.output import StreamName, output_path
+from weft.control.output import AttemptOutput, Then
+from weft.executors.output import StreamName
+from weft.store.shipment import CHUNK_MAX as CHUNK
 
-CHUNK = 256 * 1024
 BYTES_AT_A_TIME = 4 * 1024 * 1024
+LOOK_AGAIN_S = 0.5  # at output that comes by way of a store: its nodes send twice a second
 STREAMS: tuple[StreamName, ...] = ("stdout", "stderr")
 
 #: (task, stream, bytes)
 Take = Callable[[str, StreamName, bytes], None]
+#: The output of (task, attempt, stream), and the session that ran it, where that is known.
+Open = Callable[[str, int, StreamName, str | None], AttemptOutput]
 
 
-class OpenFile:
-    """One output file: opened when it is there, read from where the last read ended. What was cut out of its
-    middle is left out here, too, and counted."""
+class Following:
+    """One stream: read from where the last read ended. What was cut out of its middle is left out here, too, and
+    counted."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._fd = -1
+    def __init__(self, output: AttemptOutput) -> None:
+        self._output = output
         self._at = 0
+        self._look_at = 0.0
         self.missing = 0
+        self.then: Then = "more"
+        self.node: str | None = None
 
     def read(self) -> bytes:
-        if self._fd < 0:
-            try:
-                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            except OSError:
-                return b""
-        size = os.fstat(self._fd).st_size
-        if self._at >= size:
+        if self.then in ("running", "sending") and time.monotonic() < self._look_at:
             return b""
-        try:
-            start = os.lseek(self._fd, self._at, os.SEEK_DATA)
-            end = os.lseek(self._fd, start, os.SEEK_HOLE)
-        except OSError:
-            start, end = self._at, size  # no holes known to this filesystem, or nothing but a hole is left
-        self.missing += start - self._at
-        data = os.pread(self._fd, min(CHUNK, end - start), start)
-        self._at = start + len(data)
-        return data
+        piece = self._output.read(self._at)
+        self.missing += piece.at - self._at
+        self._at = piece.next
+        self.then, self.node = piece.then, piece.node
+        self._look_at = time.monotonic() + LOOK_AGAIN_S
+        return piece.data
 
     def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._output.close()
 
 
 class Streams:
     """Follows attempts of one run. An attempt that ended is read to its end, then closed."""
 
-    def __init__(self, directory: Path, take: Take, only: StreamName | None = None) -> None:
-        self._directory = str(directory)
+    def __init__(self, open: Open, take: Take, only: StreamName | None = None) -> None:
+        self._opener = open
         self._take = take
         self._names = STREAMS if only is None else (only,)
-        self._open: dict[tuple[str, int], list[tuple[StreamName, OpenFile]]] = {}
+        self._open: dict[tuple[str, int], list[tuple[StreamName, Following]]] = {}
         self._ending: dict[tuple[str, int], None] = {}
         self.ended: Callable[[str], None] = lambda task: None  # called when all of an attempt's output was handed on
 
-    def begin(self, task: str, attempt: int) -> None:
+    def begin(self, task: str, attempt: int, session: str | None = None) -> None:
         if (task, attempt) not in self._open:
             self._open[task, attempt] = [
-                (name, OpenFile(output_path(self._directory, task, attempt, name))) for name in self._names
+                (name, Following(self._opener(task, attempt, name, session))) for name in self._names
             ]
 
-    def end(self, task: str, attempt: int) -> None:
-        self.begin(task, attempt)
+    def end(self, task: str, attempt: int, session: str | None = None) -> None:
+        self.begin(task, attempt, session)
         self._ending[task, attempt] = None
 
     @property
@@ -75,36 +69,56 @@ class Streams:
         """Some attempt has ended and not all of its output was handed on."""
         return bool(self._ending)
 
+    @property
+    def waiting(self) -> bool:
+        """All that is left to hand on is still being sent by nodes."""
+        return bool(self._ending) and all(self._sending(key) for key in self._ending)
+
+    def _sending(self, key: tuple[str, int]) -> bool:
+        return any(following.then == "sending" for _, following in self._open[key])
+
     def poll(self) -> bool:
         """Hand on what is new; True if there may be more at once."""
         left = BYTES_AT_A_TIME
         for key in list(self._open):
-            ending = key in self._ending
-            for name, file in self._open[key]:
-                while left > 0 and (data := file.read()):
+            for name, following in self._open[key]:
+                while left > 0 and (data := following.read()):
                     left -= len(data)
                     self._take(key[0], name, data)
             if left <= 0:
                 return True
-            if ending:
+            if key in self._ending and not self._sending(key):
                 self._finish(key)
         return False
 
+    def give_up(self) -> None:
+        """Wait no longer for what nodes are still sending."""
+        for key in [key for key in self._ending if self._sending(key)]:
+            self._finish(key)
+
     def _finish(self, key: tuple[str, int]) -> None:
-        missing = sum(file.missing for _, file in self._open[key])
-        for _, file in self._open[key]:
-            file.close()
-        del self._open[key]
+        task = key[0]
+        parts = [following for _, following in self._open.pop(key)]
         del self._ending[key]
-        self.ended(key[0])
+        for following in parts:
+            following.close()
+        self.ended(task)
+        missing = sum(following.missing for following in parts)
         if missing:
-            note = f"\n[weft: {missing:,} bytes of {key[0]} were not kept]\n"
-            self._take(key[0], "stderr", note.encode())
+            self._note(task, f"{missing:,} bytes of {task} were not kept")
+        node = next((f"its node ({f.node})" for f in parts if f.node), "its node")
+        if any(following.then == "lost" for following in parts):
+            self._note(task, f"if {task} wrote more than this, it was lost with {node}")
+        elif any(following.then == "sending" for following in parts):
+            self._note(task, f"more of {task} is on its way from {node}")
+
+    def _note(self, task: str, text: str) -> None:
+        self._take(task, "stderr", f"\n[weft: {text}]\n".encode())
 
     def close(self) -> None:
-        for files in self._open.values():
-            for _, file in files:
-                file.close()
+        for parts in self._open.values():
+            for _, following in parts:
+                following.close()
         self._open.clear()
         self._ending.clear()
 

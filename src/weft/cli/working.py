@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +27,10 @@ from weft.cli.views import JsonView, LineView, Tails, View
 from weft.control.family import path_of
 from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
+from weft.control.output import AttemptOutput, FileOutput
 from weft.control.process import tune
 from weft.core.workflow import Workflow
+from weft.executors.output import StreamName, output_path
 from weft.node.node import Node
 from weft.store.protocol import StoreBusy
 
@@ -39,6 +42,7 @@ READ_SHARE = 9  # after reading for a millisecond, leave the node nine to itself
 IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PREFIX_WIDTH_MAX = 24
+SENDING_MAX_S = 5.0  # for output of other nodes when the run is over
 
 
 class Options(msgspec.Struct):
@@ -98,6 +102,7 @@ class Work:
         self._run_id = run_id
         self._view = view
         self._sink = sink
+        self._node: Node | None = None
         self._tracker = Tracker(control, run_id, workflow, after)
         self._streams = self._make_streams(workflow, options)
         self._prefixes: dict[int, str] = {}  # of runs, by number
@@ -113,18 +118,23 @@ class Work:
         alone = workflow.chain or len(workflow.tasks) == 1
         if not options.logs and (options.json or not alone):
             return None
-        directory = self._control.output_root / self._run_id
         if alone and not any(task.mapped for task in workflow.tasks):
-            streams = Streams(directory, lambda task, stream, data: self._view.output(stream, data))
+            streams = Streams(self._open_output, lambda task, stream, data: self._view.output(stream, data))
             streams.ended = lambda task: self._view.output_ended()
             return streams
         longest = max((width_of(task.name) for task in workflow.tasks), default=0)
         width = min(longest, PREFIX_WIDTH_MAX)
         bar = self._session.out.sign("bar")
         prefixer = Prefixer(self._view.output, lambda task: f"{padded(task, width)} {bar} ".encode())
-        streams = Streams(directory, prefixer.take)
+        streams = Streams(self._open_output, prefixer.take)
         streams.ended = prefixer.ended
         return streams
+
+    def _open_output(self, task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
+        """Our own node's files are here, and need not come by way of the store."""
+        if self._node is not None and session == self._node.session:
+            return FileOutput(output_path(str(self._control.output_root / self._run_id), task, attempt, stream))
+        return self._control.open_output(self._run_id, task, attempt, stream)
 
     async def run(self) -> Summary:
         control, config = self._control, self._session.config
@@ -132,6 +142,7 @@ class Work:
             control, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(config)
         )
         node = make_node(control, settings, python_runners=config.python_runners, log=self._log)
+        self._node = node
         note = self._session.log("info", "settings", config.described())
         if note is not None:
             self._view.note(note)
@@ -252,9 +263,9 @@ class Work:
         self._waiting_for_store = False
         if self._streams is not None:
             for running in self._tracker.ended:
-                self._streams.end(running.task, running.attempt)
+                self._streams.end(running.task, running.attempt, running.session)
             for running in self._tracker.running.values():
-                self._streams.begin(running.task, running.attempt)
+                self._streams.begin(running.task, running.attempt, running.session)
             self._streams.poll()
         if events:
             self._view.show(events, changes)
@@ -303,9 +314,13 @@ class Work:
         return known
 
     def _catch_up(self) -> None:
-        """What the node's last words were."""
+        """What the node's last words were, and what others still send."""
+        until = time.monotonic() + SENDING_MAX_S
         while self._read() or (self._streams is not None and (self._streams.poll() or self._streams.busy)):
-            pass
+            if self._streams is not None and self._streams.waiting:
+                if time.monotonic() > until:
+                    self._streams.give_up()
+                time.sleep(LOOK_S)
 
 
 def heeded_signals() -> list[signal.Signals]:

@@ -69,7 +69,8 @@ def node_options(config: Config) -> dict[str, Any]:
     """Fields of NodeSettings that are settings of the command line."""
     options: dict[str, Any] = {
         "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
-        "drain_s": config.drain, "output_max": config.output_max, "labels": config.labels, "role": config.role,
+        "drain_s": config.drain, "output_max": config.output_max, "output_rate": config.output_rate,
+        "labels": config.labels, "role": config.role,
         "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
         **file_options(config),
     }  # fmt: skip
@@ -99,6 +100,8 @@ def make_node(
     machine = Machine(settings.workdir, boottime)
     ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
+    if control.store.takes_output:
+        ports.ship = control.link.ship
     assert settings.artifact_root is not None
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
     facts = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}

@@ -20,7 +20,8 @@ from weft.node.committer import Committer
 from weft.node.ports import LinkLost, Renewal, RunFacts
 from weft.node.session_files import SessionFiles
 from weft.node.wakeup import WakeFile
-from weft.store.protocol import Store, StoreBusy, Wakeups
+from weft.store.protocol import Store, StoreBusy, StoreError, Wakeups
+from weft.store.shipment import Shipment
 
 T = TypeVar("T")
 
@@ -38,6 +39,7 @@ class LocalLink:
         self._files = None if directory is None else SessionFiles(directory / "sessions")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-store")
         self._renewals = ThreadPoolExecutor(1, thread_name_prefix="weft-lease")
+        self._output = ThreadPoolExecutor(1, thread_name_prefix="weft-output")
 
     async def register(self, command: c.Register) -> c.Reply:
         if self._files is not None:
@@ -68,6 +70,13 @@ class LocalLink:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._renewals, work)
         except StoreBusy as error:
+            raise LinkLost(str(error)) from error
+
+    async def ship(self, shipment: Shipment) -> list[tuple[int, int]]:
+        """On a thread and a connection of its own: output waits for nothing else, and nothing waits for it."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._output, self._store.keep_output, shipment)
+        except StoreError as error:
             raise LinkLost(str(error)) from error
 
     async def commit(self, command: c.Command) -> Any:
@@ -155,4 +164,5 @@ class LocalLink:
     def close(self) -> None:
         self._thread.shutdown()
         self._renewals.shutdown()
+        self._output.shutdown()
         self.wakeups.close()

@@ -16,7 +16,10 @@ from weft.node.chores.resources import measure_forever
 from weft.node.exchange import ExchangeLoop
 from weft.node.leader import Leader
 from weft.node.lease import Lease
+from weft.node.output import OutputShipper
 from weft.node.ports import LinkLost, NodeSettings, Ports
+
+FLUSH_MAX_S = 10.0  # for output that was not sent when the node ends
 
 
 class Node:
@@ -34,6 +37,9 @@ class Node:
         self.session = ""
         self.leader: Leader | None = None
         self.loop: ExchangeLoop | None = None
+        self._output: OutputShipper | None = None
+        if ports.ship is not None:
+            self._output = OutputShipper(ports.ship, ports.clock, ports.log, settings.output_rate)
 
     async def run(self) -> None:
         """Until stopped. Executors are opened first and closed last."""
@@ -82,6 +88,9 @@ class Node:
         lease.granted(sent)
         self.loop = loop = ExchangeLoop(self._ports, self._settings, self.session, scope, lease)
         loop.drained = self._drained
+        if self._output is not None:
+            self._output.session = self.session
+            loop.worker.output = self._output
         self.leader = leader = Leader(self._ports, self._settings, self.session)
         unlisten = self._ports.link.listen(loop.wake)
         chores = [
@@ -96,6 +105,8 @@ class Node:
             ),
             asyncio.create_task(self._drain(loop, leader)),
         ]
+        if self._output is not None:
+            chores.append(asyncio.create_task(self._output.keep()))
         self._ready.set()
         exchange = asyncio.create_task(loop.run())
         self._over = asyncio.get_running_loop().create_future()
@@ -191,6 +202,8 @@ class Node:
         if loop.dead:
             await self._kill_all(loop)
             return
+        if self._output is not None:  # before it leaves: what is not there afterwards counts as lost
+            await self._output.flush(min(FLUSH_MAX_S, self._settings.lease_ttl_s / 2))
         with contextlib.suppress(LinkLost):  # if it cannot be said, the lease ends the session
             await self._ports.link.leave(self.session)
 
@@ -202,3 +215,5 @@ class Node:
                 claim = held.claim
                 self._ports.executors[held.definition.kind].stop(claim.task_id, claim.attempt, "lease", 0.0)
         worker.forget()
+        if self._output is not None:
+            self._output.forget()

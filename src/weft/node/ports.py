@@ -2,7 +2,7 @@
 under a virtual clock with seeded faults."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -15,6 +15,10 @@ from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
 from weft.node.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
+from weft.store.shipment import Shipment
+
+#: Takes output to the store; (task, attempt) of what it refused. May raise LinkLost.
+Ship = Callable[[Shipment], Awaitable[list[tuple[int, int]]]]
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -102,6 +106,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     output_root: str
     workdir: str
     output_max: int = 64 * 2**20
+    output_rate: int = 8 * 2**20  # bytes a second that go to a store that takes output
     scope: str | None = None  # a run id: work for this run only
     lease_ttl_s: float = 30.0
     renew_every_s: float = 5.0
@@ -145,4 +150,5 @@ class Ports(msgspec.Struct):
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None
     measure: Callable[[], dict[str, Any]] | None = None  # what the machine has left; called in a thread
     secrets: Secrets = msgspec.field(default_factory=lambda: Secrets({}))
+    ship: Ship | None = None  # None: whoever wants output reads the files
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt

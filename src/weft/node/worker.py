@@ -21,6 +21,7 @@ from weft.executors.masking import Masker, needles
 from weft.executors.protocol import Answer, Ask, Outcome, Question, StopReason
 from weft.node.artifacts import store_output
 from weft.node.launch import make_launch, make_report, mask_outcome, report_cached
+from weft.node.output import OutputShipper
 from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
 from weft.node.secrets import MissingSecret
@@ -75,6 +76,7 @@ class Worker:
         self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
         self._mean_s = 0.0
         self.accepting = True
+        self.output: OutputShipper | None = None  # takes it to where others read it
         self.calm = asyncio.Event()  # no longer busy
         self._storing: set[asyncio.Task[None]] = set()  # held here, so that nobody collects them
         self._failed_starts = 0
@@ -164,6 +166,8 @@ class Worker:
         if definition.timeout_ms is not None:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
+        if self.output is not None:
+            self.output.began(launch)
         reach("attempt.before_start")
         self._ports.executors[definition.kind].start(launch, self._on_end)
 
@@ -209,6 +213,8 @@ class Worker:
     def _over(self, outcome: Outcome, report: Report) -> None:
         held = self.held.pop((outcome.task_id, outcome.attempt))
         self.running -= 1
+        if self.output is not None:
+            self.output.ended(outcome.task_id, outcome.attempt, outcome.result)
         reach("attempt.ended")
         self._count_start(outcome.startable)
         self._count(outcome)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from weft.core.draft import Draft
 from weft.core.needs import Need
 from weft.core.rows import RecordRow
+from weft.store.shipment import Shipment
 
 
 class StoreError(Exception):
@@ -77,6 +78,7 @@ class Store(Protocol):
     library: str
     path: Path | None  # of a file on this machine
     on_loop: bool  # a commit may run on an event loop's own thread
+    takes_output: bool  # its nodes may be on several machines, so they send it the output of their attempts
     say: Callable[[str], None]  # one line for people: what is waited for
 
     @property
@@ -99,6 +101,11 @@ class Store(Protocol):
     def renew(self, session: str, ttl_ms: int, facts: str | None = None) -> bool:
         """Lengthen a lease on a connection of its own, and keep what the node says of itself (JSON, None: nothing
         new); False: this session is dead."""
+        ...
+
+    def keep_output(self, shipment: Shipment) -> list[tuple[int, int]]:
+        """Store chunks of output, on a connection of its own; (task, attempt) of those that were refused, because
+        the attempt is not, or no longer, that session's."""
         ...
 
     def held_digest(self, session: str) -> tuple[int, int, int] | None:

@@ -1,4 +1,5 @@
-"""A store in a PostgreSQL database: its connections, one for writing, one for leases, one per thread that reads.
+"""A store in a PostgreSQL database: its connections, one for writing, one for leases, one for output, one per
+thread that reads.
 
 A connection that is lost is made anew when it is next needed; whoever was waiting hears StoreBusy and says it again.
 """
@@ -16,12 +17,14 @@ from weft.core.rows import RecordRow
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.migrate import check, latest, migrate, version
 from weft.store.postgres.notify import Notifier
+from weft.store.postgres.output import keep_output
 from weft.store.postgres.reader import PostgresReader
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.transaction import CLOCK, Clock, PostgresTransaction
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import Wire, connect
 from weft.store.protocol import StoreUnusable
+from weft.store.shipment import Shipment
 
 _SIZE = Statement("SELECT pg_database_size(current_database())")
 
@@ -29,6 +32,7 @@ _SIZE = Statement("SELECT pg_database_size(current_database())")
 class PostgresStore:
     kind = "postgresql"
     path: Path | None = None  # it is no file, and its nodes may be on any machine
+    takes_output = True
     on_loop = False  # a commit waits for the network: never on an event loop's own thread
 
     def __init__(self, url: str) -> None:
@@ -44,6 +48,8 @@ class PostgresStore:
         self._wire: Wire | None = None
         self._renewal_lock = threading.Lock()
         self._renewal: Wire | None = None
+        self._output_lock = threading.Lock()
+        self._output: Wire | None = None
         self._readers: list[PostgresReader] = []
         self._open()
 
@@ -100,6 +106,15 @@ class PostgresStore:
             for number, count, checksum in wire.ask(statements()["held_digest"], session):
                 return int(number), int(count), int(checksum)
         return None
+
+    def keep_output(self, shipment: Shipment) -> list[tuple[int, int]]:
+        with self._output_lock:
+            wire = self._output = self._usable(self._output)
+            try:
+                return keep_output(wire, shipment)
+            except BaseException:
+                wire.roll_back()
+                raise
 
     def _usable(self, wire: Wire | None) -> Wire:
         if wire is None or wire.lost:
@@ -185,3 +200,6 @@ class PostgresStore:
         with self._renewal_lock:
             if self._renewal is not None:
                 self._renewal.close()
+        with self._output_lock:
+            if self._output is not None:
+                self._output.close()

@@ -12,8 +12,10 @@ import apsw
 
 from weft.core.rows import RecordRow
 from weft.store.protocol import StoreBusy, StoreError, StoreUnusable
+from weft.store.shipment import Shipment
 from weft.store.sqlite.clock import StoreClock
 from weft.store.sqlite.migrate import check, latest, migrate, version
+from weft.store.sqlite.output import keep_output
 from weft.store.sqlite.reader import SqliteReader
 from weft.store.sqlite.transaction import SQL, SqliteTransaction
 from weft.store.sqlite.turnstile import Turnstile
@@ -40,6 +42,7 @@ class SqliteStore:
 
     kind = "sqlite"
     library = f"SQLite {apsw.sqlite_lib_version()}"
+    takes_output = False  # all its nodes are on one machine, and whoever asks reads their files
     on_loop = True  # a commit is short, and beside a busy Python thread 30 times longer than on its own
 
     def __init__(self, path: Path | None) -> None:
@@ -150,6 +153,10 @@ class SqliteStore:
             for row in self._for_renewals().execute(SQL["held_digest"], (session,)):
                 return int(row[0]), int(row[1]), int(row[2])
         return None
+
+    def keep_output(self, shipment: Shipment) -> list[tuple[int, int]]:
+        with self.transaction():
+            return keep_output(self._writer, shipment)
 
     @property
     def busy(self) -> bool:

@@ -305,6 +305,8 @@ class SqliteTransaction:
         self._execute(SQL["run_delete_attempts"], ids)
         self._execute(SQL["run_delete_stale"], ids)
         self._execute(SQL["run_delete_records"], ids)
+        self._execute(SQL["run_delete_output_chunks"], ids)
+        self._execute(SQL["run_delete_output_ends"], ids)
         for name in (
             "run_delete_tasks", "run_delete_events", "run_delete_context", "run_delete_signals",
             "run_delete_arrays", "run_delete_pins", "run_delete",

@@ -279,3 +279,23 @@ INSERT INTO leadership (one, term, session, expires_at) VALUES (1, 0, NULL, 0);
 
 -- Versions of one name, newest first.
 CREATE INDEX workflows_by_name ON workflows (name, created_at);
+
+-- Output of attempts, sent by their nodes: whoever asks need not reach the machine that ran them. What a report
+-- carries whole is not in here.
+CREATE TABLE output_chunks (
+  task_id BIGINT NOT NULL,
+  attempt INTEGER NOT NULL,
+  stream  TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+  at      BIGINT NOT NULL CHECK (at >= 0),
+  data    BYTEA NOT NULL,
+  PRIMARY KEY (task_id, attempt, stream, at)
+);
+
+-- All of a stream was sent, up to the cap: so many bytes were written. What lacks in between was cut out.
+CREATE TABLE output_ends (
+  task_id BIGINT NOT NULL,
+  attempt INTEGER NOT NULL,
+  stream  TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+  size    BIGINT NOT NULL,
+  PRIMARY KEY (task_id, attempt, stream)
+);

@@ -1,3 +1,5 @@
+DROP TABLE output_ends;
+DROP TABLE output_chunks;
 DROP TABLE arrays;
 DROP TABLE records;
 DROP TABLE pools;

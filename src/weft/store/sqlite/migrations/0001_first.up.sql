@@ -271,3 +271,23 @@ INSERT INTO leadership (one, term, session, expires_at) VALUES (1, 0, NULL, 0);
 
 -- Versions of one name, newest first.
 CREATE INDEX workflows_by_name ON workflows (name, created_at);
+
+-- Output of attempts without their files: sent by nodes on other machines, or copied from a store that had it so. What
+-- a report carries whole is not in here.
+CREATE TABLE output_chunks (
+  task_id INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  stream  TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+  at      INTEGER NOT NULL CHECK (at >= 0),
+  data    BLOB NOT NULL,
+  PRIMARY KEY (task_id, attempt, stream, at)
+);
+
+-- All of a stream was sent, up to the cap: so many bytes were written. What lacks in between was cut out.
+CREATE TABLE output_ends (
+  task_id INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  stream  TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+  size    INTEGER NOT NULL,
+  PRIMARY KEY (task_id, attempt, stream)
+) WITHOUT ROWID;
