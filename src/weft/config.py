@@ -216,6 +216,12 @@ def load(
     return config
 
 
+def store_from(place: str, value: str, directory: Path) -> Path | PostgresUrl:
+    """A store that is named in another way than by the setting; `place` says where."""
+    found: Path | PostgresUrl = _read(BY_NAME["store"], place, value, directory)
+    return found
+
+
 def find_upward(directory: Path, name: str, *, directories: bool = False) -> Path | None:
     """The nearest file of that name (or directory), here or above."""
     directory = directory.absolute()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.crash import test_once
 from tests.crash.harness import Place, diamond
+from tests.postgres import test_copy
 from weft.node.points import POINTS
 
 #: A place, and the how-many-eth time it is reached that is the last.
@@ -36,7 +37,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def test_every_place_is_tried() -> None:
-    elsewhere = {"submit.before_commit", *test_once.CRASHES}
+    elsewhere = {"submit.before_commit", *test_once.CRASHES, *test_copy.POINTS}
     assert {name for name, _ in CRASHES} | elsewhere == set(POINTS)
 
 

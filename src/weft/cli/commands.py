@@ -216,9 +216,20 @@ COMMANDS: tuple[Command, ...] = (
          _flag("--cache", help="also results that `cache` has kept for longer than that")),
         "Results that `cache` keeps outlive their runs. Those past their `ttl` go with every prune.",
     ),
-    Command("store", "Change", "say where the store is and what it holds", "weft.cli.lists:store", (
-        _option("action", metavar="info", choices=("info",), help="info: location, size, counts"),
-    )),
+    Command(
+        "store", "Change", "say what the store holds, move it, change its schema", "weft.cli.stores:store",
+        (_option("action", metavar="info|copy|migrate|downgrade", choices=("info", "copy", "migrate", "downgrade"),
+                 help="info: location, size, counts; copy: move everything to an empty PostgreSQL database;"
+                      " migrate: bring its tables to this version; downgrade: back to those of an older one"),
+         _option("--from", dest="source", metavar="STORE", help="copy: the store's file (default: the one in use)"),
+         _option("--to", dest="target", metavar="STORE", help="copy: postgresql://…, an empty database"),
+         _flag("--wait", help="copy: drain the nodes that are at work, and wait until they have left"),
+         _flag("--quick", help="copy: verify only runs that have not ended and the newest others"),
+         _flag("--undo", help="copy: use the old store again after a copy that was broken off"),
+         _option("--schema", metavar="N", type=int, help="downgrade: the number of the older schema")),
+        "A copy may be killed at any point and run again. When it is done, every command on the old store says where"
+        " it went; looking at it still works.",
+    ),
     Command("validate", "Define", "check definitions", "weft.cli.defining:validate", (
         _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON, or flows"),
     ), store=False),

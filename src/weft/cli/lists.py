@@ -125,7 +125,7 @@ def task_took(task: TaskInfo, now: int) -> str:
     return "cached" if task.cached else duration(task_ms(task, now))
 
 
-def store(args: Namespace, session: Session) -> int:
+def store_info(args: Namespace, session: Session) -> int:
     control = session.control()
     info = control.info()
     if args.json:

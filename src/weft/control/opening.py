@@ -26,18 +26,22 @@ def store_place(config: settings.Config, directory: Path) -> Path | PostgresUrl:
 
 def open_store(place: Path | PostgresUrl) -> Store:
     if isinstance(place, PostgresUrl):
-        try:
-            import psycopg  # noqa: F401
-        except ImportError as error:
-            raise StoreUnusable(
-                f"{place.shown} needs psycopg, which is not installed ({error}). Install weft[postgres]"
-            ) from None
+        need_psycopg(place)
         from weft.store.postgres.driver import PostgresStore
 
         return PostgresStore(place)
     from weft.store.sqlite.driver import SqliteStore
 
     return SqliteStore(place)
+
+
+def need_psycopg(place: PostgresUrl) -> None:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise StoreUnusable(
+            f"{place.shown} needs psycopg, which is not installed ({error}). Install weft[postgres]"
+        ) from None
 
 
 def open_control(config: settings.Config, directory: Path) -> "LocalControl":

@@ -89,9 +89,10 @@ class LocalLink:
         return await self._read(self._store.leader_left_ms)
 
     async def expire_dead(self, own: str) -> int:
-        return await self._in_thread(lambda: self._expire_dead(own))
+        return await self._in_thread(lambda: self.end_gone(own))
 
-    def _expire_dead(self, own: str) -> int:
+    def end_gone(self, own: str = "") -> int:
+        """The same, for whoever has no event loop."""
         if self._files is None:
             return 0
         ended = 0

@@ -22,6 +22,10 @@ class StoreUnusable(StoreError):
     """Not (or no longer) a store that this version can use: wrong, corrupt, full, read-only."""
 
 
+class StoreMoved(StoreUnusable):
+    """What it held is, or will be, in another store: nothing is written here any more."""
+
+
 class StoreBusy(StoreError):
     """The store did not answer in time; trying again is right."""
 
@@ -135,6 +139,10 @@ class Store(Protocol):
         ...
 
     def size_bytes(self) -> int: ...
+    def downgrade(self, schema: int) -> None:
+        """Bring its tables back to those of an older version; nobody may be at work on it."""
+        ...
+
     def changed_by_others(self) -> bool:
         """Somebody else has committed since the last call; asked where there are no wake-ups of its own."""
         ...

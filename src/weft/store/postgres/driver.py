@@ -180,6 +180,10 @@ class PostgresStore:
         self._readers.append(reader)
         return reader
 
+    def downgrade(self, schema: int) -> None:
+        with connect(self._url, self.name) as connection:
+            migrate(connection, self.name, schema)
+
     def size_bytes(self) -> int:
         return int(self._ask(_SIZE)[0][0])
 

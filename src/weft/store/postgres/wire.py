@@ -40,11 +40,15 @@ def connect(url: str, name: str) -> "psycopg.Connection[Any]":
 
 
 class Wire:
-    def __init__(self, url: str, name: str, *, prepare: bool = True) -> None:
+    """`connection`: one that somebody has already, inside a transaction perhaps; `leave_pipeline` gives it back."""
+
+    def __init__(
+        self, url: str, name: str, *, prepare: bool = True, connection: "psycopg.Connection[Any] | None" = None
+    ) -> None:
         self.name = name
         self.prepare = prepare
         self.lost = False
-        self._connection = connect(url, name)
+        self._connection = connection or connect(url, name)
         self._pg = self._connection.pgconn
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
@@ -114,6 +118,11 @@ class Wire:
                 self.sync()
         except Exception:
             self.close()
+
+    def leave_pipeline(self) -> None:
+        if not self.lost:
+            self._pg.exit_pipeline_mode()
+            self._pg.nonblocking = 0
 
     def close(self) -> None:
         self.lost = True

@@ -11,10 +11,11 @@ from typing import Any
 import apsw
 
 from weft.core.rows import RecordRow
-from weft.store.protocol import StoreBusy, StoreError, StoreUnusable
+from weft.store.protocol import StoreBusy, StoreError, StoreMoved, StoreUnusable
 from weft.store.shipment import Shipment
 from weft.store.sqlite.clock import StoreClock
 from weft.store.sqlite.migrate import check, latest, migrate, version
+from weft.store.sqlite.moved import Moved, moved, set_moved_if_alone
 from weft.store.sqlite.output import keep_output
 from weft.store.sqlite.reader import SqliteReader
 from weft.store.sqlite.transaction import SQL, SqliteTransaction
@@ -108,19 +109,37 @@ class SqliteStore:
             self._lock.release()
 
     @contextmanager
-    def transaction(self, *, wait: bool = True) -> Iterator[SqliteTransaction | None]:
+    def transaction(self, *, wait: bool = True, marked: bool = False) -> Iterator[SqliteTransaction | None]:
+        """`marked`: also when what it holds was moved."""
         with explained(self.name), self._turn(wait=wait) as mine:
             if not mine:
                 yield None
                 return
             self._writer.execute("BEGIN IMMEDIATE")
             try:
+                if not marked:
+                    self._refuse_if_moved()
                 yield SqliteTransaction(self._writer, self.clock.now())
                 self._writer.execute("COMMIT")
             except BaseException:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
                 raise
+
+    def _refuse_if_moved(self) -> None:
+        """A store that was copied must not go on beside its copy."""
+        mark = moved(self._writer)
+        if mark is not None:
+            raise StoreMoved(f"{self.name} {mark.told}")
+
+    def moved(self) -> Moved | None:
+        with explained(self.name), self._lock:
+            return moved(self._writer)
+
+    def set_moved_if_alone(self, mark: Moved | None, was: Moved | None) -> bool:
+        """False: some session has not ended, or the mark is not what it was thought to be."""
+        with self.transaction(marked=True):
+            return set_moved_if_alone(self._writer, mark, was)
 
     def _for_renewals(self) -> apsw.Connection:
         if self.path is None:
@@ -233,6 +252,10 @@ class SqliteStore:
     def schema(self) -> int:
         with self._lock:
             return version(self._writer)
+
+    def downgrade(self, schema: int) -> None:
+        with self.transaction():
+            migrate(self._writer, schema)
 
     def size_bytes(self) -> int:
         if self.path is None:

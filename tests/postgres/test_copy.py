@@ -1,0 +1,267 @@
+"""A store moves from its file to PostgreSQL: with unfinished runs, killed anywhere, and never beside its copy."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from weft.control.local import LocalControl
+from weft.store.postgres.driver import PostgresStore
+from weft.store.sqlite.driver import SqliteStore
+
+DONE = """\
+name: done
+on_failure: continue
+tasks:
+  talk: {run: 'yes 0123456789 | head -c 300000; printf "\\377"; echo no >&2'}
+  many: {needs: [talk], replicas: 3, run: 'echo element $WEFT_INDEX'}
+  bad: {run: 'echo broken >&2; exit 3', retry: {max: 1, backoff: 10ms}}
+output: {many: '${{ tasks.many.output }}'}
+"""
+WAITS = """\
+name: waits
+tasks:
+  first: {run: 'echo "{\\"n\\": 5}" > $WEFT_OUTPUT; echo key=1 > $WEFT_CONTEXT'}
+  asked: {needs: [first], wait: {signal: go}}
+  last: {needs: [asked, first], run: 'echo ${{ tasks.first.output.n }} > last'}
+"""
+LATER = "name: later\ntasks: {a: 'echo a >> later', b: {needs: [a], run: 'echo b >> later'}}\n"
+POINTS = ("copy.marked", "copy.filled", "copy.committed")
+
+
+class Place:
+    def __init__(self, directory: Path, url: str) -> None:
+        self.directory = directory
+        self.source = directory / ".weft" / "weft.db"
+        self.url = url
+
+    def start(self, *words: str, **env: str) -> "subprocess.Popen[str]":
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "weft", *words], cwd=self.directory, text=True,
+            env={**kept, "PYTHONUTF8": "1", **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def weft(self, *words: str, code: int = 0, **env: str) -> tuple[str, str]:
+        process = self.start(*words, **env)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == code, (words, out, err)
+        return out, err
+
+    def copy(self, *words: str, code: int = 0, **env: str) -> tuple[str, str]:
+        return self.weft("store", "copy", "--to", self.url, *words, code=code, **env)
+
+    def write(self, **files: str) -> None:
+        for name, text in files.items():
+            (self.directory / f"{name}.yaml").write_text(text)
+
+    def fill(self) -> None:
+        self.write(done=DONE, waits=WAITS, later=LATER)
+        self.weft("run", "done.yaml", code=1)
+        self.weft("submit", "waits.yaml")
+        worker = self.start("worker")
+        control = self.old()
+        run_id = control.find("last")[1]
+        until(lambda: control.task(run_id, "asked").state == "waiting")
+        control.close()
+        worker.terminate()
+        worker.communicate(timeout=60)
+        self.weft("submit", "later.yaml", "--key", "once")
+
+    def old(self) -> LocalControl:
+        return LocalControl(SqliteStore(self.source))
+
+    def new(self) -> LocalControl:
+        return LocalControl(PostgresStore(self.url), root=self.directory / "elsewhere")
+
+
+def until(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def place(tmp_path: Path, fresh_url: str) -> Place:
+    return Place(tmp_path, fresh_url)
+
+
+def picture(control: LocalControl) -> list[Any]:
+    """All that people see."""
+    seen: list[Any] = [control.runs(limit=100), control.pools(), control.last_event()]
+    for run in control.runs(limit=100):
+        tasks = list(control.all_tasks(run.id))
+        seen += [tasks, control.events(run.id), control.context(run.id), control.verify(run.id).differences]
+        for task in tasks:
+            if task.elements is None:
+                seen.append(control.attempts(run.id, task.name))
+                for attempt in range(1, task.attempt + 1):
+                    for stream in ("stdout", "stderr"):
+                        data, piece = b"", control.attempt_output(run.id, task.name, attempt, stream)  # type: ignore[arg-type]
+                        while piece.data:
+                            data += piece.data
+                            piece = control.attempt_output(run.id, task.name, attempt, stream, piece.next)  # type: ignore[arg-type]
+                        seen.append((task.name, attempt, stream, data, piece.then))
+    return seen
+
+
+def same(place: Place) -> None:
+    old, new = place.old(), place.new()
+    try:
+        for mine, theirs in zip(picture(old), picture(new), strict=True):
+            assert mine == theirs
+    finally:
+        old.close()
+        new.close()
+
+
+def finishes(place: Place) -> None:
+    """Unfinished runs go on in their new place, and numbers go on there."""
+    env = {"WEFT_STORE": place.url}
+    control = place.new()
+    later, waits = control.runs(limit=100)[:2]
+    again = json.loads(place.weft("submit", "later.yaml", "--key", "once", "--json", **env)[0])
+    assert (again["run"], again["existing"]) == (later.id, True)
+    place.weft("signal", waits.id, "go", **env)
+    fresh = place.weft("submit", "later.yaml", **env)[0].strip()
+    assert control.run(fresh).no == later.no + 1
+    worker = place.start("worker", **env)
+    until(lambda: all(run.finished for run in control.runs(limit=100)))
+    worker.terminate()
+    worker.communicate(timeout=60)
+    assert [run.state for run in control.runs(limit=100)] == ["succeeded", "succeeded", "succeeded", "failed"]
+    assert all(control.verify(run.id).ok for run in control.runs(limit=100))
+    assert (place.directory / "last").read_text() == "5\n"
+    control.close()
+
+
+def test_everything_moves_and_goes_on(place: Place) -> None:
+    place.fill()
+    old = place.old()
+    before = picture(old)
+    old.close()
+    told = json.loads(place.copy("--json")[0])
+    assert told["rows"]["runs"] == told["verified"] == 3
+    assert told["output_bytes"] > 300_000
+    same(place)
+    old = place.old()
+    assert picture(old) == before, "what is left can be looked at"
+    old.close()
+    for words in (["submit", "later.yaml"], ["cancel", "last"], ["prune", "--older", "0s"], ["worker"]):
+        _, err = place.weft(*words, code=2)
+        assert f"was moved to {told['target']}" in err
+        assert "Traceback" not in err
+    assert "done" in place.weft("ls")[0]
+    assert json.loads(place.copy("--json")[0])["rows"] == {}, "said again, it is done already"
+    finishes(place)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_anywhere_and_run_again(place: Place, point: str) -> None:
+    place.fill()
+    place.copy(code=-signal.SIGKILL, WEFT_CRASH_AT=point)
+    assert "being moved" in place.weft("submit", "later.yaml", code=2)[1]
+    if point != "copy.committed":
+        with psycopg.connect(place.url) as connection:
+            tables = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone()
+            assert tables == (0,), "nothing is there before all is"
+    place.copy()
+    assert "was moved" in place.weft("submit", "later.yaml", code=2)[1]
+    same(place)
+
+
+def test_killed_at_any_moment(place: Place) -> None:
+    place.fill()
+    killed = 0
+    for wait_s in (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.4):
+        process = place.start("store", "copy", "--to", place.url)
+        try:
+            process.communicate(timeout=wait_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            killed += 1
+    place.copy()
+    assert killed > 0
+    same(place)
+
+
+def test_nodes_at_work_are_named_or_drained(place: Place) -> None:
+    place.write(later=LATER, holds="tasks: {h: {run: 'echo begun; while ! test -e open; do sleep 0.05; done'}}\n")
+    run_id = place.weft("submit", "holds.yaml")[0].strip()
+    worker = place.start("worker", "--name", "one", "--drain", "60s")
+    old = place.old()
+    until(lambda: old.task(run_id, "h").state == "running")
+    assert "nodes are at work on" in (err := place.copy(code=2)[1])
+    assert "one (1 running)" in err
+    place.weft("submit", "later.yaml")  # nothing has happened to it
+    copying = place.start("store", "copy", "--to", place.url, "--wait")
+    until(lambda: old.node("one").state == "draining")
+    (place.directory / "open").touch()
+    out, err = copying.communicate(timeout=120)
+    assert copying.returncode == 0, (out, err)
+    assert worker.wait(60) == 0
+    worker.communicate()
+    old.close()
+    same(place)
+
+
+def test_a_node_that_was_killed_loses_its_attempt_before_the_move(place: Place) -> None:
+    place.write(holds="tasks: {h: {run: 'test -e open || sleep 600'}}\n")
+    run_id = place.weft("submit", "holds.yaml")[0].strip()
+    worker = place.start("worker", "--name", "one")
+    old = place.old()
+    until(lambda: old.task(run_id, "h").state == "running")
+    worker.kill()
+    worker.communicate()
+    place.copy()
+    task = old.task(run_id, "h")
+    assert (task.state, task.lost) == ("queued", 1)
+    old.close()
+    same(place)
+    (place.directory / "open").touch()
+    place.weft("resume", run_id, WEFT_STORE=place.url)
+
+
+def test_a_target_in_use_is_refused_and_the_source_goes_on(place: Place) -> None:
+    place.write(later=LATER)
+    place.weft("run", "later.yaml")
+    place.weft("submit", "later.yaml", WEFT_STORE=place.url)
+    assert "is in use" in place.copy(code=2)[1]
+    place.weft("run", "later.yaml")
+    missing = "postgresql://weft@127.0.0.1:1/none"
+    place.weft("store", "copy", "--to", missing, code=4)
+    place.weft("run", "later.yaml")
+
+
+def test_a_copy_that_was_broken_off_is_undone(place: Place) -> None:
+    place.write(later=LATER)
+    place.weft("run", "later.yaml")
+    place.copy(code=-signal.SIGKILL, WEFT_CRASH_AT="copy.filled")
+    other = place.url.rpartition("/")[0] + "/postgres"
+    assert "being moved to" in place.weft("store", "copy", "--to", other, code=2)[1]
+    place.copy("--undo")
+    place.weft("run", "later.yaml")
+    place.copy()
+    assert "cannot be undone" in place.copy("--undo", code=2)[1]
+
+
+def test_what_differs_is_not_kept(place: Place) -> None:
+    """A run whose rows are not what its events say, before the move already."""
+    place.write(later=LATER)
+    place.weft("run", "later.yaml")
+    store = SqliteStore(place.source)
+    with store.transaction():
+        store._writer.execute("UPDATE tasks SET failures = 7")
+    store.close()
+    assert "is not what its events say" in place.copy(code=2)[1]
+    with psycopg.connect(place.url) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
