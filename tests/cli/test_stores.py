@@ -9,6 +9,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+from weft.core.commands import Register
+from weft.node.committer import Committer
+from weft.store.sqlite.driver import SqliteStore
+from weft.store.sqlite.migrate import latest
+
 from .conftest import WEFT, Weft, environment
 
 COMMANDS = [["ls"], ["run", "--", "true"], ["worker"]]
@@ -117,3 +122,37 @@ def test_locked_by_another_program(look: Weft, stored: Path) -> None:
     holder.close()
     assert done.code == 4
     assert "locked" in done.err
+
+
+def test_its_schema_is_told_and_taken_back(look: Weft, stored: Path) -> None:
+    assert look("store", "migrate", "--store", str(stored), "--json").json["schema"] == latest()
+    assert f"schema {latest()}" in look("store", "info", "--store", str(stored)).out
+    assert look("store", "downgrade", "--store", str(stored), "--schema", "1", "--json").json["schema"] == 1
+    assert look("ls", "--store", str(stored)).code == 0, "this version brings it back"
+    for words in (["downgrade"], ["downgrade", "--schema", "0"], ["downgrade", "--schema", "99"]):
+        done = look("store", *words, "--store", str(stored))
+        assert (done.code, "--schema must be from 1 to" in done.err) == (2, True)
+
+
+def test_nobody_may_be_at_work_when_it_is_taken_back(look: Weft, stored: Path) -> None:
+    store = SqliteStore(stored)
+    Committer(store).commit(Register("s", "one", 600_000, None, "{}"))
+    store.close()
+    done = look("store", "downgrade", "--store", str(stored), "--schema", "1")
+    assert (done.code, "nodes are at work on it: one" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["info", "--wait"], "--wait is for weft store copy"),
+        (["copy", "--schema", "1"], "--schema is for weft store downgrade"),
+        (["copy"], "needs --to"),
+        (["copy", "--to", "other.db"], "--to must be postgresql://"),
+        (["copy", "--from", "postgresql://a/b", "--to", "postgresql://c/d"], "--from must be a file"),
+    ],
+)
+def test_what_does_not_go_together(look: Weft, stored: Path, words: list[str], said: str) -> None:
+    done = look("store", *words, "--store", str(stored))
+    assert done.code == 2
+    assert said in done.err

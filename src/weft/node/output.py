@@ -55,6 +55,7 @@ class OutputShipper:
         self._budget = 0.0
         self._counted = clock()
         self._unsent: list[tuple[Stream, int, Chunk]] = []  # sent, and not known to be stored: said again as it was
+        self._told = False  # that the store does not take it; once, until it does again
         self._sending = asyncio.Lock()
 
     # -- what the worker says ----------------------------------------------------------------------------
@@ -130,9 +131,12 @@ class OutputShipper:
         try:
             refused = set(await self._ship(shipment))
         except LinkLost as error:
-            self._log("output could not be sent yet", {"error": str(error)})
+            if not self._told:
+                self._log("output could not be sent yet", {"error": str(error)})
+            self._told = True
             await asyncio.sleep(RETRY_S)
             return False
+        self._told = False
         for stream, sent, chunk in self._unsent:
             stream.sent = sent
             if (stream.task_id, stream.attempt) in refused or chunk.size is not None:
