@@ -156,3 +156,34 @@ def test_pruned_with_its_run(cluster: Cluster) -> None:
     cluster.until(lambda: stored(cluster) == 200_000)
     assert cluster.call("prune", "--older", "0s") != 2
     assert (stored(cluster), cluster.query("SELECT count(*) FROM output_ends")) == (0, [(0,)])
+
+
+def test_a_node_that_was_stopped_past_its_lease_sends_nothing_more_of_what_it_lost(cluster: Cluster) -> None:
+    one = cluster.worker("one", at="one")
+    run_id = cluster.submit(
+        "tasks:\n  talk:\n    run: |\n      echo $WEFT_ATTEMPT\n"
+        f"      until test -e {cluster.directory / 'open'}; do echo tick; sleep 0.02; done\n"
+    )
+
+    def first() -> int:
+        query = "SELECT coalesce(sum(length(data)), 0) FROM output_chunks WHERE attempt = 1"
+        return int(cluster.query(query)[0][0])
+
+    cluster.until(lambda: first() > 10)
+    session = cluster.control.node("one").session
+    one.send_signal(signal.SIGSTOP)
+    cluster.worker("two", at="two")
+    cluster.until(lambda: cluster.control.task(run_id, "talk").attempt == 2)
+    before = first()
+    one.send_signal(signal.SIGCONT)
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    second = cluster.directory / "two" / ".weft" / "output" / run_id / "talk.2.out"
+    cluster.until(lambda: second.exists() and b"tick" in second.read_bytes())
+    (cluster.directory / "open").touch()
+    cluster.ended(run_id)
+    written = (cluster.directory / "one" / ".weft" / "output" / run_id / "talk.1.out").read_bytes()
+    assert first() == before < len(written)
+    out, err = logs(cluster, run_id, "talk", "--attempt", "1")
+    assert out == written[:before]
+    assert b"lost with its node (one)" in err
+    assert logs(cluster, run_id, "talk")[0].startswith(b"2\ntick\n")
