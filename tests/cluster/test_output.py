@@ -65,9 +65,11 @@ def test_it_is_read_elsewhere_while_it_is_written_and_when_its_node_is_gone(clus
     worker.wait()
     shutil.rmtree(cluster.directory / "one")
     assert logs(cluster, run_id, "talk") == (whole, b"oops\n")
-    piece = cluster.control.attempt_output(run_id, "talk", 1, "stdout", 6, 11)
+    piece = cluster.control.open_output(run_id, "talk", 1, "stdout").read(6, 11)
     assert (piece.at, piece.data, piece.next, piece.then) == (6, b"0123456789\n", 17, "more")
-    assert cluster.control.attempt_output(run_id, "talk", 1, "stdout", len(whole)).then == "whole"
+    assert cluster.control.open_output(run_id, "talk", 1, "stdout").read(len(whole)).then == "whole"
+    part = cluster.control.read_output(run_id, "talk", 1, "stdout", offset=-5)
+    assert (part.data, part.next, part.size, part.ended) == (b"\xff\0end", len(whole), len(whole), True)
 
 
 def test_what_a_killed_node_did_not_send_is_a_visible_gap(cluster: Cluster) -> None:

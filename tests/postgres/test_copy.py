@@ -105,10 +105,10 @@ def picture(control: LocalControl) -> list[Any]:
                 seen.append(control.attempts(run.id, task.name))
                 for attempt in range(1, task.attempt + 1):
                     for stream in ("stdout", "stderr"):
-                        data, piece = b"", control.attempt_output(run.id, task.name, attempt, stream)  # type: ignore[arg-type]
+                        data, piece = b"", control.open_output(run.id, task.name, attempt, stream).read(0)  # type: ignore[arg-type]
                         while piece.data:
                             data += piece.data
-                            piece = control.attempt_output(run.id, task.name, attempt, stream, piece.next)  # type: ignore[arg-type]
+                            piece = control.open_output(run.id, task.name, attempt, stream).read(piece.next)  # type: ignore[arg-type]
                         seen.append((task.name, attempt, stream, data, piece.then))
     return seen
 

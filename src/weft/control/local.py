@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from weft.control import cluster, family, history, inspect, placing, results, versions
-from weft.control.output import AttemptOutput, Piece, open_output
+from weft.control.output import AttemptOutput, open_output
 from weft.control.output_reading import read_output
 from weft.control.records import (
     Ambiguous,
@@ -47,7 +47,6 @@ from weft.node.local import LocalLink
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Reader, Store, StoreBusy
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
-from weft.store.shipment import CHUNK_MAX
 
 T = TypeVar("T")
 _ID = re.compile(r"^[0-9a-z-]{1,64}$")
@@ -403,16 +402,6 @@ class LocalControl:
         """One stream of an attempt, to be read piece by piece, also while it grows."""
         no, run_id = self.find(ref)
         return open_output(self, no, run_id, task, attempt, stream)
-
-    def attempt_output(
-        self, ref: str, task: str, attempt: int, stream: StreamName, offset: int = 0, limit: int = CHUNK_MAX
-    ) -> Piece:
-        """Bytes of one stream of an attempt from an offset on; `next` of the piece is where to go on."""
-        opened = self.open_output(ref, task, attempt, stream)
-        try:
-            return opened.read(offset, limit)
-        finally:
-            opened.close()
 
     # -- writing -----------------------------------------------------------------------------------------
 

@@ -101,6 +101,19 @@ class StoredOutput:
             return Piece(offset, data, "more" if data else "whole", node)
         return Piece(offset, b"", "lost" if gone or outcome == "lost" else "sending", node)
 
+    def size(self) -> tuple[int, bool]:
+        """(bytes as far as they are known, whether nothing more will come)."""
+        rows = self._control._read("output_state", *self._place)
+        if not rows:
+            return 0, True
+        size, outcome, result, _, gone = rows[-1]
+        if size is not None:
+            return int(size), True
+        text = None if outcome in (None, "lost") else self._reported(result)
+        if text is not None:
+            return len(text.encode()), True
+        return int(self._control._read("output_sent", *self._place)[0][0]), bool(gone) or outcome == "lost"
+
     def _chunk(self, offset: int, limit: int) -> Piece | None:
         for at, data in self._control._read("output_read", *self._place, offset, CHUNK_MAX):
             begin = max(0, offset - at)

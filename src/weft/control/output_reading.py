@@ -1,8 +1,9 @@
-"""What an attempt printed, read by range from the files that its node keeps beside the store."""
+"""What an attempt printed, read by range: from the files that its node keeps beside the store, or from the store."""
 
 import os
 from typing import TYPE_CHECKING
 
+from weft.control.output import StoredOutput, open_output
 from weft.control.records import NotFound, OutputPart
 from weft.executors.output import StreamName, output_path
 
@@ -16,12 +17,15 @@ def read_output(
     control: "LocalControl", ref: str, task: str, attempt: int, stream: StreamName, offset: int, limit: int
 ) -> OutputPart:
     """From `offset` on; negative: so many bytes before the end. What was cut out of the middle is skipped."""
-    _, run_id = control.find(ref)
+    no, run_id = control.find(ref)
     info = control.task(run_id, task)
     if not 1 <= attempt <= info.attempt:
         raise NotFound(f"{info.name} has no attempt {attempt}; its last is {info.attempt}")
     # Asked before the file is read: an attempt that is over by then has written all it will.
     over = attempt < info.attempt or info.state != "running" or info.held is not None
+    opened = open_output(control, no, run_id, info.name, attempt, stream)
+    if isinstance(opened, StoredOutput):
+        return _stored(opened, offset, limit, over)
     path = output_path(str(control.output_root / run_id), info.name, attempt, stream)
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -37,6 +41,14 @@ def read_output(
     finally:
         os.close(fd)
     return OutputPart(data=data, offset=start, next=start + len(data), size=size, ended=over)
+
+
+def _stored(opened: StoredOutput, offset: int, limit: int, over: bool) -> OutputPart:
+    size, all_there = opened.size()
+    piece = opened.read(max(0, size + offset) if offset < 0 else offset, min(limit, PART_MAX))
+    return OutputPart(
+        data=piece.data, offset=piece.at, next=piece.next, size=max(size, piece.next), ended=over and all_there
+    )
 
 
 def _kept(fd: int, at: int, size: int) -> tuple[int, int]:

@@ -22,6 +22,13 @@ SELECT o.at, o.data FROM (
 WHERE o.attempt = ?4 AND o.stream = ?5
 AND o.at > ?6 - ?7 AND o.at + length(o.data) > ?6 ORDER BY o.at LIMIT 1
 
+-- name: output_sent: how far it is there
+SELECT coalesce(max(o.at + length(o.data)), 0) FROM (
+  SELECT (?1 << {ordinal_bits}) + ?2 AS id WHERE ?3 < 0
+  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = ?1 AND p.pos = ?2 AND p.idx = ?3 AND {later}
+) t CROSS JOIN output_chunks o ON o.task_id = t.id
+WHERE o.attempt = ?4 AND o.stream = ?5
+
 -- name: output_state: (size if all was sent, how the attempt ended, its result, its node, whether that is gone)
 SELECT e.size, a.outcome, CASE WHEN e.size IS NULL THEN a.result END, s.node, s.id IS NULL OR s.ended_at IS NOT NULL
 FROM (
