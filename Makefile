@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench format docs clean simulate
+.PHONY: demo test lint bench bench-peers format docs clean simulate
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -19,6 +19,9 @@ lint: .venv/test
 bench: .venv/test
 	$(BIN)/pip install -q --disable-pip-version-check -r requirements/bench.lock
 	$(BIN)/python -m bench
+
+bench-peers: .venv/test
+	$(BIN)/python -m bench.peers_postgres
 
 # One seed of the simulation, told as a story: make simulate SEED=17
 simulate: .venv/test
