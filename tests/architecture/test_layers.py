@@ -18,6 +18,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
 #: Sideways all the same, each for a reason.
 SIDEWAYS = {
+    ("authoring", "triggers"): "a cron expression is checked while its definition is loaded",
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",
     ("control", "config"): "an application that embeds Weft has the settings of the command line",

@@ -19,16 +19,19 @@ from weft.core.problems import NO_EXPRESSION
 from weft.core.references import TEMPLATED
 from weft.core.scalars import Boolean, Choice, Duration, Milliseconds, Number, Pattern, Size, Text
 from weft.core.shapes import Json, ListOf, MapOf, OneOf, Record
+from weft.core.trigger_definitions import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
 TABLES: dict[str, Record] = {
-    "workflow": WORKFLOW, "input": INPUT_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
+    "workflow": WORKFLOW, "input": INPUT_RECORD, "trigger": TRIGGER_RECORD, "webhook": WEBHOOK_RECORD,
+    "after": AFTER_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
     "wait": WAIT_RECORD, "cache": CACHE_RECORD,
     "requires": REQUIRES, "prefers": PREFERS, "long form": LONG_TASK, "spec": SPEC, "retryPolicy": RETRY_POLICY,
     "constraints": CONSTRAINTS,
 }  # fmt: skip
 #: Shapes that are more than one of the general ones.
 OWN = {
+    "triggers": "a list of triggers",
     "tasks": "tasks by name, or a list", "inputs": "inputs by name", "needs": "task name(s)",
     "dependsOn": "task name(s)", "retry": "a number, or `max`, `backoff` …", "wait": "mapping (wait)",
     "cache": "true or false, or mapping (cache)",

@@ -16,7 +16,11 @@ _ATTEMPT = "the attempt's number"
 
 EVENTS = {
     "submitted": Event(
-        "run", "a run and all its tasks were stored", {"workflow": "the definition's hash", "tasks": "how many"}
+        "run", "a run and all its tasks were stored", {
+            "workflow": "the definition's hash", "tasks": "how many",
+            "trigger": "what made the run, if a trigger did",
+            "cause": "what that fired for",
+        },
     ),
     "assigned": Event("task", "a node took it", {"attempt": _ATTEMPT}),
     "begun": Event(
@@ -132,6 +136,8 @@ EVENTS = {
 
 _NODE = "its name"
 _TERM = "the number of the term"
+_TRIGGER = "its id: workflow/name"
+_CAUSE = "what it fired for: a time in ms, the run that ended, a delivery"
 #: What happens to nodes and to the leader belongs to no run.
 CLUSTER_EVENTS = {
     "node_joined": Event(
@@ -148,6 +154,23 @@ CLUSTER_EVENTS = {
             "node": _NODE, "proof": "`process`: it is provably gone; `lease`: its lease has passed",
             "lost": "attempts that it held, queued again", "term": "the leader's that said so",
         },
+    ),
+    "workflow_applied": Event(
+        "workflow", "a version of a workflow is current, and its triggers active",
+        {
+            "workflow": "its name", "hash": "the version", "by": "who said so",
+            "added": "triggers that are active now",
+            "changed": "triggers that were changed", "removed": "triggers that are active no more",
+        },
+    ),
+    "trigger_paused": Event("trigger", "it fires no more until it is resumed", {"trigger": _TRIGGER}),
+    "trigger_resumed": Event("trigger", "it fires from now on", {"trigger": _TRIGGER}),
+    "fire_missed": Event(
+        "trigger", "times passed while nobody could fire, and `catch_up` leaves it at that",
+        {"trigger": _TRIGGER, "cause": "the last of these times", "reason": "how many"},
+    ),
+    "fire_failed": Event(
+        "trigger", "no run could be made for a fire", {"trigger": _TRIGGER, "cause": _CAUSE, "reason": "why"}
     ),
     "leader_elected": Event(
         "node", "it leads from now on", {"term": _TERM, "after": "who led before and did not resign"}

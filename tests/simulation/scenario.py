@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
+from tests.simulation.triggers import Triggered
 from tests.simulation.world import EXPIRE_S, LEADER_RENEW_S, LEADER_TTL_S, TTL_S, Faults, World
 from weft.authoring.children import family_of, workflows_of
 from weft.authoring.load import Loaded
@@ -147,9 +148,11 @@ class Scenario:
             lose_request=chance, lose_reply=self.rng.choice([0.0, 0.05, 0.15]),
             delay_max=self.rng.choice([0.002, 0.05]),
             long_delay=self.rng.choice([0.0, 0.01, 0.03]), drop_wakeups=self.rng.choice([0.0, 0.5, 1.0]),
+            old_reads=0.2,
         )  # fmt: skip
         self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3)
         self.loaded: list[Loaded] = []
+        self.triggered: Triggered | None = None  # in every third story
         self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
 
     def play(self) -> World:
@@ -178,16 +181,24 @@ class Scenario:
             world.commit(c.SetPool(name, size))
         for number in range(rng.randint(1, 3)):
             self._submit(number)
+        if self.seed % 3 == 1:
+            self.triggered = Triggered(world, self.seed)
         for k in range(3):
             world.start_node(f"n{k}", rng.randint(1, 4), rng.choice(ROLES))
         for _ in range(rng.randint(2, 12)):
             await asyncio.sleep(rng.uniform(0.05, 1.5))
             self._disturb()
+            if self.triggered is not None:
+                self.triggered.disturb()
         self._heal()
         await self._reclaimed()
+        if self.triggered is not None:
+            self.triggered.stop()
         await self._finish()
         world.check()
         self._check_outcome()
+        if self.triggered is not None:
+            self.triggered.check()
 
     def _make(self, number: int) -> Loaded:
         """A definition, in every third seed with others that its tasks run."""
@@ -288,7 +299,7 @@ class Scenario:
             open_runs = self.world.store.reader().execute(
                 "SELECT count(*) FROM runs WHERE state IN ('pending', 'running')"
             ).get  # fmt: skip
-            if not open_runs:
+            if not open_runs and (self.triggered is None or self.triggered.quiet):
                 return
         raise AssertionError(f"seed {self.seed}: runs did not finish after healing")
 

@@ -56,6 +56,43 @@ def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPat
     assert found > 0
 
 
+def test_the_simulation_finds_a_trigger_that_fires_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a fire pass though somebody has fired since, under a cause of its own: some seed must notice."""
+    from weft.core import commands as c
+    from weft.core import decide
+    from weft.core.rows import TriggerRow
+    from weft.node.chores import fire
+
+    guarded = decide.RULES[c.Fire]
+
+    def unguarded(draft, command):  # type: ignore[no-untyped-def]
+        rule = guarded(draft, command)
+        try:
+            needs = next(rule)
+            while True:
+                loaded = yield needs
+                for row in loaded[0]:
+                    if isinstance(row, TriggerRow):
+                        command.since, command.cursor = row.since_ms, row.cursor
+                needs = rule.send(loaded)
+        except StopIteration as done:
+            return done.value
+
+    monkeypatch.setitem(decide.RULES, c.Fire, unguarded)
+
+    def another(cause, run_id, *more, **named):  # type: ignore[no-untyped-def]
+        return c.Firing(f"{cause}#{run_id}", run_id, *more, **named)
+
+    monkeypatch.setattr(fire, "Firing", another)
+
+    def play_all() -> None:
+        for seed in range(1, 30, 3):
+            play(seed)
+
+    with pytest.raises(AssertionError, match="clock/all was fired for"):
+        play_all()
+
+
 def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     from weft.core.rules import exchange
     from weft.node.node import Node

@@ -18,24 +18,26 @@ from weft.core import commands as c
 from weft.core import names
 from weft.core.invariants import (
     check_family,
+    check_fires,
     check_leadership,
     check_pools,
     check_pools_step,
     check_records,
     check_run,
     check_step,
+    check_triggers_step,
     current_rows,
 )
 from weft.core.liveness import agree
 from weft.core.needs import Leadership, Runs
 from weft.core.replay import Replay
-from weft.core.rows import ORDINAL_BITS, LeadershipRow, PoolRow, RecordRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, FireRow, LeadershipRow, PoolRow, RecordRow, TaskRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
 from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkLost, NodeSettings, Ports, Renewal, RunFacts
-from weft.store.queries import RECORD_COLUMNS, TASK_COLUMNS
+from weft.store.queries import RECORD_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
@@ -53,6 +55,7 @@ class Faults(msgspec.Struct):
     delay_max: float = 0.01
     long_delay: float = 0.0  # chance of a delay of seconds
     drop_wakeups: float = 0.0
+    old_reads: float = 0.0  # of what is due
 
 
 class World:
@@ -81,6 +84,7 @@ class World:
         self._before: dict[int, TaskRow] = {}
         self._records: dict[str, RecordRow] = {}
         self._pools: list[PoolRow] = []
+        self._triggers: list[TriggerRow] = []
         self._seen_events = 0
         self._next_owner = 1
         self.sessions: dict[int, str] = {}  # of crashed nodes
@@ -228,6 +232,7 @@ class World:
             found += self._check_replay(run, by_run[run.no], workflow)
         found += self._check_pools(after.values())
         found += check_family(runs, after.values())
+        found += self._check_triggers()
         found += self.auditor.objections
         self.violations += found
         if self.violations:
@@ -254,6 +259,20 @@ class World:
         found = check_pools(pools, running) + check_pools_step(self._pools, pools)
         self._pools = pools
         return found
+
+    def trigger_rows(self) -> list[TriggerRow]:
+        sql = f"SELECT {', '.join(TRIGGER_COLUMNS)} FROM triggers"
+        return [TriggerRow(*row) for row in self.store.reader().execute(sql)]
+
+    def _check_triggers(self) -> list[str]:
+        rows = self.trigger_rows()
+        if not rows:
+            return []
+        before, self._triggers = self._triggers, rows
+        reader = self.store.reader()
+        fires = [FireRow(*row) for row in reader.execute("SELECT * FROM fires")]
+        runs = list(reader.execute('SELECT id, "trigger" FROM runs WHERE "trigger" IS NOT NULL'))
+        return check_fires(fires, runs) + check_triggers_step(before, rows)
 
     def _all_rows(self) -> list[TaskRow]:
         sql = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
@@ -282,6 +301,7 @@ class SimulatedLink:
     def __init__(self, world: World, owner: int) -> None:
         self._world = world
         self._owner = owner
+        self._due: tuple[int, int | None, list[TriggerRow]] | None = None
 
     async def _call(self, work: Callable[[], Any]) -> Any:
         """What was sent arrives, whatever becomes of the sender meanwhile: it may have crashed, or given up."""
@@ -356,6 +376,19 @@ class SimulatedLink:
         if not self._world.store.placing_waits():
             return 0
         return self._world.commit(c.Place(term)).changed
+
+    async def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+        """Sometimes as it was at the last look: who reads may be late."""
+        known, self._due = self._due, await self._call(self._world.store.due_triggers)
+        if known is not None and self._world.random.random() < self._world.faults.old_reads:
+            return known
+        return self._due
+
+    async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
+        return await self._call(lambda: self._world.store.ends_to_follow(limit))
+
+    async def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
+        return await self._call(lambda: self._world.store.triggers_behind(lag))
 
     async def leave(self, session: str) -> None:
         await self._call(lambda: self._world.commit(c.Expire(session, "left")))

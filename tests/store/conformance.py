@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from weft.core.draft import Draft
-from weft.core.rows import ORDINAL_BITS, Pin, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, FireRow, Pin, RunRow, SessionRow, TaskRow, TriggerRow
 from weft.store.sqlite.driver import SqliteStore
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -104,13 +104,21 @@ def task_id(run_no: int, ordinal: int) -> int:
     return (run_no << ORDINAL_BITS) + ordinal
 
 
+def trigger_row(id: str, **given: Any) -> TriggerRow:
+    row = TriggerRow(id, "w", "every", None, "{}", "hash", None, True, False, 0, None, 0)
+    return msgspec.structs.replace(row, **given)
+
+
 def draft_of(transaction: Any) -> Draft:
     return Draft(transaction.now, {})
 
 
 def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -> None:
     draft = draft_of(transaction)
-    facts = {"inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", "fresh": False, **extra}
+    facts = {
+        "inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", "fresh": False, "trigger": None,
+        **extra,
+    }  # fmt: skip
     draft.new_runs = {run.no: (run, facts)}
     draft.new_tasks = tasks
     transaction.write(draft)
@@ -131,12 +139,22 @@ def make_world(store: Any) -> int:
         draft.new_workflows = [("hash", "w", b'{"name":"w","tasks":{}}')]
         draft.new_demands = {"x": '{"kind":"x"}', "y": '{"kind":"y"}'}
         draft.pool_sizes = {"small": 2, "large": 500, "middle": 7}
+        draft.applied = ("v", "applied", None, None)
+        draft.triggers = [(trigger_row("w/tock"), None), (trigger_row("w/tick", next_ms=now), None)]
+        draft.triggers.append((trigger_row("v/gone", kind="webhook", key="hook", workflow="v", active=False), None))
+        draft.triggers.append((trigger_row("v/hook", kind="webhook", key="hook", workflow="v"), None))
+        draft.triggers.append((trigger_row("v/after", kind="after", key="w", workflow="v"), None))
+        draft.fires = [
+            FireRow("w/tick", "3", 3, now, "queued", names="{}"),
+            FireRow("w/tick", "2", 2, now, "queued", names="{}"),
+            FireRow("w/tick", "1", 1, now - 5, "started", "eight"), FireRow("w/tock", "1", 1, now, "skipped"),
+        ]  # fmt: skip
         tx.write(draft)
         put_session(tx, "s1")
         put_run(tx, run_row(6, state="succeeded", finished_at=now - 500), [])
         put_run(tx, run_row(9, state="failed", finished_at=now - 900), [])
         put_run(tx, run_row(7, deadline_at=now - 1, owner="s1"), [])
-        put_run(tx, run_row(8, deadline_at=now + 5_000, owner="s2"), [])
+        put_run(tx, run_row(8, deadline_at=now + 5_000, owner="s2"), [], trigger="w/tick")
         put_run(tx, run_row(5, sweep=0, active=1), tasks_of_5(now))
         put_run(tx, run_row(13, state="cancelled", finished_at=now - 9_000, root=6, parent=task_id(6, 0)), [])
         put_run(tx, run_row(12, state="failed", finished_at=now, root=5, parent=task_id(5, 1), told=False), [])

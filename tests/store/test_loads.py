@@ -6,7 +6,18 @@ import pytest
 
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id, task_row
 from weft.core import needs as n
-from weft.core.rows import AttemptRow, LeadershipRow, Pin, PoolRow, RunRow, SessionRow, StoredWorkflow, TaskRow
+from weft.core.rows import (
+    AttemptRow,
+    FireRow,
+    LeadershipRow,
+    Pin,
+    PoolRow,
+    RunRow,
+    SessionRow,
+    StoredWorkflow,
+    TaskRow,
+    TriggerRow,
+)
 
 T3, T5, T11 = task_id(3, 0), task_id(5, 0), task_id(11, 0)
 FAR = 2**62
@@ -93,6 +104,27 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.Finished(FAR, ["succeeded", "failed"], 1), [9]),
     (n.Finished(FAR, ["succeeded"], 10), [13, 6]),
     (n.Finished(0, ["succeeded"], 10), []),
+    (n.Applied("v"), [("applied",)]),
+    (n.Applied("w"), []),
+    (n.Applying(), []),
+    (n.Trigger("w/tick"), ["w/tick"]),
+    (n.Trigger("w/tic"), []),
+    (n.TriggersOf("w"), ["w/tick", "w/tock"]),
+    (n.TriggersOf("v"), ["v/after", "v/gone", "v/hook"]),
+    (n.TriggersFor("webhook", ["hook", "other"]), ["v/hook"]),
+    (n.TriggersFor("after", ["w"]), ["v/after"]),
+    (n.TriggersFor("after", []), []),
+    (n.UnfinishedOf("w/tick"), [(8, "run-8")]),
+    (n.UnfinishedOf("w/tock"), []),
+    (n.FiresOf("w/tick", ["9", "3", "1"]), [("w/tick", "1"), ("w/tick", "3")]),
+    (n.FiresOf("w/tick", []), []),
+    (n.QueuedFires("w/tick", 10), [("w/tick", "2"), ("w/tick", "3")]),
+    (n.QueuedFires("w/tick", 1), [("w/tick", "2")]),
+    (n.QueuedFires("w/tock", 10), []),
+    (n.FiresSince("w/tick", 0), [(3,)]),
+    (n.FiresSince("w/tock", 0), [(0,)]),
+    (n.FiresSince("w/tick", FAR), [(0,)]),
+    (n.LastEvent(), [(0,)]),
 ]
 
 #: tested below, each in a way of its own
@@ -103,7 +135,9 @@ APART = (
 
 
 def identity(row: Any) -> Any:
-    if isinstance(row, TaskRow | SessionRow):
+    if isinstance(row, FireRow):
+        return row.trigger, row.cause
+    if isinstance(row, TaskRow | SessionRow | TriggerRow):
         return row.id
     if isinstance(row, PoolRow):
         return row.name

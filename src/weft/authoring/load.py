@@ -91,8 +91,14 @@ def load_value(value: Any, name: str = "workflow", directory: str | Path | None 
 
 
 def _checked(reading: Reading, value: Any, directory: str | Path | None) -> Reading:
-    """With the problems of its Python functions, which only those who have them can find."""
+    """With the problems that only the zone database, and those who have its Python functions, can find."""
     document = reading.document
+    if document is not None and any("cron" in trigger for trigger in document.get("triggers", ())):
+        from weft.authoring.trigger_checks import check_times
+
+        wrong = check_times(document)
+        if wrong:
+            return Reading(None, tuple(wrong))
     if directory is None or document is None or not any("python" in task for task in document["tasks"].values()):
         return reading
     from weft.authoring.call_checks import check_calls

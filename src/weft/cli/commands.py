@@ -81,6 +81,8 @@ BY_HAND = _option(
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
 WORKING = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, LOGS, VERBOSE)
 
+DIR = _option("--dir", metavar="DIR", help="apply the definitions of this directory, and whenever one changes")
+
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "weft.cli.running:run",
@@ -96,7 +98,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
         (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
-         NAME, ROLE, VERBOSE),
+         NAME, ROLE, DIR, VERBOSE),
         "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
         " The second one kills. `weft drain` does the same from elsewhere.",
     ),
@@ -162,6 +164,13 @@ COMMANDS: tuple[Command, ...] = (
          _option("--until", metavar="TIME", help="only what is older than this; or a date and time"),
          _flag("--canonical", help="only the records of a run in levels, the same whatever order tasks ended in")),
     ),
+    Command(
+        "workflows", "Look", "list workflows, or the versions of one", "weft.cli.workflows:workflows",
+        (_option("name", metavar="NAME", nargs="?", help="of this one: its versions"),
+         _option("--diff", metavar="HASH", nargs="*",
+                 help="how versions differ: the current one and that before it, or these two (beginnings will do)"),
+         LIMIT),
+    ),
     Command("why", "Look", "say what a task waits for", "weft.cli.history:why", (RUN, TASK)),
     Command(
         "verify", "Look", "rebuild a run's state from its events and compare", "weft.cli.history:verify", (RUN,),
@@ -208,6 +217,22 @@ COMMANDS: tuple[Command, ...] = (
          _option("size", metavar="SIZE", nargs="?", help="set: how many tasks may hold a place at a time")),
         "A task with `pools: NAME` takes a place while it runs, whichever node runs it. Size 0 lets nothing more"
         " start; what runs goes on.",
+    ),
+    Command(
+        "apply", "Change", "make definitions current, and their triggers active", "weft.cli.applying:apply",
+        (_option("files", metavar="FILE|DIR", nargs="+",
+                 help="definitions in YAML or JSON, flows, or directories of definitions"),),
+        "Triggers that a definition no longer has are deactivated; pauses stay. `weft run` activates nothing."
+        " The leader fires what is due: some node must be there (`weft worker`).",
+    ),
+    Command(
+        "triggers", "Change", "list triggers, or pause, resume and fire one", "weft.cli.triggers:triggers",
+        (_option("action", metavar="list|show|pause|resume|fire|next", nargs="?", default="list",
+                 choices=("list", "show", "pause", "resume", "fire", "next"), help="what to do (default: list)"),
+         _option("trigger", metavar="TRIGGER", nargs="?",
+                 help="workflow/name; or one of the two, where that is enough"),
+         _option("--body", metavar="JSON", help="fire: what `trigger.body` is, of a webhook"), LIMIT),
+        "`fire` makes a run now, paused or not; what `overlap` says still counts. `next` shows when it will fire.",
     ),
     Command(
         "prune", "Change", "remove runs that ended long ago", "weft.cli.changing:prune",

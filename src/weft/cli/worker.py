@@ -4,25 +4,30 @@ import asyncio
 import os
 import sys
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
-from weft.cli.exits import INTERRUPTED, OK
+from weft.cli.exits import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.working import heeded_signals
 from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
 from weft.control.process import tune
+from weft.control.watching import Directory, keep_applied
 from weft.node.node import Node
 
 
 def worker(args: Namespace, session: Session) -> int:
+    directory = None if args.dir is None else Path(args.dir)
+    if directory is not None and not directory.is_dir():
+        raise GiveUp(BAD_INPUT, f"{directory} is no directory", "name one that holds definitions")
     control = session.control(create=True)
     tune()
-    asyncio.run(_work(session, control))
+    asyncio.run(_work(session, control, directory))
     return OK
 
 
-async def _work(session: Session, control: LocalControl) -> None:
+async def _work(session: Session, control: LocalControl, directory: Path | None) -> None:
     config = session.config
 
     def say(level: str, message: str, fields: dict[str, Any]) -> None:
@@ -71,5 +76,13 @@ async def _work(session: Session, control: LocalControl) -> None:
             },
         )
     ready.cancel()
-    await working
+    watching = None
+    if directory is not None and not working.done():
+        watching = asyncio.create_task(keep_applied(Directory(control, directory, say)))
+    try:
+        await working
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
     say("info", "drained, and left" if node.drained else "stopped", {"session": node.session})

@@ -5,14 +5,14 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from weft.control import cluster, family, history, inspect, placing, results, versions
+from weft.control import cluster, family, history, inspect, placing, results, triggering, versions
 from weft.control.output import AttemptOutput, open_output
 from weft.control.output_reading import read_output
 from weft.control.records import (
@@ -20,6 +20,7 @@ from weft.control.records import (
     AttemptInfo,
     EventInfo,
     Explanation,
+    FireInfo,
     LeaderInfo,
     NodeInfo,
     NodeWork,
@@ -30,6 +31,7 @@ from weft.control.records import (
     RunInfo,
     StoreInfo,
     TaskInfo,
+    TriggerInfo,
     Verification,
     VersionDiff,
     VersionInfo,
@@ -44,9 +46,13 @@ from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
+from weft.node.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Reader, Store, StoreBusy
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
+
+if TYPE_CHECKING:
+    from weft.authoring import Loaded
 
 T = TypeVar("T")
 _ID = re.compile(r"^[0-9a-z-]{1,64}$")
@@ -366,6 +372,24 @@ class LocalControl:
         with self.snapshot():
             return placing.pools(self)
 
+    def triggers(self, workflow: str | None = None) -> list[TriggerInfo]:
+        return triggering.triggers(self, workflow)
+
+    def trigger(self, ref: str) -> TriggerInfo:
+        """By its id (workflow/name), or by its workflow's or its own name where that is only one's."""
+        return triggering.find(self, ref)
+
+    def applied(self) -> dict[str, str]:
+        """The current versions, by the names of their workflows."""
+        return {name: hash for name, hash, *_ in self._read("applied_all")}
+
+    def fires(self, ref: str, limit: int = 20) -> list[FireInfo]:
+        """What became of a trigger's fires, newest first."""
+        return triggering.fires(self, triggering.find(self, ref).id, limit)
+
+    def next_times(self, ref: str, count: int = 5) -> list[dict[str, Any]]:
+        return triggering.next_times(self, ref, count)
+
     def why(self, ref: str, task: str | None = None) -> list[Explanation]:
         return inspect.why(self, ref, task)
 
@@ -468,6 +492,21 @@ class LocalControl:
         workflow = self.workflow(run_id)
         names = {task.name: task.spec["signal"] for task in workflow.tasks if "signal" in task.spec}
         return name if name in names.values() else names.get(name, name)
+
+    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> c.Reply:
+        """Make this the current version of its workflow, and its triggers the active ones."""
+        return triggering.apply(self, loaded, source, by)
+
+    def pause_trigger(self, ref: str, *, paused: bool = True) -> c.Reply:
+        return self._commit(c.PauseTrigger(triggering.find(self, ref).id, paused))
+
+    def fire(self, ref: str, body: Any = None) -> c.Reply:
+        """Fire a trigger now, by hand."""
+        return triggering.fire(self, ref, new_id(), body)
+
+    def fire_webhook(self, name: str, body: bytes, headers: Mapping[str, str], secrets: Secrets) -> c.Reply:
+        """A call from outside, checked; raises HookRefused."""
+        return triggering.fire_webhook(self, name, body, headers, secrets, new_id())
 
     def set_pool(self, name: str, size: int) -> c.Reply:
         """Make a pool, or change its size; 0 lets nothing more start."""

@@ -254,6 +254,44 @@ class StoreInfo(msgspec.Struct, kw_only=True):
     library: str
 
 
+class FireInfo(msgspec.Struct):
+    """What became of one fire of a trigger."""
+
+    trigger: str
+    cause: str
+    due_at: int | None  # the fire time
+    at: int
+    outcome: str  # started, queued, skipped, missed, failed
+    run: str | None
+    reason: str | None
+
+
+class TriggerInfo(msgspec.Struct, kw_only=True):
+    id: str
+    workflow: str
+    name: str
+    kind: str
+    hash: str  # the version that its runs get
+    what: str  # when it fires, for people
+    paused: bool
+    overlap: str
+    catch_up: str
+    next_at: int | None
+    last: FireInfo | None
+    queued: int
+    unfinished: int
+    problem: str | None = None  # why it cannot fire on this machine
+
+
+class HookRefused(Exception):
+    """A call of a webhook that is not followed: `status` for HTTP, the text for the caller, `detail` for the log."""
+
+    def __init__(self, status: int, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.detail = detail or message
+
+
 class NotFound(Exception):
     """No such run, task or attempt; exit code 3."""
 

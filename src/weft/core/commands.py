@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from weft.core.rows import Pin
+from weft.core.workflow import TriggerDef
 
 Role = Literal["auto", "leader", "worker", "observer"]
 ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
@@ -166,6 +167,8 @@ class Submit(msgspec.Struct):
     by_hand: bool = False  # rest after each level until somebody advances it
     children: list[tuple[str, str, bytes]] = []  # hash, name, document of workflows that its tasks run, at any depth
     pins: list[Pin] = []  # what is known already of the names in them; the store is asked about the others
+    trigger: str | None = None  # the trigger that makes this run
+    cause: str | None = None  # the fire that it is for
 
 
 class Advance(msgspec.Struct):
@@ -232,18 +235,65 @@ class Place(msgspec.Struct):
     limit: int = 100  # tasks of each demand
 
 
+class Apply(msgspec.Struct):
+    """This is the workflow's current version; its triggers are active from now on, and no others of it."""
+
+    workflow: str
+    name: str
+    document: bytes
+    source: str | None
+    triggers: tuple[TriggerDef, ...] = ()
+    by: str | None = None
+
+
+class PauseTrigger(msgspec.Struct):
+    """Nothing is fired while a trigger is paused, nor made up for afterwards."""
+
+    trigger: str
+    paused: bool
+
+
+class Firing(msgspec.Struct):
+    """One reason to fire, with all that a run for it would need."""
+
+    cause: str
+    run_id: str
+    names: dict[str, Any]  # what `trigger` is to expressions
+    due_at: int | None = None
+    state: str | None = None  # of `after`: how that run ended
+    seq: int | None = None  # of `after`: the event that says so
+
+
+class Fire(msgspec.Struct):
+    """Fire a trigger for these reasons, oldest first. At most one run starts; the reply says if there is more to do.
+
+    A chore carries the leader's term and where the trigger stood when it looked (`since`, `cursor`): if somebody has
+    fired since, nothing happens. People and webhooks carry neither.
+    """
+
+    trigger: str
+    firings: list[Firing]
+    term: int | None = None
+    since: int | None = None
+    cursor: int | None = None
+    until: int | None = None  # where it stands when all of them are decided
+    next_ms: int | None = None
+    run_id: str | None = None  # for a queued fire, should its turn have come
+
+
 Command = (
-    Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
+    Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
     | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | Place
 )  # fmt: skip
+
+
+RefusalCode = Literal["not_found", "conflict", "invalid", "stale_term", "observer", "rate_limited"]
 
 
 class Refused(Exception):
     """The rules say no. `code` is for machines, the text for people."""
 
-    def __init__(
-        self, code: Literal["not_found", "conflict", "invalid", "stale_term", "observer"], message: str
-    ) -> None:
+    def __init__(self, code: RefusalCode, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message

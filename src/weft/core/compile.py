@@ -24,6 +24,7 @@ from weft.core.references import (
     value_names,
     value_reads_context,
 )
+from weft.core.trigger_definitions import define_triggers
 from weft.core.workflow import Cache, Passes, Retry, TaskDef, Tolerate, Workflow
 
 _ACCEPTING = ("any_success", "on_failure", "always")
@@ -54,6 +55,8 @@ def compile_workflow(document: Document, hash: str, mentions: Mentions | None = 
     survives = _spread(order, successors, accepting)
     defaults = _Defaults(given, document)
     secrets = [name for task in (given, *tasks.values()) for name in task.get("secrets", ())]
+    triggers = define_triggers(document)
+    secrets += [name for one in triggers for name in (one.secret, one.token) if name is not None]
     in_levels = document.get("mode") == "levels"
     complete = tuple(
         defaults.complete(
@@ -87,6 +90,7 @@ def compile_workflow(document: Document, hash: str, mentions: Mentions | None = 
         concurrency=document.get("concurrency"),
         passes=_passes(complete, order) if in_levels else None,
         own=own_demand(complete) if in_levels or document.get("ownership") == "run" else None,
+        triggers=triggers,
     )  # fmt: skip
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from weft.core import commands as c
 from weft.core.draft import Draft, Rule
+from weft.core.rules.apply import apply, pause_trigger
 from weft.core.rules.exchange import exchange
+from weft.core.rules.fire import fire
 from weft.core.rules.leader import lead, resign
 from weft.core.rules.liveness import overdue, reconcile
 from weft.core.rules.people import advance, cancel_run, cancel_task, prune, resume
@@ -60,6 +62,9 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Tidy: _tidy,
     c.SetPool: set_pool,
     c.Place: place,
+    c.Apply: apply,
+    c.PauseTrigger: pause_trigger,
+    c.Fire: fire,
 }
 
 

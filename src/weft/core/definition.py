@@ -15,10 +15,11 @@ from weft.core.expression_checks import ExpressionChecker
 from weft.core.fields import COMMAND, KINDS, OF_WAITS, TASK, TASK_NAME, TASKS_MAX, workflow_record
 from weft.core.graph import cycles_of, successors_of
 from weft.core.inferred_needs import all_edges
-from weft.core.inputs import INPUTS
+from weft.core.inputs import INPUTS, define_inputs
 from weft.core.long_form import LONG_TASK, is_long, read_long
 from weft.core.problems import BAD, NO_EXPRESSION, Path, Problem, Reader, has_expression, mismatch, quoted
 from weft.core.references import Mentions, names_element
+from weft.core.trigger_definitions import TRIGGERS, check_triggers
 from weft.core.written import NAME_KEYS, Written
 
 Document = dict[str, Any]
@@ -79,6 +80,9 @@ def _read_document(reader: Reader, value: Any, name: str, mentions: Mentions) ->
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))
+    if document.get("triggers"):
+        good = not any(problem.path[:1] == ("inputs",) for problem in reader.problems)
+        check_triggers(reader, document, define_inputs(document.get("inputs", {})) if good else None)
     mentions.update(checker.mentions)
     return document
 
@@ -183,7 +187,7 @@ class Tasks:
         return {"anyOf": [by_name, listed]}
 
 
-WORKFLOW: Final = workflow_record(Tasks(), INPUTS)
+WORKFLOW: Final = workflow_record(Tasks(), INPUTS, TRIGGERS)
 
 
 def _same_name(reader: Reader, item: dict[Any, Any], name: str) -> None:

@@ -15,6 +15,7 @@ from weft.core.rows import (
     TASKS_MAX,
     AttemptRow,
     EventRow,
+    FireRow,
     Guard,
     LeadershipRow,
     Pin,
@@ -24,6 +25,7 @@ from weft.core.rows import (
     SessionRow,
     StaleRow,
     TaskRow,
+    TriggerRow,
 )
 from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
 from weft.core.workflow import TaskDef, Workflow
@@ -71,6 +73,11 @@ class Draft:
         self.pools: dict[str, PoolRow] = {}  # as they are stored
         self.pool_changes: dict[str, int] = {}  # places taken and given back
         self.pool_sizes: dict[str, int] = {}  # pools to make, or to resize
+        self.applied: tuple[str, str, str | None, str | None] | None = None  # name, hash, source, by whom
+        self.triggers: list[tuple[TriggerRow, int | None]] = []  # with the `since_ms` it must still have; None: new
+        self.fires: list[FireRow] = []
+        self.unqueued: list[FireRow] = []  # fires that were queued, as they are now
+        self.dropped_queues: list[str] = []  # triggers whose queued fires will never start
         self.replaced: dict[int, None] = {}  # tasks whose demand changed
         self.pruned_runs: list[int] = []
         self.pruned_before: int | None = None  # sessions that ended before are forgotten too

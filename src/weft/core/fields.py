@@ -77,7 +77,6 @@ INLINE: Final = Pattern(
 )
 DESCRIPTION: Final = Text("a description as text", empty=True)
 WORDS: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
-FREE: Final = MapOf(Text("text"), Json(), "a mapping")
 ARGUMENTS: Final = MapOf(Text("text"), Json(expressions=True), "a mapping of arguments to values")
 CONTEXT: Final = MapOf(Text("text"), Json(expressions=False), "a mapping")
 
@@ -279,8 +278,8 @@ TASK: Final = Record(
 )  # fmt: skip
 
 
-def workflow_record(tasks: Shape, inputs: Shape) -> Record:
-    """The top level. How tasks and inputs are read takes more than a shape, so the readers come from outside."""
+def workflow_record(tasks: Shape, inputs: Shape, triggers: Shape) -> Record:
+    """The top level. Tasks, inputs and triggers take more than a shape: their readers come from outside."""
     return Record(
         (
             Field("name", WORKFLOW_NAME, "The workflow's name; by default the file's."),
@@ -301,7 +300,7 @@ def workflow_record(tasks: Shape, inputs: Shape) -> Record:
             Field("env", ENV, "Environment variables of all tasks."),
             Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),
             Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
-            Field("triggers", ListOf(FREE, "a list of triggers"), "What starts runs by itself."),
+            Field("triggers", triggers, "What starts runs by itself, once `weft apply` has been told of it."),
             Field("tasks", tasks, "The tasks, by name."),
         ),
         "the workflow",

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 
 from weft.core.demands import pools_of, private_demand, public
-from weft.core.rows import LeadershipRow, PoolRow, RecordRow, RunRow, TaskRow
+from weft.core.rows import FireRow, LeadershipRow, PoolRow, RecordRow, RunRow, TaskRow, TriggerRow
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
 
@@ -238,3 +238,33 @@ def check_leadership(before: LeadershipRow, after: LeadershipRow) -> list[str]:
     if after.term != before.term + 1:
         return [f"term {after.term} follows {before.term}"]
     return [] if after.session is not None else [f"term {after.term} began with nobody"]
+
+
+def check_fires(fires: list[FireRow], runs: list[tuple[str, str]]) -> list[str]:
+    """One run for each fire that started one, and one such fire for each run that a trigger made. `runs`: (id,
+    trigger) of those that have not been pruned."""
+    found: list[str] = []
+    made_by: dict[str, str] = {}
+    for fire in fires:
+        if (fire.run is not None) != (fire.outcome == "started"):
+            found.append(f"a fire of {fire.trigger} for {fire.cause} is {fire.outcome} with the run {fire.run}")
+        if (fire.names is not None) != (fire.outcome == "queued"):
+            found.append(f"a fire of {fire.trigger} for {fire.cause} is {fire.outcome} with the names {fire.names}")
+        if fire.run is not None:
+            if fire.run in made_by:
+                found.append(f"the run {fire.run} was started by two fires of {fire.trigger}")
+            made_by[fire.run] = fire.trigger
+    for id, trigger in runs:
+        if made_by.get(id) != trigger:
+            found.append(f"the run {id} says that {trigger} made it, the fires say {made_by.get(id)}")
+    return found
+
+
+def check_triggers_step(before: list[TriggerRow], after: list[TriggerRow]) -> list[str]:
+    """What a trigger has decided stays decided."""
+    was = {row.id: row for row in before}
+    return [
+        f"the trigger {row.id} went back, from {was[row.id]} to {row}"
+        for row in after
+        if row.id in was and (row.since_ms < was[row.id].since_ms or row.cursor < was[row.id].cursor)
+    ]

@@ -337,8 +337,69 @@ class Finished(msgspec.Struct):
     limit: int
 
 
+class Applying(msgspec.Struct):
+    """Nothing; but only one command at a time that asks for it goes on, and no workflow is pruned meanwhile."""
+
+
+class Applied(msgspec.Struct):
+    """(hash,) of a workflow's current version, by name; 0 or 1 row."""
+
+    name: str
+
+
+class Trigger(msgspec.Struct):
+    """That trigger, locked; 0 or 1 row."""
+
+    id: str
+
+
+class TriggersOf(msgspec.Struct):
+    """All triggers of a workflow, locked, by id."""
+
+    workflow: str
+
+
+class TriggersFor(msgspec.Struct):
+    """Active triggers of a kind with one of these keys, by id. Nothing is locked."""
+
+    kind: str
+    keys: list[str]
+
+
+class LastEvent(msgspec.Struct):
+    """(number,) of the newest event before which nothing can appear any more."""
+
+
+class UnfinishedOf(msgspec.Struct):
+    """(number, id) of a trigger's runs that have not ended, oldest first. Nothing is locked."""
+
+    trigger: str
+
+
+class FiresOf(msgspec.Struct):
+    """Fires of a trigger for these causes, by cause."""
+
+    trigger: str
+    causes: list[str]
+
+
+class QueuedFires(msgspec.Struct):
+    """Queued fires of a trigger, oldest first."""
+
+    trigger: str
+    limit: int
+
+
+class FiresSince(msgspec.Struct):
+    """(how many) fires of a trigger were started or queued since a moment."""
+
+    trigger: str
+    since: int
+
+
 Need = (
-    RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray | Leadership | Insisting | PastDeadline
+    Applying | Applied | Trigger | TriggersOf | TriggersFor | LastEvent | UnfinishedOf | FiresOf | QueuedFires
+    | FiresSince | RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray | Leadership | Insisting | PastDeadline
     | Context | Signal | Glance | Ends | Inputs | NextRun | Workflows | Session | Lease | Runs | RunById | RunByKey
     | Named | WorkflowNames | Pins | Origin | Roots | Errands | Untold
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready

@@ -214,3 +214,33 @@ class RecordRow(msgspec.Struct, gc=False):
     session: str
     created_at: int
     expires_at: int | None
+
+
+class TriggerRow(msgspec.Struct):
+    """A trigger that `weft apply` has activated. Whatever is due up to `since_ms` has been decided."""
+
+    id: str  # "workflow/name"
+    workflow: str  # by name
+    kind: str  # cron, every, webhook, after
+    key: str | None  # of a webhook its name; of `after` the workflow that it follows
+    body: str  # JSON of its TriggerDef
+    hash: str  # the version of the workflow that its runs get
+    source: str | None  # the definition's directory
+    active: bool  # false: no longer in the definition
+    paused: bool
+    since_ms: int
+    next_ms: int | None  # when to look at it next, of those that fire by time
+    cursor: int  # of `after`: events up to this one have been looked at
+
+
+class FireRow(msgspec.Struct):
+    """What became of one fire. A trigger has at most one for each cause, for ever."""
+
+    trigger: str
+    cause: str  # the fire time in ms, the run that ended, a delivery, a person's wish
+    due_at: int | None  # the fire time, of those that fire by time
+    at: int
+    outcome: str  # started, queued, skipped, missed, failed
+    run: str | None = None
+    reason: str | None = None
+    names: str | None = None  # JSON: what `trigger` is to expressions, while it is queued

@@ -11,6 +11,9 @@ import msgspec
 When = Literal["all_success", "none_failed", "any_success", "on_failure", "always"]
 OnFailure = Literal["halt", "halt_now", "continue"]
 Mode = Literal["eager", "levels"]
+CatchUp = Literal["none", "last", "all"]
+Overlap = Literal["skip", "queue", "replace", "allow"]
+TIMED = ("cron", "every")  # kinds of triggers that fire by time
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -108,6 +111,37 @@ class Passes(msgspec.Struct, frozen=True):
     place: tuple[int, ...]  # by position: its place among all names
 
 
+class TriggerDef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One trigger, complete. Its JSON is what the store keeps of it."""
+
+    name: str
+    kind: str
+    overlap: Overlap
+    inputs: dict[str, Any] = {}
+    catch_up: CatchUp = "none"
+    jitter_ms: int = 0
+    paused: bool = False
+    cron: str | None = None
+    timezone: str = "UTC"
+    every_ms: int | None = None
+    hook: str | None = None
+    secret: str | None = None
+    token: str | None = None
+    condition: str | None = None
+    rate: tuple[int, int] | None = None  # so many in so many milliseconds
+    after: str | None = None
+    after_state: str = "succeeded"
+
+    @property
+    def timed(self) -> bool:
+        return self.kind in TIMED
+
+    @property
+    def key(self) -> str | None:
+        """By what others find it: a webhook's name, the workflow that is followed."""
+        return self.hook or self.after
+
+
 class Workflow(msgspec.Struct, frozen=True):
     hash: str
     name: str
@@ -125,7 +159,8 @@ class Workflow(msgspec.Struct, frozen=True):
     context: dict[str, Any] = {}  # what a run's context begins with
     output: Any = None  # the run's result: a JSON value with templates in it, as the document has it
     output_reads: tuple[int, ...] = ()  # tasks whose results it reads
-    secrets: tuple[str, ...] = ()  # of all its tasks
+    secrets: tuple[str, ...] = ()  # of all its tasks and triggers
     concurrency: int | None = None  # how many tasks of all its runs may run at a time
     passes: Passes | None = None  # of `mode: levels`
     own: tuple[str, str] | None = None  # one node owns a run of it: the demand (id, body) for that node
+    triggers: tuple[TriggerDef, ...] = ()

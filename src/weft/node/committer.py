@@ -14,7 +14,7 @@ from weft.core.compile import compile_workflow
 from weft.core.decide import decide
 from weft.core.definition import decode_document
 from weft.core.draft import Draft
-from weft.core.rows import RunRow, StoredWorkflow
+from weft.core.rows import RunRow, StoredWorkflow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.points import reach
 from weft.store.protocol import Store, Superseded, Transaction
@@ -115,6 +115,10 @@ class Committer:
                     if rows and isinstance(rows[0], (RunRow, StoredWorkflow)):
                         for row in rows:
                             self.workflow(transaction, row.workflow)
+                    elif isinstance(command, c.Fire) and rows and isinstance(rows[0], TriggerRow):
+                        for trigger in rows:
+                            if trigger.active:
+                                self.workflow(transaction, trigger.hash)
                 needs = rule.send(loaded)
         except StopIteration as done:
             reply = done.value
@@ -141,5 +145,7 @@ def _reach(command: c.Command, moment: str) -> None:
         reach(f"exchange.{moment}")
     elif isinstance(command, c.Submit):
         reach(f"submit.{moment}")
+    elif isinstance(command, c.Fire) and command.firings:
+        reach(f"fire.{moment}")
     elif isinstance(command, c.Once) and command.ending is not None:
         reach(f"once.{moment}")

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from weft.core.commands import Lead, LeadReply, Refused, Resign
 from weft.node.chores.expire import expire
+from weft.node.chores.fire import fire
 from weft.node.chores.overdue import overdue
 from weft.node.chores.prune import prune
 from weft.node.lease import MARGIN
@@ -92,6 +93,7 @@ class Leader:
             asyncio.create_task(self._repeat(expire, settings.expire_every_s, term)),
             asyncio.create_task(self._repeat(overdue, settings.overdue_every_s, term)),
             asyncio.create_task(self._repeat(prune, settings.prune_every_s, term)),
+            asyncio.create_task(self._repeat(fire, settings.fire_every_s, term)),
         ]
         try:
             while self._trusted and self.term == term and not self._resigned:

@@ -14,7 +14,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.liveness import agree
 from weft.core.names import Ended
-from weft.core.rows import RecordRow
+from weft.core.rows import RecordRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.ports import LinkLost, Renewal, RunFacts
@@ -107,6 +107,15 @@ class LocalLink:
             return 0
         reply: c.Reply = await self._in_thread(lambda: self.committer.commit(c.Place(term)))
         return reply.changed
+
+    async def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+        return await self._read(self._store.due_triggers)
+
+    async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
+        return await self._read(lambda: self._store.ends_to_follow(limit))
+
+    async def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
+        return await self._read(lambda: self._store.triggers_behind(lag))
 
     async def leave(self, session: str) -> None:
         await self._in_thread(lambda: self.committer.commit(c.Expire(session, "left")))

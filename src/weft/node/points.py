@@ -18,6 +18,8 @@ POINTS = (
     "copy.marked",  # the source takes nothing more, the target has nothing yet
     "copy.filled",  # the target has everything, verified, and nothing is committed
     "copy.committed",  # the target is open, the source does not know yet
+    "fire.before_commit",  # a trigger's fire was decided, nothing is stored
+    "fire.committed",  # its run is stored, the leader does not know yet
     "attempt.ended",  # its process is over, the report is not sent
 )
 

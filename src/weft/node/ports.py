@@ -10,7 +10,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.names import Ended
 from weft.core.placement import NodeFacts
-from weft.core.rows import RecordRow
+from weft.core.rows import RecordRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
 from weft.node.secrets import Secrets
@@ -74,6 +74,18 @@ class Link(Protocol):
         """Give tasks that wait for it to the best nodes; how many."""
         ...
 
+    async def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+        """(the store's time, when the next trigger's time comes, those whose time or turn has come)."""
+        ...
+
+    async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
+        """(trigger, event's number, run id, its name, the event's JSON) of ended runs that triggers follow."""
+        ...
+
+    async def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
+        """(the newest event's number, triggers that follow runs and are so many events behind it)."""
+        ...
+
     async def leave(self, session: str) -> None: ...
     async def facts(self, run_nos: list[int]) -> list[RunFacts]: ...
     async def workflow(self, hash: str) -> Workflow: ...
@@ -120,6 +132,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     leader_renew_s: float = 10.0
     keep_s: float | None = None  # finished runs are pruned after this long, by the leader
     overdue_every_s: float = 5.0
+    fire_every_s: float = 0.5
     prune_every_s: float = 60.0
     measure_every_s: float = 10.0
     result_max: int = 2**20  # bytes of an output that the store keeps; a larger one becomes an artifact

@@ -16,7 +16,7 @@ TASK_CHANGING = tuple(c for c in TASK_COLUMNS if c not in _FIXED)
 GUARD = ("id", "was_state", "was_attempt", "was_session")
 _RUN_FIXED = ("no", "id", "name", "workflow", "created_at", "root")
 RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in _RUN_FIXED)
-RUN_EXTRA = ("inputs", "key", "body_hash", "source", "labels", "fresh")
+RUN_EXTRA = ("inputs", "key", "body_hash", "source", "labels", "fresh", "trigger")
 _encode = msgspec.json.Encoder().encode
 
 Rows = list[tuple[Any, ...]]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from weft.core.draft import Draft
 from weft.core.needs import Need
-from weft.core.rows import RecordRow
+from weft.core.rows import RecordRow, TriggerRow
 from weft.store.shipment import Shipment
 
 
@@ -125,6 +125,18 @@ class Store(Protocol):
     def live_sessions(self) -> list[tuple[str, bool]]: ...
     def placing_waits(self) -> bool:
         """There are tasks whose node has to be picked, or that may have to be taken back from one."""
+        ...
+
+    def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+        """(the store's time, when the next trigger's time comes, those whose time or turn has come)."""
+        ...
+
+    def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
+        """(trigger, event's number, run id, its name, the event's JSON) of ended runs that triggers follow."""
+        ...
+
+    def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
+        """(the newest event's number, triggers that follow runs and are so many events behind it)."""
         ...
 
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]: ...

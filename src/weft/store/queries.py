@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import msgspec
 
-from weft.core.rows import ORDINAL_BITS, RecordRow, RunRow, SessionRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, FireRow, RecordRow, RunRow, SessionRow, TaskRow, TriggerRow
 
 _NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
 
@@ -25,6 +25,12 @@ TASK_COLUMNS = columns(TaskRow)
 RUN_COLUMNS = columns(RunRow)
 RECORD_COLUMNS = columns(RecordRow)
 SESSION_COLUMNS = columns(SessionRow)
+TRIGGER_COLUMNS = columns(TriggerRow)
+FIRE_COLUMNS = columns(FireRow)
+
+
+def _quoted(column: str) -> str:
+    return '"trigger"' if column == "trigger" else column  # a word of SQL
 
 
 @cache
@@ -36,6 +42,11 @@ def queries(dialect: str) -> dict[str, str]:
         "{later}": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has
         "{ordinal_bits}": str(ORDINAL_BITS),
         "{record}": ", ".join(f"k.{c}" for c in RECORD_COLUMNS),
+        "{trigger_row}": ", ".join(f"g.{c}" for c in TRIGGER_COLUMNS),
+        "{fire_row}": ", ".join(f"f.{_quoted(c)}" for c in FIRE_COLUMNS),
+        "{trigger_columns}": ", ".join(TRIGGER_COLUMNS),
+        "{fire_columns}": ", ".join(_quoted(c) for c in FIRE_COLUMNS),
+        "{trigger_assignments}": ", ".join(f"{c} = excluded.{c}" for c in TRIGGER_COLUMNS if c != "id"),
         "{session_row}": ", ".join(f"s.{c}" for c in SESSION_COLUMNS),
     }
     for file in sorted(files("weft.store").joinpath(dialect, "sql").iterdir(), key=lambda f: f.name):

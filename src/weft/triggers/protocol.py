@@ -1,6 +1,7 @@
 """What a kind of trigger that fires by time must offer."""
 
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import Protocol
 
 
@@ -26,11 +27,10 @@ def due(timetable: Timetable, since_ms: int, until_ms: int, limit: int = 1000) -
 
     Half-open, so that neighbouring windows never share a fire time and never leave one out.
     """
-    found: list[int] = []
-    for moment_ms in timetable.after(since_ms):
-        if moment_ms > until_ms:
-            break
-        found.append(moment_ms)
-        if len(found) > 2 * limit:
-            del found[:-limit]
-    return found[-limit:]
+    window_ms = 60_000
+    while True:  # ever further back, so that years of minutes cost no more than the last thousand
+        start_ms = max(since_ms, until_ms - window_ms)
+        found = list(takewhile(lambda moment_ms: moment_ms <= until_ms, timetable.after(start_ms)))
+        if start_ms == since_ms or len(found) >= limit:
+            return found[-limit:]
+        window_ms *= 4

@@ -28,6 +28,9 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     overdue [term N]            the leader looks after attempts that take too long
     reconcile a x y …           the node says that it holds these, and no others
     expire a term N             by a leader of this term (otherwise: of the current one)
+    apply [without NAME]        the definition's triggers are active, but for that one
+    fire NAME 1s 2s [term N]    the leader fires a trigger for these moments of the story, oldest first
+    hand NAME CAUSE             somebody fires it now | pause NAME | unpause NAME | fires
 """
 
 import re
@@ -40,7 +43,7 @@ from typing import Any
 import msgspec
 
 from tests.core.driver import CHIEF, Engine
-from weft.authoring import load_text, load_value
+from weft.authoring import Loaded, load_text, load_value
 from weft.authoring.children import family_of
 from weft.core import commands as c
 from weft.core.canonical import canonical_lines
@@ -48,7 +51,9 @@ from weft.core.child_workflows import references_of
 from weft.core.demands import holder_of, pools_of, public
 from weft.core.durations import parse_duration_ms, parse_size_bytes
 from weft.core.explain import NodeView, PoolView, Situation, explain
+from weft.core.needs import Trigger
 from weft.core.placement import NodeFacts, node_facts
+from weft.core.rows import TriggerRow
 from weft.node.launch import report_cached
 from weft.store.protocol import StoreError
 
@@ -70,6 +75,7 @@ class Story:
         self.seen = 0  # events told so far
         self.started_at = self.engine.time_ms
         self.led = False  # the story says who leads
+        self.applied: Loaded
 
     # -- one command ---------------------------------------------------------------------------------------
 
@@ -245,6 +251,71 @@ class Story:
             return int(self.engine.store.reader().query("SELECT term FROM leadership")[0][0])
         return self.engine.term()
 
+    def _do_apply(self, words: list[str]) -> list[str]:
+        gone = words[1] if words else None
+        kept = [one for one in self.definition.get("triggers", []) if one["name"] != gone]
+        self.applied = load_value({**self.definition, "triggers": kept}, "story")
+        workflow = self.applied.workflow
+        document = msgspec.json.encode(self.applied.document)
+        reply = self.engine.commit(c.Apply(workflow.hash, workflow.name, document, None, workflow.triggers))
+        told = [f"{how}: {_few(reply.data[how])}" for how in ("added", "changed", "removed") if reply.data[how]]
+        return told or ["nothing changed"]
+
+    def _do_fire(self, words: list[str]) -> list[str]:
+        """Until nothing is left to do, as the chore does it: one run in each transaction."""
+        term = _after(words, "term", 0) or self._term()
+        moments = words[1 : words.index("term")] if "term" in words else words[1:]
+        times = [self.started_at + parse_duration_ms(moment) for moment in moments]
+        out = []
+        while True:
+            row = self._trigger(words[0])
+            left = [at for at in times if at > row.since_ms]
+            firings = [c.Firing(str(at), f"{words[0]}-{at - self.started_at}", {"time": f"+{at}"}, at) for at in left]
+            until = left[-1] if left else row.since_ms
+            spare = f"queued-{len(self.run_ids) + 1}"
+            reply = self._fired(c.Fire(row.id, firings, term, row.since_ms, row.cursor, until, until + 1, spare))
+            out += self._said_fire(reply)
+            if not reply.more:
+                return out
+
+    def _do_hand(self, words: list[str]) -> list[str]:
+        firing = c.Firing(words[1], f"by-hand-{len(self.run_ids) + 1}", {"time": "now"})
+        return self._said_fire(self._fired(c.Fire(self._trigger(words[0]).id, [firing])))
+
+    def _fired(self, command: c.Fire) -> c.Reply:
+        reply: c.Reply = self.engine.commit(command)
+        if reply.run_id is not None and not reply.existing:
+            self.engine.workflows[reply.run_id] = self.applied.workflow
+            self.run_ids.append(reply.run_id)
+        return reply
+
+    def _said_fire(self, reply: c.Reply) -> list[str]:
+        if not reply.data:
+            return ["somebody has fired it already" if reply.existing else "nothing to do"]
+        again = " (already)" if reply.existing else ""
+        why = f": {reply.data['reason']}" if reply.data["reason"] else ""
+        return [f"{reply.data['outcome']} {reply.run_id or ''}".rstrip() + again + why]
+
+    def _trigger(self, name: str) -> TriggerRow:
+        with self.engine.store.transaction() as tx:
+            found: TriggerRow = tx.load([Trigger(f"{self.applied.workflow.name}/{name}")])[0][0]
+            return found
+
+    def _do_pause(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.PauseTrigger(self._trigger(words[0]).id, True)))
+
+    def _do_unpause(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.PauseTrigger(self._trigger(words[0]).id, False)))
+
+    def _do_fires(self, words: list[str]) -> list[str]:
+        rows = self.engine.store.reader().execute(
+            'SELECT "trigger", due_at, cause, outcome, run FROM fires ORDER BY "trigger", coalesce(due_at, 0), cause'
+        )
+        return [
+            f"{trigger} {f'+{due_at - self.started_at} ms' if due_at else cause}: {outcome} {run or ''}".rstrip()
+            for trigger, due_at, cause, outcome, run in rows
+        ]
+
     def _do_advance(self, words: list[str]) -> list[str]:
         self.engine.time_ms += parse_duration_ms(words[0])
         return []
@@ -386,7 +457,8 @@ class Story:
             self.engine.store.reader().execute(
                 "SELECT e.seq, r.id, e.pos, e.idx, e.kind, e.data, e.session FROM events e"
                 " LEFT JOIN runs r ON r.no = e.run_no WHERE e.seq > ? AND (e.run_no > 0 OR e.kind IN"
-                " ('leader_elected', 'leader_resigned', 'drain_started'))"
+                " ('leader_elected', 'leader_resigned', 'drain_started', 'workflow_applied',"
+                " 'trigger_paused', 'trigger_resumed', 'fire_missed', 'fire_failed'))"
                 " AND e.session IS DISTINCT FROM ? ORDER BY e.seq",
                 (self.seen, CHIEF),
             )
@@ -403,12 +475,13 @@ class Story:
     def _event(self, run_id: str | None, pos: int | None, idx: int, kind: str, data: str, session: str) -> str:
         facts = msgspec.json.decode(data)
         if run_id is None:
-            told = ", ".join(f"{key}: {value}" for key, value in facts.items() if value is not None)
-            return f"{kind:<15} {session}  {told}"
+            facts = {key: value for key, value in facts.items() if key not in ("hash", "cause") and value}
+            told = ", ".join(f"{key}: {value}" for key, value in facts.items())
+            return f"{kind:<15} {session or '-'}  {told}"
         task = "" if pos is None else self._place(run_id, pos, idx)
         parts = []
         for key, value in facts.items():
-            if key in ("started_at", "workflow") or value is None:
+            if key in ("started_at", "workflow", "cause") or value is None:
                 continue
             if key == "wake_at":
                 key, value = "wakes", f"+{value - self.engine.time_ms} ms"

@@ -1,5 +1,7 @@
 """A run that did not exist: its row, its context, all its tasks pending, and those that need nothing made ready."""
 
+from typing import Any
+
 import msgspec
 
 from weft.core.demands import demand_of, open_to_all
@@ -27,6 +29,8 @@ class NewRun(msgspec.Struct):
     root: int | None = None  # None: itself
     parent: int | None = None
     by_hand: bool = False  # rests after each level
+    trigger: str | None = None  # that made it
+    cause: str | None = None  # what that fired for
 
 
 def create_run(draft: Draft, new: NewRun) -> RunRow:
@@ -47,13 +51,16 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     draft.dirty_runs.append(run)
     extra = {
         "inputs": new.inputs, "key": new.key, "body_hash": new.body_hash, "source": new.source,
-        "labels": new.labels, "fresh": new.fresh,
+        "labels": new.labels, "fresh": new.fresh, "trigger": new.trigger,
     }  # fmt: skip
     draft.new_runs[run.no] = (run, extra)
     for key in sorted(workflow.context):
         text = msgspec.json.encode(workflow.context[key]).decode()
         draft.context.append((run.no, key, text, None, None))
-    draft.event(run.no, "submitted", {"workflow": new.workflow, "tasks": len(workflow.tasks)})
+    told: dict[str, Any] = {"workflow": new.workflow, "tasks": len(workflow.tasks)}
+    if new.trigger is not None:
+        told |= {"trigger": new.trigger, "cause": new.cause}
+    draft.event(run.no, "submitted", told)
     return run
 
 

@@ -41,13 +41,15 @@ def submit(draft: Draft, command: Submit) -> Rule:
     else:
         (numbers, stored) = yield (NextRun(), Workflows(list(documents)))
     known = [row.workflow for row in stored]
+    if not command.document and command.workflow not in known:  # a trigger's: it has been applied, so it is stored
+        raise Refused("not_found", f"the workflow {command.workflow} is not stored")
     draft.new_workflows = [one for hash, one in documents.items() if hash not in known]
     run = create_run(
         draft,
         NewRun(
             numbers[0], command.run_id, command.workflow, command.inputs, command.priority, command.source,
             command.labels, command.fresh, command.max_parallel, command.key, command.body_hash,
-            by_hand=command.by_hand,
+            by_hand=command.by_hand, trigger=command.trigger, cause=command.cause,
         ),
     )  # fmt: skip
     draft.new_pins = [(run.no, pin) for pin in pins]

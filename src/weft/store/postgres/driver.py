@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from weft.core.rows import RecordRow
+from weft.core.rows import RecordRow, TriggerRow
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.migrate import check, latest, migrate, version
 from weft.store.postgres.notify import Notifier
@@ -152,6 +152,20 @@ class PostgresStore:
             if session is not None and lease_until is not None:
                 return str(session), max(0, min(expires_at, lease_until) - self.now())
         return None, 0
+
+    def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+        now = self.now()
+        rows = self._ask(statements()["triggers_due"], now)
+        return now, self._ask(statements()["triggers_next"])[0][0], [TriggerRow(*row) for row in rows]
+
+    def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
+        rows = self._ask(statements()["ends_to_follow"], limit)
+        return [(TriggerRow(*row[:-4]), *row[-4:]) for row in rows]
+
+    def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
+        newest = int(self._ask(statements()["event_newest"])[0][0])
+        rows = self._ask(statements()["triggers_behind"], newest - lag)
+        return newest, [TriggerRow(*row) for row in rows]
 
     def placing_waits(self) -> bool:
         return bool(self._ask(statements()["placing_waits"])[0][0])

@@ -14,6 +14,7 @@ from weft.core.draft import Draft
 from weft.core.names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,
+    FireRow,
     LeadershipRow,
     Pin,
     PoolRow,
@@ -22,6 +23,7 @@ from weft.core.rows import (
     SessionRow,
     StoredWorkflow,
     TaskRow,
+    TriggerRow,
 )
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
@@ -223,6 +225,18 @@ class PostgresTransaction:
         self._send("run_next")
         return lambda rows: [rows[0][0]]
 
+    def _triggers(self, name: str, *parameters: Any) -> "Read":
+        self._send(name, *parameters)
+        return lambda rows: [TriggerRow(*row) for row in rows]
+
+    def _fires(self, name: str, *parameters: Any) -> "Read":
+        self._send(name, *parameters)
+        return lambda rows: [FireRow(*row) for row in rows]
+
+    def _applying(self) -> "Read":
+        self._send("applying")
+        return lambda rows: []
+
     def document(self, workflow: str) -> bytes:
         self._send("workflow_document", workflow)
         rows = self._wire.rows(self._wire.sync()[-1])
@@ -267,6 +281,8 @@ class PostgresTransaction:
         if draft.once is not None:
             self._send("record_set_if_held", *msgspec.structs.astuple(draft.once))
         self._write_sessions(draft, now)
+        if draft.applied is not None or draft.triggers or draft.fires or draft.unqueued:
+            self._write_triggers(draft, now)
         for run_no in draft.pruned_runs:
             self._prune(run_no)
         if draft.pruned_before is not None:
@@ -278,6 +294,8 @@ class PostgresTransaction:
                 self._send("records_delete_cached", draft.pruned_before)
             self._send("node_facts_delete_unused")
             self._send("events_delete_cluster_before", draft.pruned_before)
+            self._send("fires_delete_before", draft.pruned_before)
+            self._send("triggers_delete_unused", draft.pruned_before)
 
     def _write_runs(self, draft: Draft) -> None:
         new = draft.new_runs
@@ -323,6 +341,19 @@ class PostgresTransaction:
         for session, state in draft.ended_sessions:
             self._send("session_end", session, state, now)
             self._send("lease_delete", session)
+
+    def _write_triggers(self, draft: Draft, now: int) -> None:
+        if draft.applied is not None:
+            self._send("applied_set", *draft.applied, now)
+        for row, since_ms in draft.triggers:
+            self._send("trigger_set_if_unmoved", *msgspec.structs.astuple(row), since_ms)
+        for trigger in draft.dropped_queues:
+            self._send("fires_drop_queued", trigger, now)
+        for fire in draft.fires:
+            self._send("fire_insert", *msgspec.structs.astuple(fire))
+        for fire in draft.unqueued:
+            values = (fire.trigger, fire.cause, fire.at, fire.outcome, fire.run, fire.reason)
+            self._send("fire_update_if_queued", *values)
 
     def _prune(self, run_no: int) -> None:
         ids = (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS)
@@ -443,4 +474,14 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Occupied: lambda t, need: t._plain("demands_occupied"),
     n.DemandBodies: lambda t, need: t._plain("demand_bodies", need.ids) if need.ids else None,
     n.Finished: lambda t, need: t._runs("runs_finished", need.before, need.states, need.limit),
+    n.Applying: lambda t, need: t._applying(),
+    n.Applied: lambda t, need: t._plain("applied_hash", need.name),
+    n.Trigger: lambda t, need: t._triggers("trigger_by_id", need.id),
+    n.TriggersOf: lambda t, need: t._triggers("triggers_of_workflow", need.workflow),
+    n.TriggersFor: lambda t, need: t._triggers("triggers_by_key", need.kind, need.keys),
+    n.LastEvent: lambda t, need: t._plain("event_newest"),
+    n.UnfinishedOf: lambda t, need: t._plain("runs_unfinished_of_trigger", need.trigger),
+    n.FiresOf: lambda t, need: t._fires("fires_by_cause", need.trigger, need.causes) if need.causes else None,
+    n.QueuedFires: lambda t, need: t._fires("fires_queued", need.trigger, need.limit),
+    n.FiresSince: lambda t, need: t._plain("fires_counted", need.trigger, need.since),
 }

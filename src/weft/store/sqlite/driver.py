@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from weft.core.rows import RecordRow
+from weft.core.rows import RecordRow, TriggerRow
 from weft.store.protocol import StoreBusy, StoreError, StoreMoved, StoreUnusable
 from weft.store.shipment import Shipment
 from weft.store.sqlite.clock import StoreClock
@@ -18,7 +18,7 @@ from weft.store.sqlite.migrate import check, latest, migrate, version
 from weft.store.sqlite.moved import Moved, moved, set_moved_if_alone
 from weft.store.sqlite.output import keep_output
 from weft.store.sqlite.reader import SqliteReader
-from weft.store.sqlite.transaction import SQL, SqliteTransaction
+from weft.store.sqlite.transaction import SQL, SqliteTransaction, trigger_row
 from weft.store.sqlite.turnstile import Turnstile
 
 BUSY_MS = 5000
@@ -202,6 +202,22 @@ class SqliteStore:
         """There are tasks whose node has to be picked, or that may have to be taken back from one."""
         with explained(self.name), self._lock:
             return bool(self._writer.execute(SQL["placing_waits"]).get)
+
+    def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+        with explained(self.name), self._lock:
+            now = self.clock.now()
+            rows = [trigger_row(row) for row in self._writer.execute(SQL["triggers_due"], (now,))]
+            return now, self._writer.execute(SQL["triggers_next"]).get, rows
+
+    def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
+        with explained(self.name), self._lock:
+            rows = list(self._writer.execute(SQL["ends_to_follow"], (limit,)))
+        return [(trigger_row(row[:-4]), *row[-4:]) for row in rows]
+
+    def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
+        with explained(self.name), self._lock:
+            newest = int(self._writer.execute(SQL["event_newest"]).get)
+            return newest, [trigger_row(row) for row in self._writer.execute(SQL["triggers_behind"], (newest - lag,))]
 
     def leader_left_ms(self) -> tuple[str | None, int]:
         """(the session that leads, how long others must leave it at that)."""

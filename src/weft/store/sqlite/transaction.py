@@ -11,6 +11,7 @@ from weft.core.draft import Draft
 from weft.core.names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,
+    FireRow,
     LeadershipRow,
     Pin,
     PoolRow,
@@ -19,6 +20,7 @@ from weft.core.rows import (
     SessionRow,
     StoredWorkflow,
     TaskRow,
+    TriggerRow,
 )
 from weft.store.changes import (
     GUARD,
@@ -185,6 +187,12 @@ class SqliteTransaction:
     def _plain(self, name: str, *parameters: Any) -> list[Any]:
         return list(self._execute(SQL[name], parameters))
 
+    def _triggers(self, name: str, *parameters: Any) -> list[TriggerRow]:
+        return [trigger_row(row) for row in self._execute(SQL[name], parameters)]
+
+    def _fires(self, name: str, *parameters: Any) -> list[FireRow]:
+        return [FireRow(*row) for row in self._execute(SQL[name], parameters)]
+
     def document(self, workflow: str) -> bytes:
         found = self._execute(SQL["workflow_document"], (workflow,)).get
         if not isinstance(found, bytes):
@@ -226,6 +234,8 @@ class SqliteTransaction:
         if draft.once is not None:
             self._set_record_if_held(draft.once)
         self._write_sessions(draft)
+        if draft.applied is not None or draft.triggers or draft.fires or draft.unqueued:
+            self._write_triggers(draft)
         for run_no in draft.pruned_runs:
             self._prune(run_no)
         if draft.pruned_before is not None:
@@ -237,6 +247,8 @@ class SqliteTransaction:
                 self._execute(SQL["records_delete_cached"], (draft.pruned_before,))
             self._execute(SQL["node_facts_delete_unused"])
             self._execute(SQL["events_delete_cluster_before"], (draft.pruned_before,))
+            self._execute(SQL["fires_delete_before"], (draft.pruned_before,))
+            self._execute(SQL["triggers_delete_unused"], (draft.pruned_before,))
 
     def _set_record_if_held(self, record: RecordRow) -> None:
         self._execute(SQL["record_set_if_held"], _struct_values(record))
@@ -300,6 +312,23 @@ class SqliteTransaction:
             self._execute(SQL["session_end"], (session, state, self.now))
             self._execute(SQL["lease_delete"], (session,))
 
+    def _write_triggers(self, draft: Draft) -> None:
+        if draft.applied is not None:
+            self._execute(SQL["applied_set"], (*draft.applied, self.now))
+        for row, since_ms in draft.triggers:
+            self._execute(SQL["trigger_set_if_unmoved"], (*_struct_values(row), since_ms))
+            if self._connection.changes() != 1:
+                raise Superseded(f"the trigger {row.id} had moved since it was loaded")
+        for trigger in draft.dropped_queues:
+            self._execute(SQL["fires_drop_queued"], (trigger, self.now))
+        for fire in draft.fires:
+            self._execute(SQL["fire_insert"], _struct_values(fire))
+        for fire in draft.unqueued:
+            values = (fire.trigger, fire.cause, fire.at, fire.outcome, fire.run, fire.reason)
+            self._execute(SQL["fire_update_if_queued"], values)
+            if self._connection.changes() != 1:
+                raise Superseded(f"a fire of {fire.trigger} was no longer queued")
+
     def _prune(self, run_no: int) -> None:
         ids = (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS)
         self._execute(SQL["run_delete_attempts"], ids)
@@ -339,6 +368,12 @@ class SqliteTransaction:
 
 def _struct_values(row: msgspec.Struct) -> tuple[Any, ...]:
     return msgspec.structs.astuple(row)
+
+
+def trigger_row(values: Sequence[Any]) -> TriggerRow:
+    row = TriggerRow(*values)
+    row.active, row.paused = bool(row.active), bool(row.paused)
+    return row
 
 
 _T = SqliteTransaction
@@ -396,4 +431,14 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Occupied: lambda t, need: t._plain("demands_occupied"),
     n.DemandBodies: lambda t, need: t._plain("demand_bodies", json_of(need.ids)),
     n.Finished: lambda t, need: t._runs("runs_finished", need.before, json_of(need.states), need.limit),
+    n.Applying: lambda t, need: [],
+    n.Applied: lambda t, need: t._plain("applied_hash", need.name),
+    n.Trigger: lambda t, need: t._triggers("trigger_by_id", need.id),
+    n.TriggersOf: lambda t, need: t._triggers("triggers_of_workflow", need.workflow),
+    n.TriggersFor: lambda t, need: t._triggers("triggers_by_key", need.kind, json_of(need.keys)),
+    n.LastEvent: lambda t, need: t._plain("event_newest"),
+    n.UnfinishedOf: lambda t, need: t._plain("runs_unfinished_of_trigger", need.trigger),
+    n.FiresOf: lambda t, need: t._fires("fires_by_cause", need.trigger, json_of(need.causes)),
+    n.QueuedFires: lambda t, need: t._fires("fires_queued", need.trigger, need.limit),
+    n.FiresSince: lambda t, need: t._plain("fires_counted", need.trigger, need.since),
 }

@@ -1,5 +1,8 @@
 DROP TABLE output_ends;
 DROP TABLE output_chunks;
+DROP TABLE fires;
+DROP TABLE triggers;
+DROP TABLE applied;
 DROP TABLE arrays;
 DROP TABLE leadership;
 DROP TABLE node_facts;

@@ -51,7 +51,8 @@ CREATE TABLE runs (
   owner        TEXT,
   root         BIGINT NOT NULL,
   parent       BIGINT,
-  told         BOOLEAN NOT NULL
+  told         BOOLEAN NOT NULL,
+  "trigger"    TEXT COLLATE "C"
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -299,3 +300,48 @@ CREATE TABLE output_ends (
   size    BIGINT NOT NULL,
   PRIMARY KEY (task_id, attempt, stream)
 );
+
+-- Which version of a workflow is current: the one that `weft apply` was told of last.
+CREATE TABLE applied (
+  name   TEXT COLLATE "C" PRIMARY KEY,
+  hash   TEXT NOT NULL,
+  source TEXT,
+  by     TEXT,
+  at     BIGINT NOT NULL
+);
+CREATE INDEX applied_by_hash ON applied (hash);
+
+-- Whatever is due up to `since_ms` has been decided; `next_ms` is when to look again.
+CREATE TABLE triggers (
+  id       TEXT COLLATE "C" PRIMARY KEY,
+  workflow TEXT COLLATE "C" NOT NULL,
+  kind     TEXT NOT NULL CHECK (kind IN ('cron', 'every', 'webhook', 'after')),
+  key      TEXT COLLATE "C",
+  body     TEXT NOT NULL,
+  hash     TEXT NOT NULL,
+  source   TEXT,
+  active   BOOLEAN NOT NULL,
+  paused   BOOLEAN NOT NULL,
+  since_ms BIGINT NOT NULL,
+  next_ms  BIGINT,
+  cursor   BIGINT NOT NULL
+);
+CREATE INDEX triggers_of_workflow ON triggers (workflow, id);
+CREATE INDEX triggers_by_key ON triggers (kind, key) WHERE key IS NOT NULL;
+
+-- What became of each fire. The key is the guarantee: one for each cause of a trigger, for ever.
+CREATE TABLE fires (
+  "trigger" TEXT COLLATE "C" NOT NULL,
+  cause     TEXT COLLATE "C" NOT NULL,
+  due_at    BIGINT,
+  at        BIGINT NOT NULL,
+  outcome   TEXT NOT NULL CHECK (outcome IN ('started', 'queued', 'skipped', 'missed', 'failed')),
+  run       TEXT,
+  reason    TEXT,
+  names     TEXT,
+  PRIMARY KEY ("trigger", cause)
+);
+CREATE INDEX fires_by_time ON fires ("trigger", at);
+CREATE INDEX fires_queued ON fires ("trigger", at) WHERE outcome = 'queued';
+CREATE INDEX runs_of_triggers ON runs ("trigger", no) WHERE "trigger" IS NOT NULL AND finished_at IS NULL;
+CREATE INDEX events_of_ends ON events (seq) WHERE kind = 'run_finished';

@@ -310,3 +310,35 @@ SELECT generation, value FROM arrays WHERE run_no = $1::bigint AND pos = $2::int
 
 -- name: array_of_map
 SELECT value FROM arrays WHERE run_no = $1::bigint AND pos = $2::int AND generation = $3::int
+
+-- name: applying: one at a time; and `prune` must not remove the workflow that this one is about to find
+SELECT pg_advisory_xact_lock(1464157780, 4), pg_advisory_xact_lock_shared(1464157780, 3)
+
+-- name: applied_hash
+SELECT hash FROM applied WHERE name = $1::text
+
+-- name: trigger_by_id
+SELECT {trigger_row} FROM triggers g WHERE g.id = $1::text FOR UPDATE
+
+-- name: triggers_of_workflow
+SELECT {trigger_row} FROM triggers g WHERE g.workflow = $1::text ORDER BY g.id FOR UPDATE
+
+-- name: triggers_by_key
+SELECT {trigger_row} FROM triggers g
+WHERE g.kind = $1::text AND g.key IS NOT NULL AND g.key = ANY($2::text[]) AND g.active ORDER BY g.id
+
+-- name: event_newest: before which nothing can appear any more
+SELECT coalesce(max(seq), 0) FROM events WHERE xid < pg_snapshot_xmin(pg_current_snapshot())
+
+-- name: runs_unfinished_of_trigger
+SELECT no, id FROM runs WHERE "trigger" IS NOT NULL AND "trigger" = $1::text AND finished_at IS NULL ORDER BY no
+
+-- name: fires_by_cause
+SELECT {fire_row} FROM fires f WHERE f."trigger" = $1::text AND f.cause = ANY($2::text[]) ORDER BY f.cause
+
+-- name: fires_queued: in the order in which they came; of those that came together, by their times
+SELECT {fire_row} FROM fires f WHERE f.outcome = 'queued' AND f."trigger" = $1::text
+ORDER BY f.at, f.due_at, f.cause LIMIT $2::int
+
+-- name: fires_counted
+SELECT count(*) FROM fires WHERE "trigger" = $1::text AND at > $2::bigint AND outcome IN ('started', 'queued')

@@ -55,7 +55,7 @@ WITH done AS (
 SELECT 1 / (count(*) = cardinality($1::bigint[]))::int FROM done
 
 -- name: run_insert
-INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh) SELECT * FROM unnest({run_arrays})
+INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh, "trigger") SELECT * FROM unnest({run_arrays})
 
 -- name: run_update
 UPDATE runs SET {run_assignments} WHERE no = $1::bigint
@@ -208,6 +208,7 @@ DELETE FROM runs WHERE no = $1::bigint
 -- name: workflows_delete_unused: no submission can be about to use one, see run_next
 DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
 AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.child = workflows.hash)
+AND NOT EXISTS (SELECT 1 FROM applied WHERE applied.hash = workflows.hash)
 
 -- name: sessions_delete_before
 DELETE FROM sessions WHERE ended_at < $1::bigint AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)
@@ -220,3 +221,37 @@ INSERT INTO commands (id, body_hash, reply, at) VALUES ($1::text, $2::text, $3::
 
 -- name: commands_delete_old
 DELETE FROM commands WHERE at < $1::bigint
+
+-- name: applied_set
+INSERT INTO applied (name, hash, source, by, at) VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint)
+ON CONFLICT (name) DO UPDATE SET hash = excluded.hash, source = excluded.source, by = excluded.by, at = excluded.at
+
+-- name: trigger_set_if_unmoved: a new one, or one that still stands where it was seen
+WITH done AS (
+  INSERT INTO triggers ({trigger_columns})
+  VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text, $8::boolean, $9::boolean, $10::bigint,
+          $11::bigint, $12::bigint)
+  ON CONFLICT (id) DO UPDATE SET {trigger_assignments} WHERE triggers.since_ms = $13::bigint
+  RETURNING 1)
+SELECT 1 / (count(*) = 1)::int FROM done
+
+-- name: fire_insert
+INSERT INTO fires ({fire_columns})
+VALUES ($1::text, $2::text, $3::bigint, $4::bigint, $5::text, $6::text, $7::text, $8::text)
+
+-- name: fire_update_if_queued
+WITH done AS (
+  UPDATE fires SET at = $3::bigint, outcome = $4::text, run = $5::text, reason = $6::text, names = NULL
+  WHERE "trigger" = $1::text AND cause = $2::text AND outcome = 'queued' RETURNING 1)
+SELECT 1 / (count(*) = 1)::int FROM done
+
+-- name: fires_drop_queued: their trigger is gone
+UPDATE fires SET at = $2::bigint, outcome = 'skipped', reason = 'the trigger was removed', names = NULL
+WHERE outcome = 'queued' AND "trigger" = $1::text
+
+-- name: fires_delete_before: what is due up to a trigger's place in time never comes again
+DELETE FROM fires WHERE at < $1::bigint AND outcome <> 'queued'
+AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = fires.run)
+
+-- name: triggers_delete_unused
+DELETE FROM triggers WHERE NOT active AND since_ms < $1::bigint

@@ -47,7 +47,8 @@ CREATE TABLE runs (
   owner        TEXT,
   root         INTEGER NOT NULL,
   parent       INTEGER,
-  told         INTEGER NOT NULL
+  told         INTEGER NOT NULL,
+  "trigger"    TEXT
 );
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -291,3 +292,48 @@ CREATE TABLE output_ends (
   size    INTEGER NOT NULL,
   PRIMARY KEY (task_id, attempt, stream)
 ) WITHOUT ROWID;
+
+-- Which version of a workflow is current: the one that `weft apply` was told of last.
+CREATE TABLE applied (
+  name   TEXT PRIMARY KEY,
+  hash   TEXT NOT NULL,
+  source TEXT,
+  by     TEXT,
+  at     INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX applied_by_hash ON applied (hash);
+
+-- Whatever is due up to `since_ms` has been decided; `next_ms` is when to look again.
+CREATE TABLE triggers (
+  id       TEXT PRIMARY KEY,
+  workflow TEXT NOT NULL,
+  kind     TEXT NOT NULL CHECK (kind IN ('cron', 'every', 'webhook', 'after')),
+  key      TEXT,
+  body     TEXT NOT NULL,
+  hash     TEXT NOT NULL,
+  source   TEXT,
+  active   INTEGER NOT NULL,
+  paused   INTEGER NOT NULL,
+  since_ms INTEGER NOT NULL,
+  next_ms  INTEGER,
+  cursor   INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX triggers_of_workflow ON triggers (workflow, id);
+CREATE INDEX triggers_by_key ON triggers (kind, key) WHERE key IS NOT NULL;
+
+-- What became of each fire. The key is the guarantee: one for each cause of a trigger, for ever.
+CREATE TABLE fires (
+  "trigger" TEXT NOT NULL,
+  cause     TEXT NOT NULL,
+  due_at    INTEGER,
+  at        INTEGER NOT NULL,
+  outcome   TEXT NOT NULL CHECK (outcome IN ('started', 'queued', 'skipped', 'missed', 'failed')),
+  run       TEXT,
+  reason    TEXT,
+  names     TEXT,
+  PRIMARY KEY ("trigger", cause)
+);
+CREATE INDEX fires_by_time ON fires ("trigger", at);
+CREATE INDEX fires_queued ON fires ("trigger", at) WHERE outcome = 'queued';
+CREATE INDEX runs_of_triggers ON runs ("trigger", no) WHERE "trigger" IS NOT NULL AND finished_at IS NULL;
+CREATE INDEX events_of_ends ON events (seq) WHERE kind = 'run_finished';

@@ -256,3 +256,34 @@ SELECT generation, value FROM arrays WHERE run_no = ? AND pos = ? ORDER BY gener
 
 -- name: array_of_map
 SELECT value FROM arrays WHERE run_no = ? AND pos = ? AND generation = ?
+
+-- name: applying: there is one writer at a time
+SELECT 1
+
+-- name: applied_hash
+SELECT hash FROM applied WHERE name = ?
+
+-- name: trigger_by_id
+SELECT {trigger_row} FROM triggers g WHERE g.id = ?
+
+-- name: triggers_of_workflow
+SELECT {trigger_row} FROM triggers g WHERE g.workflow = ? ORDER BY g.id
+
+-- name: triggers_by_key
+SELECT {trigger_row} FROM triggers g
+WHERE g.kind = ?1 AND g.key IS NOT NULL AND g.key IN (SELECT value FROM json_each(?2)) AND g.active ORDER BY g.id
+
+-- name: event_newest
+SELECT coalesce(max(seq), 0) FROM events
+
+-- name: runs_unfinished_of_trigger
+SELECT no, id FROM runs WHERE "trigger" IS NOT NULL AND "trigger" = ? AND finished_at IS NULL ORDER BY no
+
+-- name: fires_by_cause
+SELECT {fire_row} FROM json_each(?2) j CROSS JOIN fires f ON f."trigger" = ?1 AND f.cause = j.value ORDER BY f.cause
+
+-- name: fires_queued: in the order in which they came; of those that came together, by their times
+SELECT {fire_row} FROM fires f WHERE f.outcome = 'queued' AND f."trigger" = ?1 ORDER BY f.at, f.due_at, f.cause LIMIT ?2
+
+-- name: fires_counted
+SELECT count(*) FROM fires WHERE "trigger" = ?1 AND at > ?2 AND outcome IN ('started', 'queued')

@@ -195,3 +195,41 @@ SELECT s.exchange, (SELECT max(t.claimed_at) FROM tasks t WHERE t.session = s.id
 
 -- name: count_sessions_dead
 SELECT count(*) FROM sessions s WHERE s.node = ?1 AND s.state = 'dead'
+
+-- name: triggers_due: their time has come, or a queued fire's turn
+SELECT {trigger_row} FROM triggers g WHERE g.active AND NOT g.paused AND (g.next_ms <= ?1 OR EXISTS (
+  SELECT 1 FROM fires f WHERE f.outcome = 'queued' AND f."trigger" = g.id AND NOT EXISTS (
+    SELECT 1 FROM runs r WHERE r."trigger" IS NOT NULL AND r."trigger" = g.id AND r.finished_at IS NULL)))
+ORDER BY g.id
+
+-- name: triggers_next
+SELECT min(next_ms) FROM triggers WHERE active AND NOT paused
+
+-- name: ends_to_follow: a trigger and the end of a run that it follows: event, run, its name, what the event says
+SELECT {trigger_row}, e.seq, r.id, r.name, e.data FROM triggers g
+CROSS JOIN events e ON e.kind = 'run_finished' AND e.seq > g.cursor CROSS JOIN runs r ON r.no = e.run_no AND r.name = g.key AND r.parent IS NULL
+WHERE g.kind = 'after' AND g.key IS NOT NULL AND g.active AND NOT g.paused ORDER BY g.id, e.seq LIMIT ?1
+
+-- name: triggers_behind: those that follow runs, and have not looked at the newest events for long
+SELECT {trigger_row} FROM triggers g
+WHERE g.kind = 'after' AND g.key IS NOT NULL AND g.active AND NOT g.paused AND g.cursor < ?1 ORDER BY g.id
+
+-- name: triggers_all
+SELECT {trigger_row}, f.cause, f.due_at, f.at, f.outcome, f.run, f.reason,
+  (SELECT count(*) FROM fires q WHERE q.outcome = 'queued' AND q."trigger" = g.id),
+  (SELECT count(*) FROM runs r WHERE r."trigger" IS NOT NULL AND r."trigger" = g.id AND r.finished_at IS NULL)
+FROM triggers g LEFT JOIN fires f ON f.rowid = (
+  SELECT l.rowid FROM fires l WHERE l."trigger" = g.id ORDER BY l.at DESC, l.due_at DESC LIMIT 1)
+WHERE g.active AND (?1 IS NULL OR g.workflow = ?1) ORDER BY g.id
+
+-- name: fires_page: newest first
+SELECT {fire_row} FROM fires f WHERE f."trigger" = ?1 ORDER BY f.at DESC, f.due_at DESC LIMIT ?2
+
+-- name: applied_all
+SELECT name, hash, source, at, by FROM applied ORDER BY name
+
+-- name: trigger_now
+SELECT {trigger_row} FROM triggers g WHERE g.id = ?1 AND g.active
+
+-- name: webhook_by_name
+SELECT {trigger_row} FROM triggers g WHERE g.kind = 'webhook' AND g.key IS NOT NULL AND g.key = ?1 AND g.active

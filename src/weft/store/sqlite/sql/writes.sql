@@ -33,7 +33,7 @@ UPDATE tasks SET {task_assignments} FROM v
 WHERE tasks.id = v.id AND tasks.state = v.was_state AND tasks.attempt = v.was_attempt AND tasks.session IS v.was_session
 
 -- name: run_insert
-INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh) VALUES {rows}
+INSERT INTO runs ({run_columns}, inputs, key, body_hash, source, labels, fresh, "trigger") VALUES {rows}
 
 -- name: run_update
 UPDATE runs SET {run_assignments} WHERE no = ?
@@ -161,6 +161,7 @@ DELETE FROM runs WHERE no = ?
 -- name: workflows_delete_unused
 DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
 AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.child = workflows.hash)
+AND NOT EXISTS (SELECT 1 FROM applied WHERE applied.hash = workflows.hash)
 
 -- name: sessions_delete_before
 DELETE FROM sessions WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)
@@ -173,3 +174,29 @@ INSERT INTO commands (id, body_hash, reply, at) VALUES (?, ?, ?, ?)
 
 -- name: commands_delete_old
 DELETE FROM commands WHERE at < ?
+
+-- name: applied_set
+INSERT INTO applied (name, hash, source, by, at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET hash = excluded.hash, source = excluded.source, by = excluded.by, at = excluded.at
+
+-- name: trigger_set_if_unmoved: a new one, or one that still stands where it was seen
+INSERT INTO triggers ({trigger_columns}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+ON CONFLICT (id) DO UPDATE SET {trigger_assignments} WHERE triggers.since_ms = ?13
+
+-- name: fire_insert
+INSERT INTO fires ({fire_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: fire_update_if_queued
+UPDATE fires SET at = ?3, outcome = ?4, run = ?5, reason = ?6, names = NULL
+WHERE "trigger" = ?1 AND cause = ?2 AND outcome = 'queued'
+
+-- name: fires_drop_queued: their trigger is gone
+UPDATE fires SET at = ?2, outcome = 'skipped', reason = 'the trigger was removed', names = NULL
+WHERE outcome = 'queued' AND "trigger" = ?1
+
+-- name: fires_delete_before: what is due up to a trigger's place in time never comes again
+DELETE FROM fires WHERE at < ? AND outcome <> 'queued'
+AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = fires.run)
+
+-- name: triggers_delete_unused
+DELETE FROM triggers WHERE NOT active AND since_ms < ?1

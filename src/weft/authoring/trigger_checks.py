@@ -1,0 +1,25 @@
+"""Cron expressions and time zones of a definition, checked where the zone database may be read."""
+
+from typing import Any
+
+from weft.core.problems import Problem
+from weft.triggers.cron import Cron, zone_of
+from weft.triggers.protocol import BadTrigger
+
+
+def check_times(document: dict[str, Any]) -> list[Problem]:
+    out: list[Problem] = []
+    for at, trigger in enumerate(document.get("triggers", ())):
+        if "cron" not in trigger:
+            continue
+        zone = trigger.get("timezone", "UTC")
+        try:
+            zone_of(zone)
+        except BadTrigger as error:
+            out.append(Problem(("triggers", at, "timezone"), error.message, error.fix))
+            zone = "UTC"
+        try:
+            Cron(trigger["cron"], zone)
+        except BadTrigger as error:
+            out.append(Problem(("triggers", at, "cron"), error.message, error.fix))
+    return out

@@ -1,0 +1,68 @@
+"""apply: definitions become the current versions of their workflows, and their triggers active."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from weft.authoring import DefinitionErrors, Loaded
+from weft.authoring.sdk_load import load_definition
+from weft.cli.definition_input import source_directory
+from weft.cli.exits import BAD_INPUT, OK, GiveUp
+from weft.cli.session import Session
+from weft.cli.words import counted
+from weft.control.watching import definitions_in
+
+
+def apply(args: Namespace, session: Session) -> int:
+    """All are read before any is stored: what is wrong with one leaves everything as it was."""
+    loaded = _load(args.files)
+    control = session.control(create=True)
+    replies: list[dict[str, Any]] = []
+    for one in loaded:
+        reply = control.apply(one, source_directory(one, session.config.workdir or session.directory), "weft apply")
+        replies.append({**reply.data, "existing": reply.existing})
+        if not args.json:
+            session.print(_line(replies[-1]))
+    if args.json:
+        session.print_json({"applied": replies})
+    elif any(reply["triggers"] for reply in replies) and not control.nodes():
+        session.warn("no node is there to fire them; start one with `weft worker`")
+    return OK
+
+
+def _load(files: list[str]) -> list[Loaded]:
+    names: list[str] = []
+    for name in files:
+        if Path(name).is_dir():
+            found = definitions_in(Path(name))
+            if not found:
+                raise GiveUp(BAD_INPUT, f"there are no definitions in {name}", "they end in .yaml, .yml or .json")
+            names += [str(path) for path in found]
+        else:
+            names.append(name)
+    loaded: dict[str, tuple[str, Loaded]] = {}
+    wrong: list[Any] = []
+    more = 0
+    for name in names:
+        try:
+            one = load_definition(name)
+        except DefinitionErrors as errors:
+            wrong += errors.errors
+            more += errors.more
+            continue
+        other = loaded.setdefault(one.workflow.name, (name, one))
+        if other[1] is not one:
+            what = f"{other[0]} and {name} both define the workflow {one.workflow.name}"
+            raise GiveUp(BAD_INPUT, what, "give one of them another name")
+    if wrong:
+        raise DefinitionErrors(wrong, more)
+    return [one for _, one in loaded.values()]
+
+
+def _line(applied: dict[str, Any]) -> str:
+    told = [f"{how}: {', '.join(applied[how])}" for how in ("added", "changed", "removed") if applied[how]]
+    version = "is current already" if applied["existing"] else "is current now"
+    count = counted(applied["triggers"], "trigger")
+    return f"{applied['workflow']} {applied['hash'][:12]} {version}, {count}" + (
+        f" ({'; '.join(told)})" if told else ""
+    )

@@ -1,0 +1,157 @@
+"""Webhooks as the server calls them: who may, what is followed, how often; one run for one delivery."""
+
+import hashlib
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weft.authoring import load_text
+from weft.control.local import LocalControl
+from weft.control.records import HookRefused
+from weft.node.secrets import Secrets
+from weft.store.sqlite.driver import SqliteStore
+
+SECRET = "a secret that nobody knows"
+HOOKS = """\
+name: deploy
+inputs: {ref: string}
+triggers:
+  - webhook: {name: push, secret: PUSH, if: "trigger.body.ref !== 'draft'", rate: 20/m}
+    inputs: {ref: "${{ trigger.body.ref }}"}
+  - webhook: {name: manual, token: TOKEN}
+    inputs: {ref: "${{ trigger.body }}"}
+tasks: {a: "true"}
+"""
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[LocalControl]:
+    made = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    made.apply(load_text(HOOKS))
+    yield made
+    made.close()
+
+
+SECRETS = Secrets({"PUSH": SECRET, "TOKEN": "token-token"})
+
+
+def signature(body: bytes, secret: str = SECRET) -> str:
+    return "sha256=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def push(control: LocalControl, body: Any, **headers: str) -> Any:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    given = {"X-Hub-Signature-256": signature(data), **{k.replace("_", "-"): v for k, v in headers.items()}}
+    return control.fire_webhook("push", data, given, SECRETS)
+
+
+def test_a_signed_call_makes_a_run(control: LocalControl) -> None:
+    reply = push(control, {"ref": "main"})
+    assert reply.state == "started"
+    run = control.run(reply.run_id)
+    assert (run.inputs, run.name) == ({"ref": "main"}, "deploy")
+    assert control.fires("deploy/webhook")[0].run == run.id
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {}, {"X-Hub-Signature-256": ""}, {"X-Hub-Signature-256": "sha256="}, {"X-Hub-Signature-256": "sha256=00"},
+        {"X-Hub-Signature-256": signature(b"{}", "another")}, {"X-Hub-Signature-256": "sha1=" + "0" * 40},
+        {"X-Hub-Signature-256": "\udcff"}, {"Authorization": f"Bearer {SECRET}"},
+    ],
+)  # fmt: skip
+def test_a_call_without_the_right_signature_is_refused(control: LocalControl, headers: dict[str, str]) -> None:
+    with pytest.raises(HookRefused) as caught:
+        control.fire_webhook("push", b'{"ref": "main"}', headers, SECRETS)
+    assert caught.value.status == 401
+    with pytest.raises(HookRefused) as unknown:
+        control.fire_webhook("nobody", b"{}", headers, SECRETS)
+    assert (unknown.value.status, str(unknown.value)) == (401, str(caught.value)), "it tells nothing"
+    assert control.runs() == []
+
+
+def test_a_signature_is_of_this_body(control: LocalControl) -> None:
+    with pytest.raises(HookRefused):
+        push(control, b'{"ref": "main"}', X_Hub_Signature_256=signature(b'{"ref": "evil"}'))
+    assert push(control, b'{"ref": "x"}', X_Weft_Signature=signature(b'{"ref": "x"}')[7:]).state == "started"
+
+
+def test_a_token(control: LocalControl) -> None:
+    def call(given: str) -> Any:
+        return control.fire_webhook("manual", b"plain text", {"authorization": given}, SECRETS)
+
+    for wrong in ("", "Bearer", "Bearer ", "Bearer token-toke", "token-token", "Basic token-token", "Bearer \u2603"):
+        with pytest.raises(HookRefused, match="no such webhook"):
+            call(wrong)
+    assert control.run(call("bearer token-token").run_id).inputs == {"ref": "plain text"}
+
+
+def test_a_condition_that_is_false_runs_nothing_and_one_that_fails_says_so(control: LocalControl) -> None:
+    assert push(control, {"ref": "draft"}).state == "ignored"
+    with pytest.raises(HookRefused, match="if: ") as caught:
+        push(control, b"null")
+    assert caught.value.status == 422
+    assert control.runs() == []
+
+
+def test_inputs_that_do_not_fit_fail_the_fire(control: LocalControl) -> None:
+    reply = push(control, {"ref": 5})
+    assert (reply.state, reply.run_id) == ("failed", None)
+    assert "takes text" in reply.data["reason"]
+
+
+def test_one_run_for_one_delivery(control: LocalControl) -> None:
+    replies: list[Any] = []
+
+    def call() -> None:
+        replies.append(push(control, {"ref": "main"}, X_GitHub_Delivery="d-1"))
+
+    threads = [threading.Thread(target=call) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(replies) == 10
+    assert len({reply.run_id for reply in replies}) == 1
+    assert len(control.runs()) == 1
+    with pytest.raises(HookRefused) as caught:
+        push(control, {"ref": "main"}, X_GitHub_Delivery="x" * 201)
+    assert caught.value.status == 400
+
+
+def test_a_rate(control: LocalControl) -> None:
+    for number in range(20):
+        push(control, {"ref": str(number)})
+    with pytest.raises(HookRefused) as caught:
+        push(control, {"ref": "one more"})
+    assert caught.value.status == 429
+
+
+def test_what_else_is_refused(control: LocalControl) -> None:
+    with pytest.raises(HookRefused) as large:
+        push(control, b"x" * (2**20 + 1))
+    assert large.value.status == 413
+    with pytest.raises(HookRefused) as unset:
+        control.fire_webhook("push", b"{}", {}, Secrets({}))
+    assert unset.value.status == 503
+    assert "PUSH" not in str(unset.value)
+    assert "PUSH" in unset.value.detail
+    control.pause_trigger("deploy/webhook")
+    with pytest.raises(HookRefused) as paused:
+        push(control, {"ref": "main"})
+    assert paused.value.status == 409
+    control.apply(load_text("name: deploy\ntasks: {a: 'true'}\n"))
+    with pytest.raises(HookRefused, match="no such webhook"):
+        push(control, {"ref": "main"})
+
+
+def test_by_hand(control: LocalControl) -> None:
+    control.pause_trigger("deploy/webhook")
+    reply = control.fire("deploy/webhook", {"ref": "by hand"})
+    assert control.run(reply.run_id).inputs == {"ref": "by hand"}
