@@ -1,4 +1,4 @@
-"""`make bench-peers`: queues on the same PostgreSQL, and huey on SQLite, in one run with Weft: no-op tasks, until done.
+"""`make bench-peers`: queues on the same PostgreSQL, and huey on SQLite, beside Weft: no-op tasks, to the end.
 
 Each peer is installed into an environment of its own under .cache/peers; none is in Weft's. A peer's script prints
 how many tasks it did in a second. Rounds are interleaved, so that a slow moment of the machine hits all.
