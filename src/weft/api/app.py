@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft import __version__
-from weft.api import dead, events, health, nodes, runs, store, tasks, workflows
+from weft.api import dead, events, health, hooks, nodes, runs, store, tasks, triggers, workflows
 from weft.api.auth import Gate, Open
 from weft.api.description import describe
 from weft.api.door import BODY_MAX, Door
@@ -21,10 +21,11 @@ from weft.api.routes import Declared, Routes
 from weft.api.served import THREADS, Served
 from weft.api.submitting import Submitting
 from weft.control.protocol import Control
+from weft.node.secrets import Secrets
 
 RESOURCES: tuple[Routes, ...] = (
     runs.routes, tasks.routes, workflows.routes, events.routes, nodes.routes, dead.routes, store.routes,
-    health.routes,
+    triggers.routes, hooks.routes, health.routes,
 )  # fmt: skip
 
 
@@ -37,12 +38,14 @@ def create_app(
     source: str | None = None,
     ready: Callable[[], str | None] = lambda: None,
     threads: int = THREADS,
+    secrets: Secrets | None = None,
     resources: Iterable[Routes] = RESOURCES,
 ) -> FastAPI:
-    """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server."""
+    """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server;
+    `secrets` are those that webhooks are checked with."""
     resources = tuple(resources)
     submitting = Submitting(control, source or str(Path.cwd()))
-    served = Served(control, gate or Open(), submitting, ready, threads)
+    served = Served(control, gate or Open(), submitting, ready, threads, secrets or Secrets({}))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

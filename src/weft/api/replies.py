@@ -8,10 +8,12 @@ from weft.control.records import (
     AttemptInfo,
     EventInfo,
     Explanation,
+    FireInfo,
     NodeInfo,
     PoolInfo,
     RunInfo,
     TaskInfo,
+    TriggerInfo,
     VersionInfo,
     WorkflowInfo,
 )  # fmt: skip
@@ -47,6 +49,50 @@ class VersionPage(msgspec.Struct, kw_only=True):
 
 class NodeList(msgspec.Struct, kw_only=True):
     nodes: list[NodeInfo]
+
+
+class TriggerList(msgspec.Struct, kw_only=True):
+    triggers: list[TriggerInfo]
+
+
+class FireList(msgspec.Struct, kw_only=True):
+    fires: list[FireInfo]
+
+
+class TimeList(msgspec.Struct, kw_only=True):
+    """`time` in the trigger's own zone, `due_at` the same in ms since 1970, `at` with its jitter."""
+
+    times: list[dict[str, Any]]
+
+
+class TriggerDone(msgspec.Struct, kw_only=True):
+    """What became of it; of a fire: started, queued, skipped or failed, and the run if there is one."""
+
+    trigger: str
+    outcome: str | None
+    run: str | None
+    existing: bool
+
+
+class HookTaken(msgspec.Struct, kw_only=True):
+    """What became of the call: started, queued, skipped, failed, or ignored because its condition did not hold."""
+
+    trigger: str
+    outcome: str
+    run: str | None
+    existing: bool  # this delivery had come before
+
+
+class Applied(msgspec.Struct, kw_only=True):
+    """`existing`: this version was the current one already. What changed about its triggers, by their names."""
+
+    workflow: str
+    hash: str
+    existing: bool
+    triggers: int
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
 
 
 class PoolList(msgspec.Struct, kw_only=True):

@@ -9,6 +9,7 @@ from weft.api.auth import Gate
 from weft.api.problems import Trouble
 from weft.api.submitting import Submitting
 from weft.control.protocol import Control
+from weft.node.secrets import Secrets
 
 T = TypeVar("T")
 #: More would only wait for each other: they share one interpreter lock, and on SQLite one writer.
@@ -25,12 +26,14 @@ class Served:
         gate: Gate,
         submitting: Submitting,
         ready: Callable[[], str | None],
-        threads: int = THREADS,
+        threads: int,
+        secrets: Secrets,
     ) -> None:
         self.control = control
         self.gate = gate
         self.submitting = submitting
         self.ready = ready
+        self.secrets = secrets
         self.stopping = asyncio.Event()  # streams end when it is set
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="weft-api")
         self._waiting = 0

@@ -50,6 +50,14 @@ class SubmitBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     by_hand: bool = False
 
 
+class ApplyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    #: A definition: an object as JSON, or a text in YAML (`format`).
+    definition: Any
+    format: Literal["yaml", "json"] = "yaml"
+    #: Where its tasks start: a directory of the nodes. Without it, the server's working directory.
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = None
+
+
 class Submitting:
     """Keeps definitions that come again and again, and what nodes there are, for a moment each."""
 
@@ -74,8 +82,7 @@ class Submitting:
             raise bad_inputs(problems)
         if body.max_parallel == 0 and workflow.passes is None:
             raise Trouble(422, "body", "max_parallel must be at least 1")
-        if body.source is not None and (not body.source.startswith("/") or "\0" in body.source):
-            raise Trouble(422, "body", "source must be an absolute path")
+        _check_source(body.source)
         self._refuse_unplaceable(loaded)
         return submission(
             loaded, msgspec.json.encode(values).decode(), source=body.source or self._source,
@@ -83,6 +90,12 @@ class Submitting:
             max_parallel=body.max_parallel, key=key or body.key, labels=body.labels, fresh=body.fresh,
             by_hand=body.by_hand,
         )  # fmt: skip
+
+    def applied(self, name: str, body: ApplyBody) -> tuple[Loaded, str]:
+        """(the definition, where its tasks start)."""
+        _check_source(body.source)
+        loaded = _load(SubmitBody(definition=body.definition, format=body.format, name=name[:64]))
+        return loaded, body.source or self._source
 
     def _loaded(self, body: SubmitBody) -> Loaded:
         named = [name for name in ("definition", "workflow", "task") if getattr(body, name) is not None]
@@ -127,6 +140,11 @@ class Submitting:
         why = placeable[hash]
         if why is not None:
             raise Trouble(422, "unplaceable", why, "start a node that can")
+
+
+def _check_source(source: str | None) -> None:
+    if source is not None and (not source.startswith("/") or "\0" in source):
+        raise Trouble(422, "body", "source must be an absolute path")
 
 
 def _load(body: SubmitBody) -> Loaded:

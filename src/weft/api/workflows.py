@@ -1,9 +1,13 @@
 """Workflows that the store knows: their versions, and what changed between two of them."""
 
+from typing import Annotated
+
 from weft.api import replies as r
 from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import Hash, HashQuery, WorkflowName
-from weft.api.routes import Asking, Routes
+from weft.api.problems import Trouble
+from weft.api.routes import BODY, Asking, Routes, Shared
+from weft.api.submitting import ApplyBody
 from weft.control.records import VersionDiff, VersionInfo
 
 routes = Routes("workflows")
@@ -21,6 +25,18 @@ def list_workflows(control: Asking, cursor_: Cursor = None, limit: Limit = 100) 
 def get_workflow(control: Asking, name: WorkflowName) -> VersionInfo:
     """The newest version of a workflow, with its document."""
     return control.version(name)
+
+
+@routes("PUT", "/v1/workflows/{name}", role="admin", reply=r.Applied, refused=(404, 409))
+def apply_workflow(
+    control: Asking, served: Shared, name: WorkflowName, body: Annotated[ApplyBody, BODY]
+) -> r.Applied:
+    """Make this the current version of a workflow, and its triggers the active ones. Runs under way keep theirs."""
+    loaded, source = served.submitting.applied(name, body)
+    if loaded.workflow.name != name:
+        raise Trouble(422, "body", f"the definition calls itself {loaded.workflow.name!r}", "use one name in both")
+    done = control.apply(loaded, source, "the API")
+    return r.Applied(existing=done.existing, **done.data)
 
 
 @routes("GET", "/v1/workflows/{name}/versions", role="viewer", reply=r.VersionPage, refused=(404,))

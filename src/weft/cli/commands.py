@@ -108,7 +108,7 @@ COMMANDS: tuple[Command, ...] = (
          _option("--port", metavar="PORT", help="listen on this port (default: 8700)"),
          _option("--allow-host", metavar="NAME", action="append", default=[],
                  help="a name that requests may be addressed to; may be given several times"),
-         SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, VERBOSE),
+         SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, VERBOSE),
         "An address that other machines reach needs a token in WEFT_TOKEN. `--slots 0` serves without working."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
     ),

@@ -5,13 +5,17 @@ import logging
 import os
 import sys
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 from weft.cli.exits import BAD_INPUT, OK, UNREACHABLE, GiveUp
 from weft.cli.session import Session
+from weft.cli.worker import watched
 from weft.cli.working import heeded_signals
 from weft.control.node_thread import NodeThread
 from weft.control.process import tune
+from weft.control.watching import Directory, keep_applied
+from weft.node.secrets import Secrets
 
 TOKEN_MIN = 16
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
@@ -30,6 +34,7 @@ def serve(args: Namespace, session: Session) -> int:
     from weft.api.serving import listening
 
     config = session.config
+    directory = watched(args.dir)
     token = os.environ.get("WEFT_TOKEN", "")
     if token and len(token) < TOKEN_MIN:
         raise GiveUp(BAD_INPUT, f"WEFT_TOKEN must have at least {TOKEN_MIN} characters")
@@ -46,11 +51,11 @@ def serve(args: Namespace, session: Session) -> int:
         why = error.strerror or str(error)
         raise GiveUp(UNREACHABLE, f"cannot listen on {config.host}:{config.port}: {why}", "use --port") from None
     tune()
-    asyncio.run(_serve(session, gate, listener))
+    asyncio.run(_serve(session, gate, listener, directory))
     return OK
 
 
-async def _serve(session: Session, gate: Any, listener: Any) -> None:
+async def _serve(session: Session, gate: Any, listener: Any, directory: Path | None) -> None:
     from weft.api.app import create_app
     from weft.api.serving import Serving, url_of
 
@@ -74,13 +79,20 @@ async def _serve(session: Session, gate: Any, listener: Any) -> None:
         body_max=config.body_max,
         source=str(config.workdir or session.directory),
         ready=lambda: None if nodes.ready else "its node has no session yet",
+        secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
     )
     say("info", "settings", {**config.described(), "store": control.store.name})
     ready = {"url": url, "role": config.role, "slots": config.slots, "pid": os.getpid()}
     serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, say)
+    watching = None
+    if directory is not None:
+        watching = asyncio.create_task(keep_applied(Directory(control, directory, say)))
     try:
         await serving.run([int(number) for number in heeded_signals()], ready)
     finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
         await asyncio.to_thread(nodes.close)
     say("info", "stopped", {})
 

@@ -18,13 +18,19 @@ from weft.node.node import Node
 
 
 def worker(args: Namespace, session: Session) -> int:
-    directory = None if args.dir is None else Path(args.dir)
-    if directory is not None and not directory.is_dir():
-        raise GiveUp(BAD_INPUT, f"{directory} is no directory", "name one that holds definitions")
+    directory = watched(args.dir)
     control = session.control(create=True)
     tune()
     asyncio.run(_work(session, control, directory))
     return OK
+
+
+def watched(name: str | None) -> Path | None:
+    """The directory of `--dir`."""
+    directory = None if name is None else Path(name)
+    if directory is not None and not directory.is_dir():
+        raise GiveUp(BAD_INPUT, f"{directory} is no directory", "name one that holds definitions")
+    return directory
 
 
 async def _work(session: Session, control: LocalControl, directory: Path | None) -> None:

@@ -4,13 +4,14 @@ Edges (command line, HTTP, MCP) are written against this. `control/local.py` doe
 same records and the same errors. One suite of tests runs over both (tests/control).
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from weft.control.records import (
     AttemptInfo,
     EventInfo,
     Explanation,
+    FireInfo,
     LeaderInfo,
     NodeInfo,
     NodeWork,
@@ -19,6 +20,7 @@ from weft.control.records import (
     RunInfo,
     StoreInfo,
     TaskInfo,
+    TriggerInfo,
     Verification,
     VersionDiff,
     VersionInfo,
@@ -27,6 +29,10 @@ from weft.control.records import (
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
+from weft.node.secrets import Secrets
+
+if TYPE_CHECKING:
+    from weft.authoring import Loaded
 
 
 class Control(Protocol):
@@ -95,6 +101,11 @@ class Control(Protocol):
     def version(self, name: str, hash: str | None = None) -> VersionInfo: ...
     def diff(self, name: str, old: str, new: str) -> VersionDiff: ...
 
+    def triggers(self, workflow: str | None = None) -> list[TriggerInfo]: ...
+    def trigger(self, ref: str) -> TriggerInfo: ...
+    def fires(self, ref: str, limit: int = 20) -> list[FireInfo]: ...
+    def next_times(self, ref: str, count: int = 5) -> list[dict[str, Any]]: ...
+
     # -- writing -----------------------------------------------------------------------------------------
 
     def on_behalf(self, command_id: str | None) -> Self:
@@ -113,6 +124,10 @@ class Control(Protocol):
     def rerun(self, ref: str, *, fresh: bool = False) -> Reply: ...
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Reply: ...
     def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> Reply: ...
+    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> Reply: ...
+    def pause_trigger(self, ref: str, *, paused: bool = True) -> Reply: ...
+    def fire(self, ref: str, body: Any = None) -> Reply: ...
+    def fire_webhook(self, name: str, body: bytes, headers: Mapping[str, str], secrets: Secrets) -> Reply: ...
     def set_pool(self, name: str, size: int) -> Reply: ...
     def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> tuple[NodeInfo, Reply]: ...
     def prune(

@@ -1,0 +1,45 @@
+"""Webhooks: callers from outside that start a run. Each is checked against its own secret, not against a token."""
+
+from typing import Annotated
+
+from fastapi import Path
+from starlette.requests import Request
+from starlette.responses import Response
+
+from weft.api import replies as r
+from weft.api.problems import Trouble
+from weft.api.routes import Routes, Shared, reply
+from weft.control.records import HookRefused
+
+routes = Routes("hooks")
+CODES = {400: "delivery", 401: "unauthorized", 409: "paused", 413: "too_large", 422: "condition", 429: "rate_limited"}
+
+
+@routes(
+    "POST", "/v1/hooks/{name}", role="anyone", reply=r.HookTaken, status=(202, 200),
+    refused=(400, 401, 404, 409, 413, 429),
+)  # fmt: skip
+async def take_hook(
+    served: Shared,
+    request: Request,
+    name: Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="The webhook's name")],
+) -> Response:
+    """Start a run through a webhook. The body becomes `trigger.body`; it is signed with HMAC-SHA256 in
+    X-Weft-Signature (or X-Hub-Signature-256), or comes with a bearer token, as the trigger says. A delivery's id
+    (Idempotency-Key, X-GitHub-Delivery) makes a repetition harmless."""
+    body = await request.body()
+    headers = dict(request.headers)
+
+    def work() -> Response:
+        try:
+            done = served.control.fire_webhook(name, body, headers, served.secrets)
+        except HookRefused as refused:
+            if refused.status == 503:
+                raise Trouble(503, "secret_missing", str(refused), "give the server this secret") from None
+            raise Trouble(refused.status, CODES.get(refused.status, "refused"), str(refused)) from None
+        told = r.HookTaken(
+            trigger=done.data["trigger"], outcome=done.data["outcome"], run=done.run_id, existing=done.existing
+        )  # fmt: skip
+        return reply(told, 202 if told.outcome in ("started", "queued") and not told.existing else 200)
+
+    return await served.carry_out(work)
