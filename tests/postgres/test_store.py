@@ -306,12 +306,12 @@ def test_prepare_can_be_switched_off(url: str, make_store: Make) -> None:
 
 def test_a_paused_node_blocks_nobody_for_long(make_store: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It holds a run's lock and says nothing: the server ends its transaction, and others go on."""
-    short = Statement(t._SETTINGS.text.decode().replace("session_timeout', '5s'", "session_timeout', '300ms'"))
+    short = Statement(t._LASTING.text.decode().replace("session_timeout', '5s'", "session_timeout', '300ms'"))
     paused, other = make_store(), make_store()
     make_world(paused)
     resume = threading.Event()
     with monkeypatch.context() as patched:
-        patched.setattr(t, "_SETTINGS", short)
+        patched.setattr(t, "_LASTING", short)
         begun = threading.Event()
 
         def pause() -> None:

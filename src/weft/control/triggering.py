@@ -32,6 +32,13 @@ SIGNATURE_HEADERS = ("x-weft-signature", "x-hub-signature-256")
 
 def apply(control: "LocalControl", loaded: "Loaded", source: str | None, by: str | None) -> c.Reply:
     workflow = loaded.workflow
+    if workflow.triggers and loaded.children:
+        named = ", ".join(sorted(loaded.children))
+        raise c.Refused(
+            "invalid",
+            f"{workflow.name} runs {named} by file, and what a trigger starts has no file to look in; apply"
+            " that one too, and name it: `workflow: NAME`",
+        )
     control.link.committer.know(workflow)
     return control._commit(
         c.Apply(workflow.hash, workflow.name, encode_document(loaded.document), source, workflow.triggers, by)

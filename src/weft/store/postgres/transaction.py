@@ -34,8 +34,7 @@ from weft.store.queries import RUN_COLUMNS, SESSION_COLUMNS
 ROWS_MAX = 5000  # of one statement: each must end within the server's time for one
 KEEP_REPLIES_MS = 7 * 86_400_000
 
-_BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
-#: Of this transaction only, so that any pooler may stand between.
+_COMMIT = Statement("COMMIT")
 _LIMITS = {"lock_timeout": "5s", "statement_timeout": "15s", "idle_in_transaction_session_timeout": "5s"}
 #: Planning costs more than most of our statements, so each is planned once per connection. But a plan is made for the
 #: table as it is then: a small one PostgreSQL reads whole, and would go on so with a million rows. With pages free
@@ -48,6 +47,7 @@ _PLANS = {
 _SETTINGS = Statement(
     "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in (_LIMITS | _PLANS).items())
 )
+_LASTING = Statement(_SETTINGS.text.decode().replace(", true)", ", false)"))
 #: Not now(): that is when the transaction began, before it waited for its locks.
 CLOCK = Statement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 
@@ -97,8 +97,7 @@ class PostgresTransaction:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._wire.send(_BEGIN)
-            self._wire.send(_SETTINGS)
+            self._wire.settle(_SETTINGS, _LASTING)
 
     def _send(self, name: str, *parameters: Any) -> None:
         self._begin()

@@ -1,8 +1,8 @@
 """One connection: statements are queued with `send`, and `sync` brings all their results in one round trip.
 
 Below psycopg's cursors, on its libpq wrapper: a cursor costs several times as much Python per statement, and an
-exchange has fifteen. Nothing of a server session is relied upon but prepared statements; where a pooler misplaces
-those, they are given up.
+exchange has fifteen. Behind a pooler, nothing of a server session is relied upon but prepared statements; where it
+misplaces those, they are given up.
 """
 
 import select
@@ -26,6 +26,7 @@ _KEEPALIVES: dict[str, Any] = {
     "tcp_user_timeout": 15_000,
 }  # fmt: skip
 _ERRORS = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.BAD_RESPONSE)
+_BEGIN = Statement("BEGIN")
 _ROLLBACK = Statement("ROLLBACK")
 
 
@@ -50,6 +51,8 @@ class Wire:
         self.lost = False
         self._connection = connection or connect(url, name)
         self._pg = self._connection.pgconn
+        self._direct = connection is None and self._is_direct()
+        self._settled: Statement | None = None
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
         self._loader = Transformer(self._connection)
@@ -58,6 +61,25 @@ class Wire:
         self._poll = select.poll()
         self._socket = self._pg.socket
         self._poll.register(self._socket, select.POLLIN)
+
+    def _is_direct(self) -> bool:
+        """No pooler in between: the process that answers is the one that greeted us."""
+        try:
+            ((pid,),) = self._connection.execute("SELECT pg_backend_pid()").fetchall()
+        except psycopg.Error as error:
+            self._connection.close()
+            raise connect_error(self.name, str(error)) from None
+        return bool(pid == self._pg.backend_pid)
+
+    def settle(self, local: Statement, lasting: Statement) -> None:
+        """Before a transaction's other statements. Where the server's session is ours alone, it is told only once;
+        behind a pooler nothing lasts longer than the transaction."""
+        if self._direct and self._settled is not lasting:
+            self.ask(lasting)
+            self._settled = lasting
+        self.send(_BEGIN)
+        if not self._direct:
+            self.send(local)
 
     @property
     def server_version(self) -> int:
