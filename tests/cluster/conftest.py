@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,11 @@ def sqlite(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
     return str(path), lambda: LocalControl(SqliteStore(path))
 
 
-def postgres(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
+def postgres(directory: Path, store: str | None = None) -> tuple[str, Callable[[], LocalControl]]:
     from tests.postgres_server import emptied
     from weft.store.postgres.driver import PostgresStore
 
-    url = emptied()
+    url = store or emptied()
     return url, lambda: LocalControl(PostgresStore(url), root=directory / ".weft")
 
 
@@ -42,22 +43,22 @@ STORES = {"sqlite": sqlite, "postgres": postgres}
 class Cluster:
     """`kind` is the store's: what only some stores can do is asked by that name."""
 
-    def __init__(self, kind: str, directory: Path) -> None:
+    def __init__(self, kind: str, directory: Path, store: str | None = None) -> None:
         self.kind = kind
         self.directory = directory
-        self.store, self._control = STORES[kind](directory)
+        self.store, self._control = STORES[kind](directory) if store is None else postgres(directory, store)
         self.processes: dict[str, subprocess.Popen[str]] = {}
         directory.joinpath(".weft").mkdir(exist_ok=True)
         self.control = self._control()
 
-    def weft(self, *words: str, at: str = "", **env: str) -> "subprocess.Popen[str]":
-        """`at`: a directory of its own, as if on another machine."""
+    def weft(self, *words: str, at: str = "", store: str | None = None, **env: str) -> "subprocess.Popen[str]":
+        """`at`: a directory of its own, as if on another machine. `store`: another way to the same one."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
         place = self.directory / at
         place.joinpath(".weft").mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("a") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", "weft", *words, "--store", self.store], cwd=place,
+                [sys.executable, "-m", "weft", *words, "--store", store or self.store], cwd=place,
                 env={**kept, **TIMES, "PYTHONUTF8": "1", **env}, stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
 
@@ -66,11 +67,30 @@ class Cluster:
         out, _ = process.communicate(timeout=STARTUP_MAX_S)
         return json.loads(out) if process.returncode == 0 else process.returncode
 
-    def worker(self, name: str, *words: str, at: str = "", **env: str) -> "subprocess.Popen[str]":
+    def worker(
+        self, name: str, *words: str, at: str = "", store: str | None = None, **env: str
+    ) -> "subprocess.Popen[str]":
         """Started, and registered when this returns."""
-        process = self.processes[name] = self.weft("worker", "--name", name, *words, at=at, **env)
-        self.until(lambda: any(n.node == name and n.pid == process.pid for n in self.control.nodes()))
-        return process
+        return self.workers(name, *words, at=at, store=store, **env)[0]
+
+    def workers(
+        self, names: str, *words: str, at: str = "", store: str | None = None, **env: str
+    ) -> "list[subprocess.Popen[str]]":
+        """Several at once, named in one text."""
+        started = []
+        for name in names.split():
+            started.append(self.weft("worker", "--name", name, *words, at=at, store=store, **env))
+            self.processes[name] = started[-1]
+        pids = {process.pid for process in started}
+
+        def here() -> bool:
+            over = {process.pid for process in started if process.poll() is not None}
+            known = {node.pid for node in self.control.nodes(ended=True)}  # one that has crashed was here too
+            assert over <= known, self.story()
+            return pids <= known
+
+        self.until(here)
+        return started
 
     def submit(self, text: str) -> str:
         (self.directory / "w.yaml").write_text(text)
@@ -84,7 +104,7 @@ class Cluster:
         deadline = time.monotonic() + seconds
         while not (value := condition()):
             assert time.monotonic() < deadline, f"it did not come\n{self.story()}"
-            time.sleep(0.01)
+            time.sleep(0.02)
         return value
 
     def ended(self, run_id: str) -> None:
@@ -102,6 +122,28 @@ class Cluster:
         finally:
             reader.close()
 
+    def journal(self) -> Counter[str]:
+        """What tasks wrote when they started, a line each."""
+        path = self.directory / "journal"
+        return Counter(path.read_text().splitlines() if path.exists() else [])
+
+    def over(self, session: str) -> bool:
+        """The store has ended it, and what it held is queued again."""
+        return self.control.node(session).ended_at is not None
+
+    def stale_reports(self) -> int:
+        return int(self.query("SELECT count(*) FROM stale_reports")[0][0])
+
+    def sound(self, run_id: str, tasks: int) -> None:
+        """All have succeeded, once; no attempt of any began twice; state and events agree."""
+        run = self.control.run(run_id)
+        assert (run.state, run.succeeded) == ("succeeded", tasks), self.story()
+        assert self.outcomes()["succeeded"] == tasks, self.outcomes()
+        twice = [line for line, times in self.journal().items() if times > 1]
+        assert not twice, f"{twice}\n{self.story()}"
+        found = self.control.verify(run_id)
+        assert found.ok, found.differences
+
     def story(self) -> str:
         events = self.control.events(None, limit=10_000)[-80:]
         told = "\n".join(f"{e.kind:15} {e.task or '':10} {e.node or '':8} {e.data}" for e in events)
@@ -113,6 +155,14 @@ class Cluster:
                 process.kill()
             process.communicate()
         self.control.close()
+
+
+@pytest.fixture
+def postgres_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """For faults that only a server between processes can have."""
+    made = Cluster("postgres", tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture(params=sorted(STORES))

@@ -5,6 +5,7 @@ import signal
 import time
 
 from tests.cluster.conftest import Cluster
+from tests.conftest import Figure
 
 HOLDS = "tasks: {waits: {run: 'while ! test -e open; do sleep 0.05; done'}, after: {needs: [waits], run: 'true'}}\n"
 # The last ones go on until every worker has been replaced, however fast the machine is.
@@ -67,7 +68,7 @@ def test_sigterm_drains_and_a_second_one_kills(cluster: Cluster) -> None:
     assert cluster.control.task(run_id, "waits").failures == 0
 
 
-def test_a_rolling_restart_under_load_loses_nothing(cluster: Cluster) -> None:
+def test_a_rolling_restart_under_load_loses_nothing(cluster: Cluster, figure: Figure) -> None:
     """Three workers are replaced one by one while they work: by SIGTERM, and by `weft drain`."""
     for name in ("a1", "b1", "c1"):
         cluster.worker(name, "--slots", "2", "--drain", "100ms")
@@ -93,7 +94,10 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: Cluster) -> None:
     counted = cluster.query("SELECT sum(failures), sum(lost) FROM tasks")
     assert [tuple(row) for row in counted] == [(0, 0)]
     assert cluster.control.verify(run_id).ok
-    print(f"3 workers replaced: {outcomes}")
+    figure(
+        f"3 nodes drained and replaced under load ({cluster.kind})",
+        f"150 tasks, {outcomes.get('returned', 0)} attempts handed back, 0 failed, 0 lost",
+    )
 
 
 def test_the_cluster_s_events_are_followed(cluster: Cluster) -> None:

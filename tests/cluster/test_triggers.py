@@ -4,6 +4,7 @@ fire, after it, and at any moment; there are moments without any leader."""
 import time
 
 from tests.cluster.conftest import STARTUP_MAX_S, Cluster
+from tests.conftest import Figure
 
 FIRES = 32
 CLOCK = """\
@@ -19,7 +20,7 @@ def fired(cluster: Cluster) -> int:
     return int(cluster.query("SELECT count(*) FROM fires WHERE outcome = 'started'")[0][0])
 
 
-def test_leaders_die_around_fires_and_each_time_has_one_run(cluster: Cluster) -> None:
+def test_leaders_die_around_fires_and_each_time_has_one_run(cluster: Cluster, figure: Figure) -> None:
     (cluster.directory / "clock.yaml").write_text(CLOCK)
     assert cluster.call("apply", "clock.yaml")["applied"][0]["added"] == ["tick"]
     began = cluster.query("SELECT since_ms FROM triggers")[0][0]
@@ -47,14 +48,19 @@ def test_leaders_die_around_fires_and_each_time_has_one_run(cluster: Cluster) ->
         cluster.ended(run.id)
     assert all(cluster.control.verify(run.id).ok for run in runs[:5])
     assert cluster.control.leader().term >= len(crashes)
-    print(f"{len(want)} fires, {len(runs)} runs, term {cluster.control.leader().term}")
+    figure(
+        f"leaders die around fires ({cluster.kind})",
+        f"{len(want)} times, {len(runs)} runs, term {cluster.control.leader().term}",
+    )
 
 
-def test_a_fire_comes_at_its_moment(cluster: Cluster) -> None:
+def test_a_fire_comes_at_its_moment(cluster: Cluster, figure: Figure) -> None:
     (cluster.directory / "clock.yaml").write_text(CLOCK)
     cluster.worker("one", "--slots", "2")
     cluster.call("apply", "clock.yaml")
     cluster.until(lambda: fired(cluster) >= 4)
     late = [at - due for at, due in cluster.query("SELECT at, due_at FROM fires ORDER BY due_at")]
     assert sorted(late)[len(late) // 2] < 1000, late
-    print(f"ms after their moment: {late}")
+    figure(
+        f"a trigger's times ({cluster.kind})", f"fired {sorted(late)[len(late) // 2]} ms after their moment (median)"
+    )

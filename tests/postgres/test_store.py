@@ -25,8 +25,10 @@ from weft.store.postgres import migrate as m
 from weft.store.postgres import transaction as t
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.errors import connect_error
+from weft.store.postgres.reader import PostgresReader
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.url import PostgresUrl
+from weft.store.postgres.wire import Wire
 from weft.store.protocol import StoreBusy, StoreUnusable
 from weft.store.sqlite import migrate as sqlite_migrate
 
@@ -213,16 +215,9 @@ def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, ma
 
 @pytest.fixture
 def proxy(url: str) -> Any:
-    split = urlsplit(url)
-    assert split.hostname is not None
-    assert split.port is not None
-    proxy = Proxy(split.hostname, split.port)
+    proxy = Proxy.to(url)
     yield proxy
     proxy.close()
-
-
-def through(proxy: Proxy, url: str) -> str:
-    return f"postgresql://weft@127.0.0.1:{proxy.port}/{urlsplit(url).path[1:]}"
 
 
 def submission(run_id: str) -> c.Submit:
@@ -233,7 +228,7 @@ def submission(run_id: str) -> c.Submit:
 def test_a_reply_lost_after_commit_is_applied_once(
     url: str, store: PostgresStore, make_store: Make, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    far = make_store(through(proxy, url))
+    far = make_store(proxy.through(url))
     committer = Committer(far)
     genuine = t.PostgresTransaction.commit
 
@@ -254,7 +249,7 @@ def test_a_reply_lost_after_commit_is_applied_once(
 def test_a_request_lost_before_commit_is_not_applied(
     url: str, store: PostgresStore, make_store: Make, proxy: Proxy
 ) -> None:
-    far = make_store(through(proxy, url))
+    far = make_store(proxy.through(url))
 
     def half() -> None:
         with far.transaction() as tx:
@@ -270,7 +265,7 @@ def test_a_request_lost_before_commit_is_not_applied(
 
 
 def test_reads_survive_a_lost_connection(url: str, make_store: Make, proxy: Proxy) -> None:
-    far = make_store(through(proxy, url))
+    far = make_store(proxy.through(url))
     make_world(far)
     reader = far.reader()
     assert reader.read("run_last") == [(9, "run-9")]
@@ -295,6 +290,41 @@ def test_prepared_statements_that_a_pooler_misplaces_are_given_up(store: Postgre
             assert tx is not None
             assert len(tx.load([n.Runs([3])])[0]) == 1
         store._wire.ask(Statement("DEALLOCATE ALL"))
+
+
+def test_reads_give_up_what_a_pooler_misplaces(store: PostgresStore) -> None:
+    """On a connection that is quite new, too: somebody else's statements of the same name may be there already."""
+    make_world(store)
+    reader = store.reader()
+    assert reader.read("run_last") == [(9, "run-9")]
+    reader.query("DEALLOCATE ALL")
+    assert reader.read("run_last") == [(9, "run-9")]
+    assert reader._wire is not None
+    assert not reader._wire.prepare
+    assert not store._prepare, "no other connection has to learn it"
+    fresh = PostgresReader(lambda: crowded(store) if store._prepare else store._connected())
+    store._prepare = True
+    assert fresh.read("run_last") == [(9, "run-9")]
+
+
+def crowded(store: PostgresStore) -> Wire:
+    """A new connection to a server connection that has our statements already."""
+    wire = store._connected()
+    statement = statements()["run_last"]
+    wire.ask(Statement(f"PREPARE {statement.key.decode()} AS SELECT 1"))
+    return wire
+
+
+def test_behind_a_pooler_nothing_is_prepared(url: str, make_store: Make, proxy: Proxy) -> None:
+    """A pooler tells a process number that is not the server's: so it is known before anything goes wrong."""
+    proxy.pose_as_pooler = True
+    behind = make_store(proxy.through(url))
+    assert (behind.pooled, behind._prepare) == (True, False)
+    told = make_store(proxy.through(url) + "?prepare=on")
+    assert (told.pooled, told._prepare) == (False, True), "newer poolers keep what is prepared"
+    proxy.pose_as_pooler = False
+    direct = make_store(proxy.through(url))
+    assert (direct.pooled, direct._prepare) == (False, True)
 
 
 def test_prepare_can_be_switched_off(url: str, make_store: Make) -> None:

@@ -97,6 +97,31 @@ def test_a_killed_connection_is_made_anew(make_store: Make, url: str) -> None:
     asyncio.run(talk())
 
 
+def test_where_a_pooler_is_known_nobody_listens(make_store: Make, url: str) -> None:
+    """It says so once, when somebody would listen; what it has to say arrives at those that can hear."""
+    said: list[str] = []
+
+    async def talk() -> None:
+        store, direct = make_store(), make_store()
+        store.say, store.pooled = said.append, True
+        mine, yours = store.wakeups(), direct.wakeups()
+        heard = []
+        yours.listen(lambda: heard.append(1))
+        await until(lambda: yours.heard)
+        mine.tell_others()
+        await until(lambda: heard)
+        assert not said, "it only told"
+        mine.listen(lambda: None)
+        await until(lambda: said)
+        yours.tell_others()
+        await until(lambda: yours.heard > 2)
+        mine.close()
+        yours.close()
+        assert (mine.heard, len(said)) == (0, 1)
+
+    asyncio.run(talk())
+
+
 def test_behind_a_pooler_that_breaks_listen_it_says_so_once(
     make_store: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ class PostgresStore:
         address = PostgresUrl(url)
         self.name = address.shown  # never the password
         try:
-            self._url, self._prepare = address.for_libpq()
+            self._url, prepare = address.for_libpq()
         except ValueError as error:
             raise StoreUnusable(f"{self.name}: {error}") from None
         self.clock: Clock | None = None  # a test's; else the server's
@@ -51,9 +51,12 @@ class PostgresStore:
         self._output_lock = threading.Lock()
         self._output: Wire | None = None
         self._readers: list[PostgresReader] = []
-        self._open()
+        #: It may hand each transaction to another server connection, unless whoever wrote the URL knows better.
+        self.pooled = self._open() and prepare is not True
+        self._prepare = not self.pooled if prepare is None else prepare
 
-    def _open(self) -> None:
+    def _open(self) -> bool:
+        """Whether a pooler stands between: it gives us a process number that is not the server's."""
         with connect(self._url, self.name) as connection:
             server = connection.info.server_version
             if server < SERVER_MIN * 10_000:
@@ -68,8 +71,10 @@ class PostgresStore:
                 if self.schema != latest():
                     migrate(connection, self.name)
                     self.schema = version(connection, self.name)
+                ((served_by,),) = connection.execute("SELECT pg_backend_pid()").fetchall()
             except psycopg.Error as error:
                 raise server_error(self.name, error.sqlstate or "", str(error)) from None
+            return bool(served_by != connection.info.backend_pid)
 
     # -- writing -----------------------------------------------------------------------------------------
 
@@ -117,14 +122,14 @@ class PostgresStore:
                 raise
 
     def _usable(self, wire: Wire | None) -> Wire:
-        if wire is None or wire.lost:
-            if wire is not None and not wire.prepare:
-                self._prepare = False
-            return self._connected()
-        return wire
+        return self._connected() if wire is None or wire.lost else wire
 
     def _connected(self) -> Wire:
-        return Wire(self._url, self.name, prepare=self._prepare)
+        return Wire(self._url, self.name, prepare=self._prepare, misplaced=self._misplaced)
+
+    def _misplaced(self) -> None:
+        """One connection has met a pooler: no other has to."""
+        self._prepare = False
 
     # -- reading -----------------------------------------------------------------------------------------
 
@@ -207,7 +212,7 @@ class PostgresStore:
     # -- wake-ups ----------------------------------------------------------------------------------------
 
     def wakeups(self) -> Notifier:
-        return Notifier(lambda: connect(self._url, self.name), lambda text: self.say(text))
+        return Notifier(lambda: connect(self._url, self.name), lambda text: self.say(text), listens=not self.pooled)
 
     def close(self) -> None:
         for reader in self._readers:

@@ -3,6 +3,8 @@
 A hint only: whoever misses it finds the work by polling. NOTIFY is sent outside of the transactions that matter (it
 takes a lock of the whole server at COMMIT), at most one in 5 ms. The connection hears its own words too: if it does
 not within 5 s, a pooler stands between: it says so once, and polling remains. A lost connection is made anew.
+Where a pooler is known to stand between, it does not LISTEN at all: that would stay behind on a server connection
+that others use next, and would hear nothing or, worse, sometimes something. NOTIFY goes through poolers.
 """
 
 import asyncio
@@ -27,7 +29,10 @@ RETRY_S = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 class Notifier:
-    def __init__(self, connect: Callable[[], "psycopg.Connection[Any]"], say: Callable[[str], None]) -> None:
+    def __init__(
+        self, connect: Callable[[], "psycopg.Connection[Any]"], say: Callable[[str], None], *, listens: bool = True
+    ) -> None:
+        self._listens = listens
         self._connect = connect
         self._say = say
         self._token = secrets.token_hex(6)
@@ -122,9 +127,10 @@ class Notifier:
         assert self._pipe is not None
         pg = connection.pgconn
         pg.notify_handler = self._notified
-        self._heard_own = False
-        connection.execute(f"LISTEN {CHANNEL}")
-        self._notify(connection, f"{self._token}?")
+        self._heard_own = not self._listens
+        if self._listens:
+            connection.execute(f"LISTEN {CHANNEL}")
+            self._notify(connection, f"{self._token}?")
         tested = time.monotonic()
         while True:
             if self._wanted.is_set():
@@ -135,10 +141,12 @@ class Notifier:
             if self._closing:
                 return
             now = time.monotonic()
+            if not self._listens and self._listeners:
+                self._not_heard()
             if not self._heard_own and now - tested > HEARD_WITHIN_S:
                 self._not_heard()
                 tested, self._heard_own = now, True  # asked again with the next test
-            if now - tested > TEST_EVERY_S:
+            if self._listens and now - tested > TEST_EVERY_S:
                 self._heard_own, tested = False, now
                 self._notify(connection, f"{self._token}?")
             ready, _, _ = select.select([pg.socket, self._pipe[0]], [], [], 1.0)

@@ -43,17 +43,20 @@ class PostgresReader:
                 self._wire.sync()
 
     def _ask(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
-        """A read that met a lost connection is simply made again, once; not inside a snapshot, which is gone."""
+        """A read that met a lost connection is simply made again, once; not inside a snapshot, which is gone. So is
+        one that met a pooler: the next connection prepares nothing."""
         fresh = self._wire is None or self._wire.lost
         if fresh:
             if self._in_snapshot:
                 raise StoreBusy("the connection was lost while one moment of the store was read")
             self._wire = self._connect()
         assert self._wire is not None
+        prepared = self._wire.prepare
         try:
             return self._wire.ask(statement, *parameters)
         except StoreBusy:
-            if fresh or not self._wire.lost or self._in_snapshot:
+            misplaced = prepared and not self._wire.prepare
+            if (fresh and not misplaced) or not self._wire.lost or self._in_snapshot:
                 raise
             return self._ask(statement, *parameters)
         except Exception:

@@ -21,18 +21,19 @@ class PostgresUrl(str):
     def __repr__(self) -> str:
         return repr(self.shown)
 
-    def for_libpq(self) -> tuple[str, bool]:
-        """The URL without what is ours, and whether statements may be prepared. ValueError: neither on nor off."""
+    def for_libpq(self) -> tuple[str, bool | None]:
+        """The URL without what is ours, and whether statements may be prepared (None: not said). ValueError: neither
+        on nor off."""
         from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
         try:
             parts = urlsplit(self)
             pairs = parse_qsl(parts.query, keep_blank_values=True)
         except ValueError:
-            return str(self), True  # libpq will say what is wrong with it
+            return str(self), None  # libpq will say what is wrong with it
         prepare = dict(pairs).get("prepare")
         if prepare is None:
-            return str(self), True
+            return str(self), None
         if prepare not in ("on", "off"):
             raise ValueError(f"prepare must be on or off, found {prepare!r}")
         rest = urlencode([(name, value) for name, value in pairs if name != "prepare"])

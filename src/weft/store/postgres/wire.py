@@ -7,7 +7,7 @@ misplaces those, they are given up.
 
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -41,13 +41,21 @@ def connect(url: str, name: str) -> "psycopg.Connection[Any]":
 
 
 class Wire:
-    """`connection`: one that somebody has already, inside a transaction perhaps; `leave_pipeline` gives it back."""
+    """`connection`: one that somebody has already, inside a transaction perhaps; `leave_pipeline` gives it back.
+    `misplaced` is called when a pooler has lost what was prepared."""
 
     def __init__(
-        self, url: str, name: str, *, prepare: bool = True, connection: "psycopg.Connection[Any] | None" = None
+        self,
+        url: str,
+        name: str,
+        *,
+        prepare: bool = True,
+        connection: "psycopg.Connection[Any] | None" = None,
+        misplaced: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.prepare = prepare
+        self._misplaced = misplaced
         self.lost = False
         self._connection = connection or connect(url, name)
         self._pg = self._connection.pgconn
@@ -179,6 +187,7 @@ class Wire:
         text = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
         if code in MISPLACED:
             self.prepare = False
+            self._misplaced()
             self.close()
         elif code == "0A000" or code.startswith("57P"):
             self.close()

@@ -1,0 +1,150 @@
+"""The way between a node and the server is cut: at the worst moment, for longer than a lease, or LISTEN only."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from tests.cluster.conftest import LEADER_RENEW_S, LEADER_TTL_S, LEASE_S, Cluster
+from tests.cluster.test_kills import BUSY, alive, attempts_below, since
+from tests.conftest import Figure
+from tests.postgres.proxy import Proxy
+
+CUTS = 25
+POLL_S = 2.0
+CUT_OFF = """\
+tasks:
+  quick: |
+    echo quick $WEFT_ATTEMPT >> journal
+    test $WEFT_ATTEMPT = 2 || while ! test -e open; do sleep 0.05; done
+    echo 'kept=a late result' > $WEFT_OUTPUT
+  long: |
+    echo long $WEFT_ATTEMPT >> journal
+    test $WEFT_ATTEMPT = 2 || while true; do sleep 0.05; done
+"""
+LISTENING = "query LIKE '%pg_notify%' AND datname = current_database() AND pid <> pg_backend_pid()"
+
+
+@pytest.fixture
+def proxy(postgres_cluster: Cluster) -> Iterator[Proxy]:
+    proxy = Proxy.to(postgres_cluster.store)
+    yield proxy
+    proxy.close()
+
+
+def test_a_connection_cut_after_commit_was_sent(postgres_cluster: Cluster, proxy: Proxy, figure: Figure) -> None:
+    """The server has committed and the node does not know: it says the same again, and it is applied once."""
+    cluster = postgres_cluster
+    # Without prepared statements the word COMMIT stands in what is sent, and can be found there.
+    cluster.worker("one", "--slots", "2", store=proxy.through(cluster.store, "?prepare=off"))
+    proxy.lose_commits = CUTS
+    run_id = cluster.submit(
+        "tasks: {many: {replicas: 150, run: 'echo $WEFT_INDEX $WEFT_ATTEMPT >> journal; sleep 0.02'}}\n"
+    )
+    cluster.ended(run_id)
+    assert proxy.lose_commits == 0, "else nothing was cut"
+    cluster.sound(run_id, 150)
+    assert len(cluster.journal()) == 150
+    assert cluster.outcomes() == {"succeeded": 150}, cluster.story()
+    figure(
+        f"connection cut after COMMIT, {CUTS} times",
+        f"150 tasks, 150 attempts, each started once; {cluster.stale_reports()} stale reports, 0 lost",
+    )
+
+
+@pytest.mark.parametrize("moment", ["asking", "committing"])
+def test_a_leader_that_is_cut_off_gives_up_its_work_and_its_term(
+    postgres_cluster: Cluster, proxy: Proxy, figure: Figure, moment: str
+) -> None:
+    """Nothing arrives any more, and nobody is told. One attempt has ended well, and its report is under way: its
+    first words, or its COMMIT, when the server waits for that with the run's locks held. The other attempt runs on
+    until its node may not believe in its lease any more. When all is done elsewhere, what was under way arrives."""
+    cluster = postgres_cluster
+    cut_off = cluster.worker("one", "--slots", "2", store=proxy.through(cluster.store))
+    cluster.until(lambda: cluster.leader() == "one")
+    run_id = cluster.submit(CUT_OFF)
+    cluster.until(lambda: cluster.journal() == {"long 1": 1, "quick 1": 1})
+    cluster.until(lambda: len(cluster.control.events(run_id, kinds=["started"])) == 2)
+    term, session = cluster.control.leader().term, cluster.control.node("one").session
+    cluster.worker("two", "--slots", "2")
+    (long,) = attempts_below(cut_off.pid, "echo long")
+    ((task_id,),) = cluster.query("SELECT id FROM tasks WHERE pos = 0")
+    proxy.hold_at = str(task_id).encode() if moment == "asking" else b"a late result"
+    (cluster.directory / "open").touch()
+    cluster.until(lambda: proxy.holding)
+    at = time.monotonic()
+    moments: dict[str, Callable[[], bool]] = {
+        "killed": lambda: not alive([long]),
+        "led": lambda: cluster.leader() == "two",
+        "reclaimed": lambda: cluster.over(session),
+    }
+    times: dict[str, float] = {}
+    while len(times) < len(moments):
+        times |= {name: since(at) for name, reached in moments.items() if name not in times and reached()}
+        assert since(at) < 60, cluster.story()
+        time.sleep(0.02)
+    cluster.ended(run_id)
+    proxy.release()
+    back = time.monotonic()
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    again = since(back)
+    cluster.sound(run_id, 2)
+    assert cluster.outcomes() == {"lost": 2, "succeeded": 2}, cluster.story()
+    assert cluster.control.task(run_id, "quick").attempt == 2
+    stale = 1 if moment == "asking" else 0  # what the server had begun it has undone: nothing is left to refuse
+    cluster.until(lambda: cluster.stale_reports() == stale)
+    assert cluster.control.leader().term == term + 1, "one change of leaders, and no more"
+    assert [n.node for n in cluster.control.nodes(ended=True) if n.health == "dead"] == ["one"], cluster.story()
+    assert times["killed"] < LEASE_S * BUSY
+    assert times["killed"] <= times["reclaimed"], "nobody else may have begun it while it still ran"
+    assert times["led"] <= (LEADER_TTL_S + LEADER_RENEW_S + 1.0) * BUSY
+    assert cut_off.poll() is None
+    figure(
+        f"a node cut off from the database while {moment}",
+        f"its process killed after {times['killed']:.1f} s (trust ends at {LEASE_S * 5 / 6:.1f} s), reclaimed after"
+        f" {times['reclaimed']:.1f} s, late report refused (stale reports {stale}), back in {again:.1f} s",
+    )
+    figure(
+        f"the leader cut off from the database while {moment}",
+        f"a new term after {times['led']:.1f} s (goal {LEADER_TTL_S + LEADER_RENEW_S + 1:g} s)",
+    )
+
+
+def test_the_connection_that_listens_is_killed(postgres_cluster: Cluster, proxy: Proxy, figure: Figure) -> None:
+    """For a while no new one is to be had: polling finds the work. Then there is one again."""
+    cluster = postgres_cluster
+    cluster.worker("one", store=proxy.through(cluster.store), WEFT_POLL=f"{POLL_S:g}s")
+    cluster.until(lambda: cluster.leader() == "one")
+
+    def listening() -> list[object]:
+        return cluster.query(f"SELECT pid FROM pg_stat_activity WHERE {LISTENING}")
+
+    cluster.until(listening)
+    proxy.refuse = True
+    with psycopg.connect(cluster.store, autocommit=True) as connection:
+        connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {LISTENING}")
+    cluster.until(lambda: not listening())
+    deaf = [pickup_ms(cluster) for _ in range(3)]
+    assert not listening()
+    proxy.refuse = False
+    possible = time.monotonic()
+    cluster.until(listening)
+    restored = since(possible)
+    heard = min(pickup_ms(cluster) for _ in range(3))
+    assert max(deaf) <= POLL_S * 1.1 * 1000 * BUSY
+    assert restored <= 15
+    assert heard < POLL_S * 1000 / 2, "by a wake-up, not by the poll"
+    figure(
+        "LISTEN killed",
+        f"picked up after {max(deaf)} ms at most (poll {POLL_S:g} s), listening again {restored:.1f} s after it"
+        f" could, then picked up after {heard} ms",
+    )
+
+
+def pickup_ms(cluster: Cluster) -> int:
+    """From the submission to the claim, by the store's clock."""
+    run_id = cluster.submit("- true\n")
+    cluster.ended(run_id)
+    times = {e.kind: e.at for e in cluster.control.events(run_id)}
+    return times["assigned"] - times["submitted"]
