@@ -52,7 +52,9 @@ class PostgresStore:
         self._output: Wire | None = None
         self._readers: list[PostgresReader] = []
         #: It may hand each transaction to another server connection, unless whoever wrote the URL knows better.
-        self.pooled = self._open() and prepare is not True
+        behind = self._open()
+        self._direct = not behind
+        self.pooled = behind and prepare is not True
         self._prepare = not self.pooled if prepare is None else prepare
 
     def _open(self) -> bool:
@@ -125,7 +127,7 @@ class PostgresStore:
         return self._connected() if wire is None or wire.lost else wire
 
     def _connected(self) -> Wire:
-        return Wire(self._url, self.name, prepare=self._prepare, misplaced=self._misplaced)
+        return Wire(self._url, self.name, prepare=self._prepare, direct=self._direct, misplaced=self._misplaced)
 
     def _misplaced(self) -> None:
         """One connection has met a pooler: no other has to."""

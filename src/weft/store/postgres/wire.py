@@ -42,7 +42,7 @@ def connect(url: str, name: str) -> "psycopg.Connection[Any]":
 
 class Wire:
     """`connection`: one that somebody has already, inside a transaction perhaps; `leave_pipeline` gives it back.
-    `misplaced` is called when a pooler has lost what was prepared."""
+    `direct`: no pooler is in between. `misplaced` is called when one has lost what was prepared."""
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Wire:
         name: str,
         *,
         prepare: bool = True,
+        direct: bool = False,
         connection: "psycopg.Connection[Any] | None" = None,
         misplaced: Callable[[], None] = lambda: None,
     ) -> None:
@@ -59,7 +60,7 @@ class Wire:
         self.lost = False
         self._connection = connection or connect(url, name)
         self._pg = self._connection.pgconn
-        self._direct = connection is None and self._is_direct()
+        self._direct = direct
         self._settled: Statement | None = None
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
@@ -69,15 +70,6 @@ class Wire:
         self._poll = select.poll()
         self._socket = self._pg.socket
         self._poll.register(self._socket, select.POLLIN)
-
-    def _is_direct(self) -> bool:
-        """No pooler in between: the process that answers is the one that greeted us."""
-        try:
-            ((pid,),) = self._connection.execute("SELECT pg_backend_pid()").fetchall()
-        except psycopg.Error as error:
-            self._connection.close()
-            raise connect_error(self.name, str(error)) from None
-        return bool(pid == self._pg.backend_pid)
 
     def settle(self, local: Statement, lasting: Statement) -> None:
         """Before a transaction's other statements. Where the server's session is ours alone, it is told only once;
