@@ -29,6 +29,7 @@ T = TypeVar("T")
 class LocalLink:
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.beside = not store.on_loop
         directory = store.path.parent if store.path is not None else None
         self.wakeups: Wakeups = store.wakeups() or WakeFile(
             None if directory is None else directory / "wake", store.changed_by_others

@@ -45,6 +45,8 @@ class Renewal(msgspec.Struct, frozen=True):
 class Link(Protocol):
     """A node's way to the store: local, or over HTTP. Every call may raise LinkLost."""
 
+    beside: bool  # an exchange leaves the node's own loop free: attempts go on meanwhile
+
     async def register(self, command: c.Register) -> c.Reply: ...
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply: ...
     async def renew(

@@ -26,7 +26,7 @@ from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
 from weft.node.secrets import MissingSecret
 
-AHEAD_MAX = 500
+AHEAD_MAX = 1000
 AHEAD_WINDOW_S = 0.1
 LONG_TASK_S = 1.0
 UNSTARTED_MAX_S = 1.0
@@ -102,8 +102,12 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """There is claimed work for the slots that come free next, and room in the batch of reports."""
-        return len(self._waiting) * 4 >= max(1, self._settings.slots) and len(self._reports) < REPORTS_MAX
+        """There is claimed work for the slots that come free next, and room in the batch of reports. Where the store
+        works beside us, the half of it is done meanwhile."""
+        waiting, reports = len(self._waiting), len(self._reports)
+        if self._ports.link.beside and reports >= waiting:
+            return False
+        return waiting * 4 >= max(1, self._settings.slots) and reports < REPORTS_MAX
 
     @property
     def idle(self) -> bool:
