@@ -1,10 +1,13 @@
 """Who may take a task, who has room for it, and who is the best place: tables."""
 
+import json
 from typing import Any
 
 import pytest
 
-from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, no_room, score
+from tests.core.driver import Engine
+from weft.core import commands as c
+from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, load_of, no_room, score
 
 GIB = 2**30
 NODE = NodeFacts(
@@ -104,6 +107,30 @@ SCORES: list[tuple[dict[str, Any], NodeFacts, Load, float]] = [
 @pytest.mark.parametrize(("requires", "node", "load", "points"), SCORES)
 def test_score(requires: dict[str, Any], node: NodeFacts, load: Load, points: float) -> None:
     assert score(requires, node, load) == points
+
+
+MEASURED = {
+    "cores": 4, "load": 1.0, "memory_total": 1000, "memory_free": 250, "disk_read_per_s": 30_000_000,
+    "disk_written_per_s": 10_000_000, "net_received_per_s": 10**9, "net_sent_per_s": 0,
+    "gpus": [{"memory_total": 100, "memory_free": 60}, {"memory_total": 100, "memory_free": 0}],
+}  # fmt: skip
+
+
+def test_what_a_node_measured_becomes_shares() -> None:
+    assert load_of(MEASURED) == {"cpu": 0.25, "memory": 0.75, "disk_io": 0.2, "network": 1.0, "gpu": 0.7}
+    assert Load(**load_of({})) == IDLE, "what was not measured counts as idle"
+    assert load_of({"cores": 2, "load": 9.5})["cpu"] == 1.0
+
+
+def test_the_leader_gives_a_task_to_the_node_whose_machine_is_less_busy() -> None:
+    engine = Engine()
+    for session, load in (("a", 3.9), ("b", 0.1)):
+        engine.node(session)
+        assert engine.store.renew(session, 60_000, json.dumps({"cores": 4, "load": load}))
+    engine.submit({"name": "w", "placement": "scored", "tasks": {"t": {"inline": "x"}}})
+    assert engine.commit(c.Place(engine.term())).changed == 1
+    assert engine.exchange("a").claims == []
+    assert len(engine.exchange("b").claims) == 1
 
 
 def test_the_best_place() -> None:

@@ -130,7 +130,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 #: tested below, each in a way of its own
 APART = (
     n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray, n.Signal,
-    n.Records, n.Leadership, n.Insisting, n.PastDeadline,
+    n.Records, n.Measured, n.Leadership, n.Insisting, n.PastDeadline,
 )  # fmt: skip
 
 

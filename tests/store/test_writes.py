@@ -364,6 +364,8 @@ def test_a_renewal_keeps_what_the_node_says_of_itself(store: Any, backend: Backe
     assert store.renew("s", 60_000)
     assert store.renew("s", 60_000, '{"load":2}')
     assert backend.query(store, "SELECT session, body FROM node_facts") == [("s", '{"load":2}')]
+    with store.transaction() as transaction:
+        assert transaction.load([n.Measured()])[0] == [("s", '{"load":2}')]
     assert not store.renew("nobody", 60_000, "{}")
     assert backend.query(store, "SELECT count(*) FROM node_facts") == [(1,)], "a dead session has nothing to say"
 

@@ -117,6 +117,10 @@ class LiveSessions(msgspec.Struct):
     """Sessions that have not ended and whose lease holds, by id."""
 
 
+class Measured(msgspec.Struct):
+    """(session, what its node measured of its machine, as JSON) of sessions that have not ended, by id."""
+
+
 class Occupied(msgspec.Struct):
     """(session, demand, how many) of all running tasks."""
 
@@ -404,5 +408,5 @@ Need = (
     | Named | WorkflowNames | Pins | Origin | Roots | Errands | Untold
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
-    | Finished | Records | QueuedEach | Waiting | Pools | Placing | LiveSessions | Occupied | DemandBodies
+    | Finished | Records | QueuedEach | Waiting | Pools | Placing | LiveSessions | Measured | Occupied | DemandBodies
 )  # fmt: skip

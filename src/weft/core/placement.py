@@ -200,7 +200,32 @@ def no_room(requires: Mapping[str, Any], left: Mapping[str, int]) -> list[str]:
 WEIGHTS: Final = (("cpu", 30.0), ("memory", 30.0), ("disk_io", 15.0), ("network", 10.0))
 GPU_WEIGHT: Final = 15.0  # counts only where a GPU is asked for
 PER_RUNNING: Final = 5.0
+DISK_FULL: Final = 200 * 10**6  # bytes a second that count as all of a disk,
+NETWORK_FULL: Final = 125 * 10**6  # and of a network: a gigabit
 PER_PREFERRED_LABEL: Final = 10.0
+
+
+def load_of(measured: Mapping[str, Any]) -> dict[str, float]:
+    """Shares for a Load, from what a node measured of its machine; what it could not measure counts as idle."""
+    moved = sum(measured.get(f"disk_{what}_per_s", 0) for what in ("read", "written"))
+    sent = sum(measured.get(f"net_{what}_per_s", 0) for what in ("received", "sent"))
+    gpus = measured.get("gpus", [])
+    return {
+        "cpu": _share(measured.get("load", 0), measured.get("cores", 0)),
+        "memory": _used(measured.get("memory_free", 0), measured.get("memory_total", 0)),
+        "disk_io": _share(moved, DISK_FULL),
+        "network": _share(sent, NETWORK_FULL),
+        "gpu": _used(sum(g["memory_free"] for g in gpus), sum(g["memory_total"] for g in gpus)),
+    }
+
+
+def _share(part: float, whole: float) -> float:
+    """In hundredths, so that noise does not decide between nodes that are alike."""
+    return round(max(0.0, min(1.0, part / whole)), 2) if whole else 0.0
+
+
+def _used(left: float, whole: float) -> float:
+    return _share(whole - left, whole)
 
 
 def score(requires: Mapping[str, Any], node: NodeFacts, load: Load) -> float:

@@ -12,8 +12,8 @@ import msgspec
 from weft.core.commands import Place, Reply
 from weft.core.demands import PLACE, holder_of, open_to_all, private, public
 from weft.core.draft import Draft, Rule
-from weft.core.needs import DemandBodies, LiveSessions, Occupied, Placing, QueuedEach, Roots
-from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, no_room, node_facts
+from weft.core.needs import DemandBodies, LiveSessions, Measured, Occupied, Placing, QueuedEach, Roots
+from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, load_of, no_room, node_facts
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.claims import PATIENCE_MS
 from weft.core.rules.leader import is_led, require_term
@@ -31,12 +31,14 @@ def place(draft: Draft, command: Place) -> Rule:
     demands = [demand for (demand,) in rows if public(demand).startswith(PLACE)]
     if not demands:
         return Reply()
-    waiting, sessions, occupied = yield (QueuedEach(demands, None, command.limit), LiveSessions(), Occupied())
+    waiting, sessions, measured, occupied = yield (
+        QueuedEach(demands, None, command.limit), LiveSessions(), Measured(), Occupied(),
+    )  # fmt: skip
     tasks = draft.adopt(waiting)
     known = sorted({public(t.demand) for t in tasks} | {public(demand) for _, demand, _ in occupied})
     (bodies,) = yield (DemandBodies(known),)
     requires = {id: msgspec.json.decode(body) for id, body in bodies}
-    nodes = _nodes(sessions, occupied, tasks, requires)
+    nodes = _nodes(sessions, dict(measured), occupied, tasks, requires)
     roots: dict[int, int] = {}
     if any(node.scope is not None for node in nodes.values()):
         (families,) = yield (Roots(sorted({task.run_no for task in tasks})),)
@@ -62,11 +64,11 @@ def reopen(draft: Draft, task: TaskRow) -> None:
 class _Node:
     """A node as the leader sees it, while it gives tasks away."""
 
-    def __init__(self, session: SessionRow, held: list[dict[str, Any]]) -> None:
+    def __init__(self, session: SessionRow, measured: str | None, held: list[dict[str, Any]]) -> None:
         body = msgspec.json.decode(session.body)
         self.scope = session.scope
         self.facts = node_facts(body, session.node, session.id)
-        self.load: dict[str, float] = body.get("load", {})
+        self.load = {} if measured is None else load_of(msgspec.json.decode(measured))
         self.slots: int | None = body.get("slots")
         self.held = held
 
@@ -85,7 +87,11 @@ class _Node:
 
 
 def _nodes(
-    sessions: list[SessionRow], occupied: list[Any], tasks: list[TaskRow], bodies: dict[str, dict[str, Any]]
+    sessions: list[SessionRow],
+    measured: dict[str, str],
+    occupied: list[Any],
+    tasks: list[TaskRow],
+    bodies: dict[str, dict[str, Any]],
 ) -> dict[str, _Node]:
     """What was given to a node counts as if it ran there already, so that a batch spreads."""
     held: dict[str, list[dict[str, Any]]] = {}
@@ -95,7 +101,7 @@ def _nodes(
         holder = holder_of(task.demand)
         if holder is not None:
             held.setdefault(holder, []).append(bodies.get(public(task.demand), {}))
-    return {s.id: _Node(s, held.get(s.id, [])) for s in sessions if s.state == "live"}
+    return {s.id: _Node(s, measured.get(s.id), held.get(s.id, [])) for s in sessions if s.state == "live"}
 
 
 def _place(draft: Draft, task: TaskRow, demand: dict[str, Any], nodes: dict[str, _Node], root: int | None) -> bool:

@@ -470,6 +470,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Pools: _T._pools,
     n.Placing: lambda t, need: t._plain("demands_placing"),
     n.LiveSessions: _T._live_sessions,
+    n.Measured: lambda t, need: t._plain("sessions_measured"),
     n.Occupied: lambda t, need: t._plain("demands_occupied"),
     n.DemandBodies: lambda t, need: t._plain("demand_bodies", need.ids) if need.ids else None,
     n.Finished: lambda t, need: t._runs("runs_finished", need.before, need.states, need.limit),

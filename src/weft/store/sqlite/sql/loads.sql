@@ -147,6 +147,9 @@ ORDER BY 1
 SELECT {session_row}
 FROM sessions s JOIN leases l ON l.session = s.id WHERE s.ended_at IS NULL AND l.expires_at > ? ORDER BY s.id
 
+-- name: sessions_measured
+SELECT f.session, f.body FROM node_facts f JOIN sessions s ON s.id = f.session WHERE s.ended_at IS NULL ORDER BY s.id
+
 -- name: demands_occupied
 SELECT t.session, t.demand, count(*) FROM tasks t WHERE t.session IS NOT NULL AND t.state = 'running'
 GROUP BY t.session, t.demand ORDER BY t.session, t.demand
