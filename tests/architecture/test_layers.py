@@ -21,6 +21,8 @@ SIDEWAYS = {
     ("authoring", "triggers"): "a cron expression is checked while its definition is loaded",
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",
+    ("cli", "mcp"): "`weft mcp` is a command",
+    ("mcp", "api"): "the same roles, submissions, cursors and words for what goes wrong",
     ("control", "config"): "an application that embeds Weft has the settings of the command line",
     ("demo", "cli"): "it speaks through the same terminal",
 }

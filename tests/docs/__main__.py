@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.docs.events import events_reference
 from tests.docs.states import states_reference
+from tests.docs.tools import tools_reference
 from weft.cli.reference import cli_reference, settings_reference
 
 PAGES = {
@@ -11,6 +12,7 @@ PAGES = {
     "events.md": events_reference,
     "cli.md": cli_reference,
     "settings.md": settings_reference,
+    "mcp.md": tools_reference,
 }
 
 

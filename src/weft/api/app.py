@@ -1,15 +1,17 @@
 """The application: all routes over one control, behind one door."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from weft import __version__
 from weft.api import dead, events, health, hooks, nodes, runs, store, tasks, triggers, workflows
@@ -29,6 +31,13 @@ RESOURCES: tuple[Routes, ...] = (
 )  # fmt: skip
 
 
+class Mounted(Protocol):
+    """Something with an address of its own beside the API (MCP), behind the same door. It asks the gate by itself."""
+
+    def lifespan(self) -> AbstractAsyncContextManager[None]: ...
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
 def create_app(
     control: Control,
     *,
@@ -40,16 +49,22 @@ def create_app(
     threads: int = THREADS,
     secrets: Secrets | None = None,
     resources: Iterable[Routes] = RESOURCES,
+    mounted: Mapping[str, Callable[[Served], Mounted]] | None = None,
 ) -> FastAPI:
     """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server;
-    `secrets` are those that webhooks are checked with."""
+    `secrets` are those that webhooks are checked with; `mounted` is what else it serves, by path."""
     resources = tuple(resources)
     submitting = Submitting(control, source or str(Path.cwd()))
     served = Served(control, gate or Open(), submitting, ready, threads, secrets or Secrets({}))
 
+    others = {path: make(served) for path, make in (mounted or {}).items()}
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with AsyncExitStack() as stack:
+            for other in others.values():
+                await stack.enter_async_context(other.lifespan())
+            yield
         served.close()
 
     app = FastAPI(
@@ -59,6 +74,7 @@ def create_app(
     app.state.served = served
     for resource in resources:
         app.include_router(resource.router)
+    app.router.routes += [Route(path, other, include_in_schema=False) for path, other in others.items()]
     _explain_errors(app)
     described: dict[str, Any] = {}
 

@@ -63,15 +63,20 @@ def requires(role: Needed) -> Callable[[Request], Awaitable[None]]:
     async def check(request: Request) -> None:
         if role == "anyone":
             return
-        token = bearer(request)
-        gate: Gate = request.app.state.served.gate
-        caller = await gate.caller(token, request)
-        if caller is None:
-            detail = "this token is not known here" if token else "a token is needed"
-            fix = "send the header Authorization: Bearer TOKEN"
-            raise Trouble(401, "unauthorized", detail, fix, headers={"WWW-Authenticate": "Bearer"})
+        caller = await known_caller(request.app.state.served.gate, request)
         if RANK[caller.role] < RANK[role]:
             raise Trouble(403, "forbidden", f"this needs the role {role}, and the token has {caller.role}")
-        request.state.caller = caller
 
     return check
+
+
+async def known_caller(gate: Gate, request: Request) -> Caller:
+    """Whoever asks, whatever they may; also left in `request.state.caller`. Nobody is a Trouble."""
+    token = bearer(request)
+    caller = await gate.caller(token, request)
+    if caller is None:
+        detail = "this token is not known here" if token else "a token is needed"
+        fix = "send the header Authorization: Bearer TOKEN"
+        raise Trouble(401, "unauthorized", detail, fix, headers={"WWW-Authenticate": "Bearer"})
+    request.state.caller = caller
+    return caller

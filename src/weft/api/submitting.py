@@ -97,6 +97,10 @@ class Submitting:
         loaded = _load(SubmitBody(definition=body.definition, format=body.format, name=name[:64]))
         return loaded, body.source or self._source
 
+    def loaded(self, body: SubmitBody) -> Loaded:
+        """What it would run, without running it."""
+        return self._loaded(body)
+
     def _loaded(self, body: SubmitBody) -> Loaded:
         named = [name for name in ("definition", "workflow", "task") if getattr(body, name) is not None]
         if len(named) != 1:

@@ -64,6 +64,12 @@ ROLE = _option(
     "--role", choices=("auto", "leader", "worker", "observer"),
     help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)",
 )  # fmt: skip
+HOST = _option("--host", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)")
+PORT = _option("--port", metavar="PORT", help="listen on this port (default: 8700)")
+ALLOW_HOST = _option(
+    "--allow-host", metavar="NAME", action="append", default=[],
+    help="a name that requests may be addressed to; may be given several times",
+)  # fmt: skip
 INPUT = _option(
     "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
 )
@@ -104,13 +110,19 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "serve", "Run", "the HTTP API, and a node that works", "weft.cli.serving:serve",
-        (_option("--host", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)"),
-         _option("--port", metavar="PORT", help="listen on this port (default: 8700)"),
-         _option("--allow-host", metavar="NAME", action="append", default=[],
-                 help="a name that requests may be addressed to; may be given several times"),
-         SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, VERBOSE),
+        (HOST, PORT, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, VERBOSE),
         "An address that other machines reach needs a token in WEFT_TOKEN. `--slots 0` serves without working."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
+    ),
+    Command(
+        "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "weft.cli.agents:mcp",
+        (_flag("--http", help="serve it at /mcp of an address, instead of standard input and output"),
+         HOST, PORT, ALLOW_HOST,
+         _flag("--read-only", help="only tools that look: those that change something are not there"),
+         _flag("--work", help="also run tasks, in a node of its own for as long as it serves"),
+         SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, VERBOSE),
+        "A client starts it and talks to it, until it closes its input. `weft serve` has the same tools at /mcp."
+        " Over HTTP an address that other machines reach needs a token in WEFT_TOKEN.",
     ),
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "weft.cli.running:resume",

@@ -10,6 +10,7 @@ from weft.cli.terminal import printable
 from weft.cli.words import ago, duration, moment, size, state_word
 from weft.control.local import LocalControl
 from weft.control.records import RunInfo, TaskInfo
+from weft.control.timing import task_ms
 from weft.core.states import RUN_STATES, TASK_STATES
 from weft.core.suggest import nearest
 
@@ -111,14 +112,6 @@ def print_tasks(session: Session, control: LocalControl, found: list[TaskInfo], 
         heads, styles = ["run", *heads], ["dim", *styles]
     for line in table(session.out, heads, rows, styles):
         session.print(line)
-
-
-def task_ms(task: TaskInfo, now: int) -> int | None:
-    """How long it ran, or runs already."""
-    began = task.started_at or task.claimed_at
-    if began is None or task.state in ("pending", "queued", "scheduled"):
-        return None
-    return max(0, (task.finished_at or now) - began)
 
 
 def task_took(task: TaskInfo, now: int) -> str:

@@ -5,6 +5,8 @@ import logging
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from weft.control.watching import Directory, keep_applied
 from weft.node.secrets import Secrets
 
 TOKEN_MIN = 16
+MCP_PATH = "/mcp"
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
 
 
@@ -29,12 +32,20 @@ def serve(args: Namespace, session: Session) -> int:
         raise GiveUp(
             BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "install weft[server]"
         ) from None
+    directory = watched(args.dir)
+    gate, listener = gate_and_listener(session)
+    tune()
+    asyncio.run(_serve(session, gate, listener, directory))
+    return OK
+
+
+def gate_and_listener(session: Session) -> tuple[Any, Any]:
+    """Who may ask, and where: refused if others could reach it without a token."""
     from weft.api.auth import Gate, OneToken, Open
     from weft.api.door import is_loopback
     from weft.api.serving import listening
 
     config = session.config
-    directory = watched(args.dir)
     token = os.environ.get("WEFT_TOKEN", "")
     if token and len(token) < TOKEN_MIN:
         raise GiveUp(BAD_INPUT, f"WEFT_TOKEN must have at least {TOKEN_MIN} characters")
@@ -50,9 +61,7 @@ def serve(args: Namespace, session: Session) -> int:
     except OSError as error:
         why = error.strerror or str(error)
         raise GiveUp(UNREACHABLE, f"cannot listen on {config.host}:{config.port}: {why}", "use --port") from None
-    tune()
-    asyncio.run(_serve(session, gate, listener, directory))
-    return OK
+    return gate, listener
 
 
 async def _serve(session: Session, gate: Any, listener: Any, directory: Path | None) -> None:
@@ -63,14 +72,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
     control = session.control(create=True)
     control.wait_s = WAIT_S
     url = url_of(listener, config.host)
-
-    def say(level: str, message: str, fields: dict[str, Any]) -> None:
-        text = session.log(level, message, fields)
-        if text is not None:
-            sys.stderr.write(session.err.encoded(text) + "\n")
-            sys.stderr.flush()
-
-    _log_through(say)
+    say = sayer(session)
     nodes = NodeThread(control, config, {}, lambda message, fields: say("warning", message, fields), url)
     app = create_app(
         control,
@@ -80,6 +82,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
         source=str(config.workdir or session.directory),
         ready=lambda: None if nodes.ready else "its node has no session yet",
         secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
+        mounted=_mounted(config.body_max),
     )
     say("info", "settings", {**config.described(), "store": control.store.name})
     ready = {"url": url, "role": config.role, "slots": config.slots, "pid": os.getpid()}
@@ -97,6 +100,28 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
     say("info", "stopped", {})
 
 
+def _mounted(body_max: int) -> dict[str, Any]:
+    """MCP, where its extra is installed."""
+    if find_spec("mcp") is None:
+        return {}
+    from weft.mcp.http import Endpoint
+
+    return {MCP_PATH: lambda served: Endpoint(served, body_max=body_max)}
+
+
+def sayer(session: Session) -> Callable[[str, str, dict[str, Any]], None]:
+    """Log lines on standard error; those of libraries, too."""
+
+    def say(level: str, message: str, fields: dict[str, Any]) -> None:
+        text = session.log(level, message, fields)
+        if text is not None:
+            sys.stderr.write(session.err.encoded(text) + "\n")
+            sys.stderr.flush()
+
+    _log_through(say)
+    return say
+
+
 def _log_through(say: Any) -> None:
     """What libraries log becomes lines like ours; what they merely mention is left out."""
 
@@ -106,7 +131,7 @@ def _log_through(say: Any) -> None:
             text = self.format(record)
             say(level, text.splitlines()[0], {"detail": text} if "\n" in text else {})
 
-    for name in ("weft", "uvicorn", "asyncio"):
+    for name in ("weft", "uvicorn", "asyncio", "mcp"):
         logger = logging.getLogger(name)
         logger.handlers = [Through(logging.WARNING)]
         logger.setLevel(logging.WARNING)

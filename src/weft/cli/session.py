@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FLAGS = ("store", "slots", "python_runners", "drain", "name", "role", "memory", "disk", "gpus", "host", "port")
 
-LOGGING = ("worker", "serve")  # commands that say what happens, and nothing else
+LOGGING = ("worker", "serve", "mcp")  # commands that say what happens, and nothing else
 
 
 class Session:
@@ -33,7 +33,7 @@ class Session:
             flags["allow_hosts"] = args.allow_host
         if getattr(args, "verbose", False):
             flags["log"] = "info"
-        self.config = settings.load(os.environ, self.directory, flags, idle=args.command == "serve")
+        self.config = settings.load(os.environ, self.directory, flags, idle=args.command in ("serve", "mcp"))
         self.out = Terminal(sys.stdout, self.config.color, os.environ)
         self.err = Terminal(sys.stderr, self.config.color, os.environ)
         self._control: LocalControl | None = None

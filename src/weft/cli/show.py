@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from weft.cli.exits import OK
-from weft.cli.lists import task_ms, task_took
+from weft.cli.lists import task_took
 from weft.cli.session import Session
 from weft.cli.signalling import how_to_signal, signals_wanted
 from weft.cli.summary import counts, output_or_why, output_text
@@ -15,7 +15,8 @@ from weft.cli.terminal import printable
 from weft.cli.words import duration, moment, state_word
 from weft.control.local import LocalControl
 from weft.control.records import AttemptInfo, RunInfo, TaskInfo
-from weft.core.graph import CriticalPath, critical_path
+from weft.control.timing import measured_path, task_ms
+from weft.core.graph import CriticalPath
 from weft.core.workflow import Workflow
 
 LEVEL_ROWS = 12  # tasks shown of a level
@@ -33,11 +34,7 @@ def show(args: Namespace, session: Session) -> int:
     workflow = control.workflow(run.id)
     now = control.now()
     found = list(control.all_tasks(run.id))
-    durations = [0] * len(workflow.tasks)
-    for task in found:
-        if task.idx < 0:
-            durations[task.pos] = task_ms(task, now) or 0
-    critical = critical_path(workflow, durations)
+    critical, _ = measured_path(workflow, found, now)
     if args.json:
         output, error = output_or_why(control, run)
         values = {"context": control.context(run.id), "output": output, "output_error": error}

@@ -1,0 +1,122 @@
+"""mcp: tools for AI agents, over standard input and output or over HTTP."""
+
+import asyncio
+import os
+from argparse import Namespace
+from typing import Any
+
+from weft.cli.exits import BAD_INPUT, INTERRUPTED, OK, GiveUp
+from weft.cli.serving import MCP_PATH, WAIT_S, gate_and_listener, sayer
+from weft.cli.session import Session
+from weft.cli.working import heeded_signals
+from weft.control.node_thread import NodeThread
+from weft.control.process import tune
+from weft.node.secrets import Secrets
+
+OF_HTTP = ("host", "port", "allow_host")
+
+
+def mcp(args: Namespace, session: Session) -> int:
+    try:
+        import fastapi  # noqa: F401
+        import mcp  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise GiveUp(BAD_INPUT, f"weft mcp needs {error.name}, which is not installed", "install weft[mcp]") from None
+    if args.work and args.read_only:
+        raise GiveUp(BAD_INPUT, "a node that works changes something", "leave --work or --read-only out")
+    if args.http:
+        gate, listener = gate_and_listener(session)
+        tune()
+        asyncio.run(_over_http(args, session, gate, listener))
+        return OK
+    given = next((name for name in OF_HTTP if getattr(args, name)), None)
+    if given is not None:
+        raise GiveUp(BAD_INPUT, f"--{given.replace('_', '-')} is about HTTP", "add --http")
+    tune()
+    asyncio.run(_over_stdio(args, session))
+    return OK
+
+
+async def _over_stdio(args: Namespace, session: Session) -> None:
+    from weft.api.auth import Open
+    from weft.api.served import THREADS, Served
+    from weft.api.submitting import Submitting
+    from weft.mcp.stdio import Lines, serve
+
+    config = session.config
+    control = session.control(create=not args.read_only)
+    control.wait_s = WAIT_S
+    say = sayer(session)
+    served = Served(control, Open(), Submitting(control, _source(session)), lambda: None, THREADS, Secrets({}))
+    nodes = _nodes(args, session, say)
+    lines = Lines(0, config.body_max)
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        if stops > 2:
+            os._exit(INTERRUPTED)
+        say("info", "killing what still runs" if stops > 1 else "stopping: running tasks may end", {})
+        served.begin_stopping()
+        lines.stop()
+        if nodes is not None:
+            nodes.stop_worker()
+
+    for number in heeded_signals():
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        if nodes is not None:
+            nodes.begin_worker()
+        say("info", "ready", {"store": control.store.name, "pid": os.getpid()})
+        await serve(served, lines, read_only=args.read_only)
+    finally:
+        served.begin_stopping()
+        if nodes is not None:
+            await asyncio.to_thread(nodes.close)
+        served.close()
+    say("info", "stopped", {})
+
+
+async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any) -> None:
+    from weft.api import health
+    from weft.api.app import create_app
+    from weft.api.serving import Serving, url_of
+    from weft.mcp.http import Endpoint
+
+    config = session.config
+    control = session.control(create=not args.read_only)
+    control.wait_s = WAIT_S
+    say = sayer(session)
+    nodes = _nodes(args, session, say)
+    app = create_app(
+        control,
+        gate=gate,
+        hosts=[config.host, *config.allow_hosts],
+        body_max=config.body_max,
+        source=_source(session),
+        resources=(health.routes,),
+        mounted={MCP_PATH: lambda served: Endpoint(served, read_only=args.read_only, body_max=config.body_max)},
+    )
+    ready = {"url": url_of(listener, config.host) + MCP_PATH, "store": control.store.name, "pid": os.getpid()}
+    serving = Serving(
+        app, listener, None if nodes is None else nodes.begin_worker,
+        (lambda: None) if nodes is None else nodes.stop_worker, say,
+    )  # fmt: skip
+    try:
+        await serving.run([int(number) for number in heeded_signals()], ready)
+    finally:
+        if nodes is not None:
+            await asyncio.to_thread(nodes.close)
+    say("info", "stopped", {})
+
+
+def _nodes(args: Namespace, session: Session, say: Any) -> NodeThread | None:
+    if not args.work:
+        return None
+    return NodeThread(session.control(), session.config, {}, lambda message, fields: say("warning", message, fields))
+
+
+def _source(session: Session) -> str:
+    return str(session.config.workdir or session.directory)

@@ -1,0 +1,145 @@
+"""The tools as a server of the Model Context Protocol, whatever carries it: which there are for whom, and how a call
+is carried out. A mistake of whoever calls is a result in words, with the fix: a model can put it right by itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mcp_types as types
+import msgspec
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from weft import __version__
+from weft.api.auth import RANK, Caller
+from weft.api.problems import Problem, Trouble, trouble_of
+from weft.api.served import Served
+from weft.core.suggest import nearest
+from weft.mcp import changing, looking, results, submitting
+from weft.mcp.replies import shortened
+from weft.mcp.tools import Asking, Tool, schema_of
+
+TOOLS: tuple[Tool, ...] = tuple(
+    tool
+    for group in (submitting.tools, results.tools, looking.tools, changing.tools)
+    for tool in group.declared
+)  # fmt: skip
+BY_NAME = {tool.name: tool for tool in TOOLS}
+REPLY_MAX = 512 * 1024
+TOLD_MAX = 8 * 1024
+ABOUT = """Weft runs graphs of tasks (workflows), durably and in parallel. A run is one pass of a workflow; a task of
+it may take several attempts. submit_task runs one command; submit_workflow runs a graph: look at it first with
+validate_workflow and preview. Both return at once with the run's id; get_task_result and get_workflow_status wait
+with wait_s. explain_task says why something does not run. Lists are pages: `next` is the `cursor` of the following
+one. Times are milliseconds of the store's clock."""
+
+Context = ServerRequestContext[Any, Any]
+
+
+def make_server(served: Served, caller_of: Callable[[Context], Caller], *, read_only: bool = False) -> Server[Any]:
+    """`read_only`: tools that change something are not there, whoever asks."""
+
+    def there(tool: Tool, caller: Caller) -> bool:
+        return RANK[caller.role] >= RANK[tool.role] and (tool.reads_only or not read_only)
+
+    async def list_tools(ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        caller = caller_of(ctx)
+        return types.ListToolsResult(tools=[described(tool) for tool in TOOLS if there(tool, caller)])
+
+    async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        caller = caller_of(ctx)
+        tool = BY_NAME.get(params.name)
+        if tool is None:
+            meant = nearest(params.name, [one.name for one in TOOLS if there(one, caller)])
+            fix = f"; did you mean {meant}?" if meant else ""
+            raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name[:64]!r}{fix}")
+        try:
+            if not there(tool, caller):
+                raise _forbidden(tool, caller, read_only)
+            control = served.control.on_behalf(None)
+
+            async def progress(done: float, message: str) -> None:
+                await ctx.session.report_progress(done, None, message)
+
+            asking = Asking(served, control, progress)
+            return await _called(asking, tool, params.arguments or {})
+        except MCPError:
+            raise
+        except Exception as error:
+            return _refused(trouble_of(error).problem)
+
+    return Server(
+        "weft", version=__version__, title="Weft", instructions=" ".join(ABOUT.split()), on_list_tools=list_tools,
+        on_call_tool=call_tool, get_tool_input_schema=_no_header_parameters,
+    )  # fmt: skip
+
+
+def caller_of_request(ctx: Context) -> Caller:
+    """Over HTTP: whom the gate has let in."""
+    caller = ctx.request.state.caller if ctx.request is not None else None
+    assert isinstance(caller, Caller)
+    return caller
+
+
+def _no_header_parameters(name: str) -> None:
+    """No tool asks for an argument to be repeated in a header, so there is nothing to compare."""
+
+
+def described(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name, description=tool.description, input_schema=schema_of(tool.takes),
+        output_schema=schema_of(tool.gives),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.reads_only, destructive_hint=tool.destructive, idempotent_hint=tool.idempotent,
+            open_world_hint=tool.open_world,
+        ),
+    )  # fmt: skip
+
+
+async def _called(asking: Asking, tool: Tool, arguments: dict[str, Any]) -> types.CallToolResult:
+    if tool.waits:
+        given = _converted(tool, arguments)
+        value = await tool.handler(asking, given)
+        return await asking.look(lambda: _told(value))
+    return await asking.look(lambda: _told(tool.handler(asking, _converted(tool, arguments))))
+
+
+def _converted(tool: Tool, arguments: dict[str, Any]) -> Any:
+    try:
+        return msgspec.convert(arguments, tool.takes)
+    except msgspec.ValidationError as error:
+        known = [field.encode_name for field in msgspec.structs.fields(tool.takes)]
+        wrong = next((name for name in arguments if name not in known), None)
+        meant = None if wrong is None else nearest(wrong, known)
+        fix = f"did you mean {meant!r}?" if meant else f"it takes {', '.join(known)}"
+        raise Trouble(422, "arguments", f"{tool.name} does not take this: {error}", fix) from None
+
+
+def _told(value: msgspec.Struct) -> types.CallToolResult:
+    text = msgspec.json.encode(value)
+    if len(text) > REPLY_MAX:
+        raise Trouble(413, "too_long", f"the reply would have {len(text):,} bytes", "ask for less with `limit`")
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text.decode())], structured_content=msgspec.json.decode(text)
+    )
+
+
+def _refused(problem: Problem) -> types.CallToolResult:
+    lines = [shortened(problem.detail, TOLD_MAX) or "", *([f"fix: {problem.fix}"] if problem.fix else [])]
+    for one in (problem.errors or [])[:20]:
+        if one.get("fix") and str(one["fix"]) not in problem.detail:
+            lines.append(f"fix: {one.get('path') or ''}: {one['fix']}")
+    text = shortened("\n".join(lines), TOLD_MAX) or ""
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], is_error=True,
+        structured_content={"code": problem.code, "detail": text},
+    )  # fmt: skip
+
+
+def _forbidden(tool: Tool, caller: Caller, read_only: bool) -> Trouble:
+    if read_only and not tool.reads_only:
+        return Trouble(403, "read_only", f"{tool.name} changes something, and this server only looks", "ask another")
+    return Trouble(
+        403, "forbidden", f"{tool.name} needs the role {tool.role}, and the token has {caller.role}",
+        "use a token with that role",
+    )  # fmt: skip

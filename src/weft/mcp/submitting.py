@@ -1,0 +1,165 @@
+"""Tools that start something, and those that look at a definition before it is started."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from weft.api.paging import cursor, keys
+from weft.api.problems import Trouble, bad_inputs
+from weft.api.submitting import SubmitBody
+from weft.authoring.errors import DefinitionErrors
+from weft.control.plan import live_nodes, plan_of
+from weft.control.protocol import Control
+from weft.core.commands import Reply as Done
+from weft.core.commands import Submit
+from weft.core.inputs import resolve_inputs
+from weft.mcp import arguments as a
+from weft.mcp import replies as r
+from weft.mcp.tools import Asking, Tools
+
+tools = Tools()
+MISTAKES_SHOWN = 20
+TOLD_MAX = 1000  # characters of one mistake
+INPUTS_SHOWN = 100
+ALONE = "task"  # what a task without a name is called
+
+Definition = Annotated[
+    dict[str, Any] | list[Any] | str,
+    Meta(description="A definition: YAML text (or JSON text, with format: json), or the same as an object"),
+]
+Parallel = Annotated[int, Meta(ge=1, le=1_000_000, description="At most so many tasks at a time")]
+InputValues = Annotated[dict[str, Any], Meta(description="Values of the inputs that the workflow declares")]
+Format = Annotated[Literal["yaml", "json"], Meta(description="Of a definition that is a text")]
+
+
+class SubmitTask(a.Given):
+    task: Annotated[
+        dict[str, Any] | str,
+        Meta(
+            description="A shell command, or what stands under a task's name in a definition:"
+            ' {"run": "make", "timeout": "10m", "retry": {"max": 2}}'
+        ),
+    ]
+    name: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$", description="What to call it")] = ALONE
+    priority: a.Priority = 0
+    key: a.Key | None = None
+    source: a.Directory | None = None
+
+
+@tools(role="operator", destructive=True, open_world=True)
+def submit_task(asking: Asking, given: SubmitTask) -> r.Started:
+    """Run one task alone, durably: a shell command, or a task with retries, a timeout and so on. It returns at once;
+    get_task_result waits for the end."""
+    body = SubmitBody(task=given.task, name=given.name, priority=given.priority, key=given.key, source=given.source)
+    command = asking.served.submitting.command(body)
+    return _started(asking.control, command, asking.control.submit(command), given.name)
+
+
+class SubmitWorkflow(a.Given):
+    definition: Definition | None = None
+    format: Format = "yaml"
+    workflow: a.WorkflowName | None = None
+    version: a.Version | None = None
+    inputs: InputValues = msgspec.field(default_factory=dict)
+    priority: a.Priority = 0
+    max_parallel: Parallel | None = None
+    key: a.Key | None = None
+    source: a.Directory | None = None
+    fresh: Annotated[bool, Meta(description="Run tasks with `cache` all the same")] = False
+
+
+@tools(role="operator", destructive=True, open_world=True)
+def submit_workflow(asking: Asking, given: SubmitWorkflow) -> r.Started:
+    """Start a run of a workflow: of a definition given here, or of one that the store knows by name. It returns at
+    once; get_workflow_status waits for the end. validate_workflow and preview look at it without running it."""
+    body = SubmitBody(
+        definition=given.definition, format=given.format, workflow=given.workflow, version=given.version,
+        inputs=given.inputs, priority=given.priority, max_parallel=given.max_parallel, key=given.key,
+        source=given.source, fresh=given.fresh,
+    )  # fmt: skip
+    command = asking.served.submitting.command(body)
+    return _started(asking.control, command, asking.control.submit(command), None)
+
+
+def _started(control: Control, command: Submit, done: Done, task: str | None) -> r.Started:
+    note = None
+    if not live_nodes(control):
+        note = "no node is alive: it waits until one is there; start one with `weft worker` or `weft serve`"
+    return r.Started(
+        run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state, existing=done.existing,
+        task=task, note=note,
+    )  # fmt: skip
+
+
+class ValidateWorkflow(a.Given):
+    definition: Definition
+    format: Format = "yaml"
+
+
+@tools(role="viewer")
+def validate_workflow(asking: Asking, given: ValidateWorkflow) -> r.Validated:
+    """Check a definition without storing or running anything: all mistakes at once, each with its place and fix."""
+    try:
+        loaded = asking.served.submitting.loaded(SubmitBody(definition=given.definition, format=given.format))
+    except DefinitionErrors as wrong:
+        shown = [
+            r.Mistake(
+                message=r.shortened(one.message, TOLD_MAX) or "", fix=r.shortened(one.fix, TOLD_MAX), line=one.line,
+                column=one.column, path=r.shortened(one.path),
+            )
+            for one in wrong.errors[:MISTAKES_SHOWN]
+        ]  # fmt: skip
+        return r.Validated(valid=False, errors=shown, more=wrong.more + len(wrong.errors) - len(shown))
+    workflow = loaded.workflow
+    inputs = {name: msgspec.to_builtins(one) for name, one in list(workflow.inputs.items())[:INPUTS_SHOWN]}
+    shown_inputs, _ = r.bounded(inputs)
+    return r.Validated(
+        valid=True, name=workflow.name, hash=workflow.hash, tasks=len(workflow.tasks),
+        levels=max(workflow.levels, default=-1) + 1, inputs=shown_inputs or {},
+    )  # fmt: skip
+
+
+class PreviewRun(a.Given):
+    definition: Definition | None = None
+    format: Format = "yaml"
+    workflow: a.WorkflowName | None = None
+    version: a.Version | None = None
+    inputs: InputValues = msgspec.field(default_factory=dict)
+    cursor: a.Cursor | None = None
+    limit: a.Limit = 30
+
+
+@tools(role="viewer")
+def preview(asking: Asking, given: PreviewRun) -> r.Preview:
+    """Say what a run would do, without running it: its tasks level by level, what each needs, which of the nodes that
+    are alive could run it, its inputs with their defaults, and what would hold it up."""
+    body = SubmitBody(
+        definition=given.definition, format=given.format, workflow=given.workflow, version=given.version
+    )
+    workflow = asking.served.submitting.loaded(body).workflow
+    values, problems = resolve_inputs(workflow.inputs, given.inputs)
+    if problems:
+        raise bad_inputs(problems)
+    at = keys(given.cursor, "plan", str, int)
+    if at is not None and at[0] != workflow.hash:
+        raise Trouble(422, "cursor", "this cursor is of another definition", "leave it out to begin anew")
+    after = 0 if at is None else at[1]
+    plan = plan_of(asking.control, workflow, values, after=after, limit=given.limit)
+    inputs, cut = r.bounded(plan.inputs)
+    end = after + len(plan.tasks)
+    return r.Preview(
+        name=plan.name, hash=plan.hash, total=plan.total, levels=plan.levels, widest=plan.widest, nodes=plan.nodes,
+        on_failure=plan.on_failure, max_parallel=plan.max_parallel, inputs={"…": cut} if cut else inputs or {},
+        problems=[r.shortened(problem, TOLD_MAX) or "" for problem in plan.problems],
+        tasks=[_bounded_task(task) for task in plan.tasks],
+        next=cursor("plan", plan.hash, end) if end < plan.total else None,
+    )  # fmt: skip
+
+
+def _bounded_task(task: Any) -> Any:
+    """A join of ten thousand tasks is told by its first needs."""
+    if len(task.needs) <= a.LIMIT_MAX:
+        return task
+    more = len(task.needs) - a.LIMIT_MAX
+    return msgspec.structs.replace(task, needs=[*task.needs[: a.LIMIT_MAX], f"… and {more:,} more"])

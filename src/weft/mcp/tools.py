@@ -1,0 +1,129 @@
+"""How a tool is declared, and what it is handed when somebody calls it.
+
+    @tools(role="operator", destructive=True, idempotent=True)
+    def cancel_run(asking: Asking, given: CancelRun) -> Changed: ...
+
+Its name, its description (the docstring), and the schemas of what it takes and gives all come from the function. A
+plain function runs off the event loop, in the threads that the API's routes share; an `async def` waits for something
+and must reach the store through `asking.look`. A viewer's tools change nothing, and all others may.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+import msgspec
+
+from weft.api.auth import Needed
+from weft.api.served import Served
+from weft.control.protocol import Control
+
+T = TypeVar("T")
+Progress = Callable[[float, str], Awaitable[None]]
+REF = "#/$defs/{name}"
+PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
+
+
+class Asking:
+    """One call: the control on behalf of whoever makes it, and how to wait on their behalf."""
+
+    def __init__(self, served: Served, control: Control, progress: Progress) -> None:
+        self.served = served
+        self.control = control
+        self.progress = progress  # goes nowhere if the client did not ask for it
+
+    async def look(self, work: Callable[[], T]) -> T:
+        return await self.served.carry_out(work)
+
+    async def until(self, wait_s: float, work: Callable[[], T], done: Callable[[T], bool]) -> T:
+        """Looks until it is done, the time is over, or the server is about to stop; what it saw last."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        pause = PAUSE_S
+        while True:
+            found = await self.look(work)
+            left = until - loop.time()
+            if done(found) or left <= 0 or not await self.pause(min(pause, left)):
+                return found
+            pause = min(pause * 1.5, PAUSE_MAX_S)
+
+    async def pause(self, seconds: float) -> bool:
+        """False: the server is about to stop, and nobody should wait any longer."""
+        try:
+            await asyncio.wait_for(self.served.stopping.wait(), seconds)
+        except TimeoutError:
+            return True
+        return False
+
+
+class Tool(NamedTuple):
+    """`role` is who may call it, as with the API's routes. `open_world`: it may reach beyond Weft."""
+
+    name: str
+    role: Needed
+    destructive: bool
+    idempotent: bool
+    open_world: bool
+    description: str
+    takes: type[msgspec.Struct]
+    gives: type[msgspec.Struct]
+    handler: Callable[[Asking, Any], Any]
+
+    @property
+    def reads_only(self) -> bool:
+        return self.role == "viewer"
+
+    @property
+    def waits(self) -> bool:
+        return inspect.iscoroutinefunction(self.handler)
+
+
+class Tools:
+    """The tools of one group."""
+
+    def __init__(self) -> None:
+        self.declared: list[Tool] = []
+
+    def __call__(
+        self, *, role: Needed, destructive: bool = False, idempotent: bool = False, open_world: bool = False
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
+            hints = get_type_hints(handler)
+            self.declared.append(
+                Tool(
+                    handler.__name__, role, destructive, idempotent or role == "viewer", open_world,
+                    " ".join((inspect.getdoc(handler) or "").split()), hints["given"], hints["return"], handler,
+                )
+            )  # fmt: skip
+            return handler
+
+        return declare
+
+
+def schema_of(type_: type[msgspec.Struct]) -> dict[str, Any]:
+    """Of an object, which it says at its root: clients ask for that."""
+    (_,), parts = msgspec.json.schema_components([type_], ref_template=REF)
+    parts = {name: _without_null(part) for name, part in parts.items()}
+    for part in parts.values():
+        part.pop("title", None)
+    root: dict[str, Any] = parts.pop(type_.__name__)
+    root.pop("description", None)  # the tool's own says it
+    return {**root, "$defs": parts} if parts else root
+
+
+def _without_null(schema: Any) -> Any:
+    """What may be left out need not be null: shorter, and what every client understands. Tools take null all the
+    same, and never give it: a field without a value is left out."""
+    if isinstance(schema, list):
+        return [_without_null(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {name: _without_null(value) for name, value in schema.items()}
+    if "anyOf" in out and {"type": "null"} in out["anyOf"]:
+        rest = [one for one in out["anyOf"] if one != {"type": "null"}]
+        del out["anyOf"]
+        out = {**rest[0], **out} if len(rest) == 1 else {**out, "anyOf": rest}
+    if out.get("default", "") is None:
+        del out["default"]
+    return out
