@@ -1,5 +1,6 @@
 """`weft serve` as a process of its own: it starts, works, drains, and refuses what is not safe."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import WAIT_S, Client, until
+from weft.api.serving import listening
 
 TOKEN = "0123456789abcdef-secret"
 
@@ -139,6 +141,24 @@ def test_a_drained_node_takes_its_server_with_it(serve: Callable[..., Process]) 
     process = serve("--name", "leaving")
     assert process.client.post("/v1/nodes/leaving/drain").status == 200
     assert process.ended() == 0
+
+
+def test_replies_are_sent_at_once() -> None:
+    """Without TCP_NODELAY a body waits 40 ms until the other side has acknowledged its head."""
+
+    async def accepted() -> int:
+        found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            own = writer.get_extra_info("socket")
+            found.set_result(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(connected, sock=listening("127.0.0.1", 0)) as server:
+            with socket.create_connection(server.sockets[0].getsockname()):
+                return await found
+
+    assert asyncio.run(accepted()) != 0
 
 
 def test_a_token_is_needed_everywhere_once_it_is_set(serve: Callable[..., Process]) -> None:
