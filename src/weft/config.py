@@ -99,7 +99,7 @@ SETTINGS: tuple[Setting, ...] = (
         "host",
         "text",
         "127.0.0.1",
-        "The address that `weft serve` listens on; any but this machine's own needs a token",
+        "The address that `weft serve` listens on; any but this machine's own needs a token (`weft token create`)",
     ),
     Setting("port", "port", "8700", "The port that `weft serve` listens on; 0 takes any that is free"),
     Setting(

@@ -24,7 +24,7 @@ TOKEN = "0123456789abcdef-secret"
 class Process:
     """Started with `--port 0`; its first lines say where it listens."""
 
-    def __init__(self, directory: Path, *words: str, **env: str) -> None:
+    def __init__(self, directory: Path, *words: str, token: str | None = None, **env: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "weft", "serve", "--port", "0", "--json", *words], cwd=directory,
@@ -36,7 +36,7 @@ class Process:
         until(lambda: self.ready or self.process.poll() is not None)
         assert self.ready, self.said
         self.port = int(self.ready["url"].rpartition(":")[2])
-        self.client = Client(self.port, env.get("WEFT_TOKEN"))
+        self.client = Client(self.port, token or env.get("WEFT_TOKEN"))
         until(lambda: self.client.get("/readyz").status == 200)
 
     def _listen(self) -> None:
@@ -187,6 +187,38 @@ def test_an_open_address_without_a_token_is_refused(tmp_path: Path, host: str) -
     assert done.returncode == 2
     assert "WEFT_TOKEN" in done.stderr
     assert not (tmp_path / ".weft").exists()
+
+
+def _weft(directory: Path, *words: str) -> str:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", *words], cwd=directory, env=kept, capture_output=True, text=True,
+        timeout=WAIT_S, check=True,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+def test_a_token_in_the_store_opens_an_address_and_closes_loopback(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    token = _weft(tmp_path, "token", "create", "ann", "--role", "operator", "--expires", "1h")
+    process = serve("--host", "0.0.0.0", "--slots", "0", token=token)
+    assert process.client.get("/v1/runs").status == 200
+    assert process.client.get("/v1/tokens").status == 403
+    stranger = Client(process.port)
+    assert stranger.get("/v1/runs").status == 401
+    stranger.close()
+    id = token.split("_")[1]
+    assert _weft(tmp_path, "token", "revoke", "ann") == f"{id} is revoked"
+    until(lambda: process.client.get("/v1/runs").status == 401)
+    assert process.stop() == 0
+    assert "no token" in _refused(tmp_path, "--host", "0.0.0.0").stderr
+    assert json.loads(_weft(tmp_path, "token", "list", "--json"))["tokens"][0]["state"] == "revoked"
+    other = _weft(tmp_path, "token", "create", "bob")
+    closed = serve("--slots", "0", token=other)
+    assert Client(closed.port).get("/v1/runs").status == 401
+    assert closed.client.get("/v1/runs").status == 200
+    assert closed.client.post("/v1/tasks", {"run": "true"}).status == 403
 
 
 def test_a_short_token_and_a_taken_port_are_refused(tmp_path: Path) -> None:

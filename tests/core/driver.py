@@ -25,6 +25,7 @@ class Engine:
     """A store with a clock that tests set, and sessions that claim and report when told to."""
 
     def __init__(self, store: Any = None) -> None:
+        self.actor: str | None = None  # who asks, as the history has it
         self.store: Any = store or SqliteStore(None)
         self.store.clock = self
         self.committer = Committer(self.store)
@@ -40,7 +41,7 @@ class Engine:
         return self.time_ms
 
     def commit(self, command: c.Command, command_id: str | None = None) -> Any:
-        return self.committer.commit(command, command_id=command_id)
+        return self.committer.commit(command, command_id=command_id, actor=self.actor)
 
     # -- people ------------------------------------------------------------------------------------------
 

@@ -138,7 +138,9 @@ _NODE = "its name"
 _TERM = "the number of the term"
 _TRIGGER = "its id: workflow/name"
 _CAUSE = "what it fired for: a time in ms, the run that ended, a delivery"
-#: What happens to nodes and to the leader belongs to no run.
+#: Of the first event that came of a request to a server.
+ANY = {"actor": "who asked: a token's id and label, `WEFT_TOKEN`, or `local` where no token is needed"}
+#: What happens to nodes, to the leader, to triggers and tokens belongs to no run.
 CLUSTER_EVENTS = {
     "node_joined": Event(
         "node", "a session began", {"node": _NODE, "role": "its role", "scope": "the run it works for"}
@@ -175,6 +177,19 @@ CLUSTER_EVENTS = {
     "leader_elected": Event(
         "node", "it leads from now on", {"term": _TERM, "after": "who led before and did not resign"}
     ),
+    "token_created": Event(
+        "token", "somebody may use the server from now on",
+        {"id": "the token's", "label": "what it is for", "role": "what it may", "expires_at": "when it ends"},
+    ),
+    "token_revoked": Event("token", "nobody may use it any more", {"id": "the token's", "label": "what it was for"}),
+    "asked": Event(
+        "command", "somebody changed what leaves no event of its own",
+        {
+            "command": "which: `set_pool`, `prune`, `cancel_task`", "run_id": "of this run", "task": "of this task",
+            "reason": "why", "name": "the pool's", "size": "the pool's", "finished_before": "runs that ended earlier",
+            "limit": "so many at a time", "cache": "kept results too",
+        },
+    ),
     "leader_resigned": Event("node", "it leads no more, and nobody does yet", {"term": _TERM, "reason": "why"}),
 }  # fmt: skip
 
@@ -192,7 +207,10 @@ def events_reference() -> str:
         lines.append(f"| `{kind}` | {event.about} | {event.meaning} | {fields} |")
     lines += [
         "",
-        "What happens to nodes and to the leader belongs to no run. `weft events` without a run shows these too.",
+        f"The first event that came of a request to a server also has `actor`: {ANY['actor'].partition(': ')[2]}.",
+        "",
+        "What happens to nodes, to the leader and to tokens belongs to no run. `weft events` without a run shows",
+        "these too.",
         "",
         "| event | meaning | data |", "| --- | --- | --- |",
     ]  # fmt: skip

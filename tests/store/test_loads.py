@@ -16,6 +16,7 @@ from weft.core.rows import (
     SessionRow,
     StoredWorkflow,
     TaskRow,
+    TokenRow,
     TriggerRow,
 )
 
@@ -130,7 +131,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 #: tested below, each in a way of its own
 APART = (
     n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray, n.Signal,
-    n.Records, n.Measured, n.Leadership, n.Insisting, n.PastDeadline,
+    n.Records, n.Token, n.Measured, n.Leadership, n.Insisting, n.PastDeadline,
 )  # fmt: skip
 
 
@@ -390,3 +391,21 @@ def test_attempts_past_their_deadline(store: Any) -> None:
         late, first = tx.load([n.PastDeadline(10), n.PastDeadline(1)])
     assert [id for (id,) in late] == [task_id(1, 1), task_id(1, 0)]
     assert [id for (id,) in first] == [task_id(1, 1)]
+
+
+def test_a_token_by_its_id(store: Any) -> None:
+    made = TokenRow("0a1b", "hash", "of ann", "operator", 7, 99)
+    with store.transaction() as tx:
+        tx.load([n.Token("0a1b")])
+        draft = draft_of(tx)
+        draft.new_token = made
+        tx.write(draft)
+    with store.transaction() as tx:
+        (before, nobody) = tx.load([n.Token("0a1b"), n.Token("0a1")])
+        draft, now = draft_of(tx), tx.now
+        draft.revoked_token = "0a1b"
+        tx.write(draft)
+    assert (before, nobody) == ([made], [])
+    rows = store.reader().read("tokens_all", None)
+    assert [tuple(row) for row in rows] == [("0a1b", "hash", "of ann", "operator", 7, 99, now)]
+    assert store.reader().read("tokens_all", "0a1") == []

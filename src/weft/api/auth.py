@@ -1,7 +1,7 @@
 """Who asks, and what they may. Every route says which role it needs; whoever asks has at most one.
 
 viewer looks, operator starts and stops work, admin also changes what everybody works with. `anyone` needs nothing.
-A `Gate` knows who a request comes from: this file has the two that need no store.
+A `Gate` knows who a request comes from: this file has the two that need no store, token_gate.py the one that does.
 """
 
 import hmac
@@ -12,8 +12,8 @@ import msgspec
 from starlette.requests import Request
 
 from weft.api.problems import Trouble
+from weft.core.rows import ApiRole
 
-Role = Literal["viewer", "operator", "admin"]
 Needed = Literal["anyone", "viewer", "operator", "admin"]
 RANK: dict[str, int] = {"anyone": 0, "viewer": 1, "operator": 2, "admin": 3}
 
@@ -22,7 +22,7 @@ class Caller(msgspec.Struct, frozen=True):
     """`name` is what the history says of who did it; it is no secret."""
 
     name: str
-    role: Role
+    role: ApiRole
 
 
 class Gate(Protocol):
@@ -49,7 +49,7 @@ class OneToken:
     async def caller(self, token: str | None, request: Request) -> Caller | None:
         if token is None or not hmac.compare_digest(token.encode(), self._token):
             return None
-        return Caller("token", "admin")
+        return Caller("WEFT_TOKEN", "admin")
 
 
 def bearer(request: Request) -> str | None:

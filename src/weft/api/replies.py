@@ -13,6 +13,7 @@ from weft.control.records import (
     PoolInfo,
     RunInfo,
     TaskInfo,
+    TokenInfo,
     TriggerInfo,
     VersionInfo,
     WorkflowInfo,
@@ -182,6 +183,16 @@ class PoolSet(msgspec.Struct, kw_only=True):
     name: str
     size: int
     used: int
+    existing: bool
+
+
+class TokenList(msgspec.Struct, kw_only=True):
+    tokens: list[TokenInfo]
+
+
+class TokenRevoked(msgspec.Struct, kw_only=True):
+    id: str
+    revoked_at: int
     existing: bool
 
 

@@ -20,7 +20,7 @@ from fastapi import APIRouter, Depends, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weft.api.auth import Needed, requires
+from weft.api.auth import Caller, Needed, requires
 from weft.api.problems import Trouble
 from weft.api.served import Served
 from weft.control.protocol import Control
@@ -90,7 +90,7 @@ class Routes:
             special, plain = _parameters(handler)
             body = next((of for name, (kind, of) in special.items() if kind is BODY), None)
             also = {*ALWAYS, *refused}
-            also |= set() if role == "anyone" else {401}
+            also |= set() if role == "anyone" else {401, 429}
             also |= set() if body is None else {400, 413, 415}
             summary = (inspect.getdoc(handler) or "").split(". ")[0].split("\n\n")[0].split(".\n")[0].rstrip(".")
             self.declared.append(
@@ -140,10 +140,12 @@ def _endpoint(
         _refuse_unknown(request, known)
         data = await _body(request) if takes_body else b""
         served: Served = request.app.state.served
+        caller: Caller | None = getattr(request.state, "caller", None)
+        actor = None if caller is None else caller.name
 
         def filled() -> dict[str, Any]:
             ours: dict[Any, Callable[[Any], Any]] = {
-                ASKING: lambda of: served.control.on_behalf(weft_command), SHARED: lambda of: served,
+                ASKING: lambda of: served.control.on_behalf(weft_command, actor), SHARED: lambda of: served,
                 COMMAND_ID: lambda of: weft_command, REQUEST: lambda of: request, BODY: lambda of: decoded(data, of),
             }  # fmt: skip
             return given | {name: ours[kind](of) for name, (kind, of) in special.items()}

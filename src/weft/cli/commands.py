@@ -247,6 +247,17 @@ COMMANDS: tuple[Command, ...] = (
         "`fire` makes a run now, paused or not; what `overlap` says still counts. `next` shows when it will fire.",
     ),
     Command(
+        "token", "Change", "who may use the server from elsewhere: make, list or revoke tokens",
+        "weft.cli.tokens:token",
+        (_option("action", metavar="create|list|revoke", choices=("create", "list", "revoke"), help="what to do"),
+         _option("token", metavar="TOKEN", nargs="?",
+                 help="create: a label for it; revoke: its id, the beginning of that, or its label"),
+         _option("--role", choices=("viewer", "operator", "admin"), dest="api_role",
+                 help="create: viewer looks, operator starts and stops work, admin may everything (default: viewer)"),
+         _option("--expires", metavar="TIME", default="90d", help="create: after this, or never (default: 90d)")),
+        "A token is shown once, when it is made; the store keeps its hash. Who did what is in `weft events`.",
+    ),
+    Command(
         "prune", "Change", "remove runs that ended long ago", "weft.cli.changing:prune",
         (_option("--older", metavar="TIME", required=True, help="ended longer ago than this, e.g. 7d"),
          _option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),

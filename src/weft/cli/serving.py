@@ -41,27 +41,39 @@ def serve(args: Namespace, session: Session) -> int:
 
 def gate_and_listener(session: Session) -> tuple[Any, Any]:
     """Who may ask, and where: refused if others could reach it without a token."""
-    from weft.api.auth import Gate, OneToken, Open
+    from weft.api.auth import Gate, Open
     from weft.api.door import is_loopback
     from weft.api.serving import listening
+    from weft.api.token_gate import Tokens
 
     config = session.config
     token = os.environ.get("WEFT_TOKEN", "")
     if token and len(token) < TOKEN_MIN:
         raise GiveUp(BAD_INPUT, f"WEFT_TOKEN must have at least {TOKEN_MIN} characters")
-    if not token and not is_loopback(config.host):
-        raise GiveUp(
-            BAD_INPUT,
-            f"{config.host} can be reached from other machines, and there is no token",
-            "set WEFT_TOKEN, or leave --host at 127.0.0.1",
-        )
-    gate: Gate = OneToken(token) if token else Open()
+    open_to_all = not is_loopback(config.host)
+    if open_to_all and not token and not session.has_store():
+        raise _no_token(config.host)  # before a store is made for nothing
+    control = session.control(create=True)
+    made = control.tokens()
+    if open_to_all and not token and not any(one.state == "valid" for one in made):
+        raise _no_token(config.host)
+    gate: Gate = Open()
+    if token or any(one.state != "revoked" for one in made):
+        gate = Tokens(control.token_holder, token or None)
     try:
         listener = listening(config.host, config.port)
     except OSError as error:
         why = error.strerror or str(error)
         raise GiveUp(UNREACHABLE, f"cannot listen on {config.host}:{config.port}: {why}", "use --port") from None
     return gate, listener
+
+
+def _no_token(host: str) -> GiveUp:
+    return GiveUp(
+        BAD_INPUT,
+        f"{host} can be reached from other machines, and there is no token",
+        "make one with `weft token create`, or set WEFT_TOKEN, or leave --host at 127.0.0.1",
+    )
 
 
 async def _serve(session: Session, gate: Any, listener: Any, directory: Path | None) -> None:

@@ -50,6 +50,13 @@ class Session:
             self._control.store.say = self.warn
         return self._control
 
+    def has_store(self) -> bool:
+        """There is one already, or it is a server's."""
+        from weft.control.opening import store_place
+
+        place = store_place(self.config, self.directory)
+        return not isinstance(place, Path) or place.exists()
+
     def _check(self, path: "Path | PostgresUrl", create: bool) -> None:
         """Errors that are clearer when they come before a store is opened."""
         if not isinstance(path, Path):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from weft.control import cluster, family, history, inspect, placing, results, triggering, versions
+from weft.control import cluster, family, history, inspect, placing, results, tokens, triggering, versions
 from weft.control.output import AttemptOutput, open_output
 from weft.control.output_reading import read_output
 from weft.control.records import (
@@ -22,6 +22,7 @@ from weft.control.records import (
     Explanation,
     FireInfo,
     LeaderInfo,
+    NewToken,
     NodeInfo,
     NodeWork,
     NotFound,
@@ -31,6 +32,7 @@ from weft.control.records import (
     RunInfo,
     StoreInfo,
     TaskInfo,
+    TokenInfo,
     TriggerInfo,
     Verification,
     VersionDiff,
@@ -42,7 +44,7 @@ from weft.core import commands as c
 from weft.core.canonical import RECORD_KINDS, canonical_lines
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
-from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, ApiRole, Pin, RunRow, TaskRow
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
@@ -88,6 +90,7 @@ class LocalControl:
         self._readers = threading.local()
         self.wait_s = WAIT_S
         self._command_id: str | None = None
+        self._actor: str | None = None
         self._commands = 0
 
     # -- reading -----------------------------------------------------------------------------------------
@@ -362,6 +365,13 @@ class LocalControl:
     def diff(self, name: str, old: str, new: str) -> VersionDiff:
         return versions.diff(self, name, old, new)
 
+    def tokens(self) -> list[TokenInfo]:
+        return tokens.tokens(self)
+
+    def token_holder(self, token: str) -> TokenInfo | None:
+        """Whose token this is, if it can be used now; for whoever serves others."""
+        return tokens.holder(self, token)
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one moment of the store."""
@@ -429,11 +439,11 @@ class LocalControl:
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def on_behalf(self, command_id: str | None) -> Self:
+    def on_behalf(self, command_id: str | None, actor: str | None = None) -> Self:
         """The same control for one request: its commands carry this id, and are applied once however often they are
-        said. It shares everything else."""
+        said; the history names `actor`. It shares everything else."""
         view = copy.copy(self)
-        view._command_id, view._commands = command_id, 0
+        view._command_id, view._commands, view._actor = command_id, 0, actor
         return view
 
     def _next_command_id(self) -> str:
@@ -451,7 +461,7 @@ class LocalControl:
         """Many runs in one transaction. What is refused is told in its place and hinders none of the others."""
         self.refuse_if_observing()
         ids = [self._next_command_id() for _ in commands]
-        return self._insist(lambda: self.link.committer.commit_each(commands, ids))
+        return self._insist(lambda: self.link.committer.commit_each(commands, ids, self._actor))
 
     def cancel(self, ref: str, task: str | None = None, reason: str = "cancelled by request") -> c.Reply:
         _, run_id = self.find(ref)
@@ -512,6 +522,13 @@ class LocalControl:
         """Make a pool, or change its size; 0 lets nothing more start."""
         return self._commit(c.SetPool(name, size))
 
+    def create_token(self, label: str, role: ApiRole, expires_ms: int | None = None) -> NewToken:
+        """Its text is in the reply, and nowhere else."""
+        return tokens.create(self, label, role, expires_ms)
+
+    def revoke_token(self, ref: str) -> c.Reply:
+        return tokens.revoke(self, ref)
+
     def prune(
         self, finished_before: int, states: list[str] | None = None, *, cache: bool = False
     ) -> Iterator[tuple[int, str]]:
@@ -540,7 +557,9 @@ class LocalControl:
         """A reply that was lost is asked for again under the same id: the command is applied once."""
         self.refuse_if_observing()
         command_id = self._next_command_id()
-        reply: c.Reply = self._insist(lambda: self.link.committer.commit(command, command_id=command_id))
+        reply: c.Reply = self._insist(
+            lambda: self.link.committer.commit(command, command_id=command_id, actor=self._actor)
+        )
         return reply
 
     def _insist(self, work: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from weft.control.records import (
     Explanation,
     FireInfo,
     LeaderInfo,
+    NewToken,
     NodeInfo,
     NodeWork,
     OutputPart,
@@ -20,6 +21,7 @@ from weft.control.records import (
     RunInfo,
     StoreInfo,
     TaskInfo,
+    TokenInfo,
     TriggerInfo,
     Verification,
     VersionDiff,
@@ -27,6 +29,7 @@ from weft.control.records import (
     WorkflowInfo,
 )  # fmt: skip
 from weft.core.commands import Refused, Reply, Submit
+from weft.core.rows import ApiRole
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.secrets import Secrets
@@ -89,6 +92,7 @@ class Control(Protocol):
     def leader(self) -> LeaderInfo: ...
     def pools(self) -> list[PoolInfo]: ...
     def info(self) -> StoreInfo: ...
+    def tokens(self) -> list[TokenInfo]: ...
     def workflow(self, ref: str) -> Workflow: ...
     def workflows(self, ref: str) -> list[Workflow]: ...
     def family(self, ref: str) -> list[tuple[int, str]]: ...
@@ -108,9 +112,9 @@ class Control(Protocol):
 
     # -- writing -----------------------------------------------------------------------------------------
 
-    def on_behalf(self, command_id: str | None) -> Self:
+    def on_behalf(self, command_id: str | None, actor: str | None = None) -> Self:
         """The same control for one request of somebody: commands carry this id, so that a request that is said again
-        after its reply was lost is applied once."""
+        after its reply was lost is applied once. `actor` is who that is, for the history."""
         ...
 
     def submit(self, command: Submit, workflow: Workflow | None = None) -> Reply: ...
@@ -129,6 +133,8 @@ class Control(Protocol):
     def fire(self, ref: str, body: Any = None) -> Reply: ...
     def fire_webhook(self, name: str, body: bytes, headers: Mapping[str, str], secrets: Secrets) -> Reply: ...
     def set_pool(self, name: str, size: int) -> Reply: ...
+    def create_token(self, label: str, role: ApiRole, expires_ms: int | None = None) -> NewToken: ...
+    def revoke_token(self, ref: str) -> Reply: ...
     def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> tuple[NodeInfo, Reply]: ...
     def prune(
         self, finished_before: int, states: list[str] | None = None, *, cache: bool = False

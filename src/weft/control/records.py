@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Refused
+from weft.core.rows import ApiRole
 
 
 class RunInfo(msgspec.Struct, kw_only=True):
@@ -196,6 +197,27 @@ class OutputPart(msgspec.Struct, kw_only=True):
     next: int  # where to go on
     size: int  # of all there is now
     ended: bool  # the attempt is over: nothing will follow
+
+
+class TokenInfo(msgspec.Struct, kw_only=True):
+    """A token of the API; what it is itself was shown once, and is not kept."""
+
+    id: str
+    label: str
+    role: ApiRole
+    state: str  # valid, expired, revoked
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+
+class NewToken(msgspec.Struct, kw_only=True):
+    id: str
+    token: str
+    label: str
+    role: ApiRole
+    created_at: int
+    expires_at: int | None
 
 
 class WorkflowInfo(msgspec.Struct, kw_only=True):

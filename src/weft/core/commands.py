@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from weft.core.rows import Pin
+from weft.core.rows import ApiRole, Pin
 from weft.core.workflow import TriggerDef
 
 Role = Literal["auto", "leader", "worker", "observer"]
@@ -228,6 +228,20 @@ class SetPool(msgspec.Struct):
     size: int
 
 
+class CreateToken(msgspec.Struct):
+    """Let whoever holds the token with this hash act with this role."""
+
+    id: str
+    hash: str
+    label: str
+    role: ApiRole
+    expires_ms: int | None = None  # from now; None: it never does
+
+
+class RevokeToken(msgspec.Struct):
+    id: str
+
+
 class Place(msgspec.Struct):
     """Pick nodes for the tasks that wait for it (`placement: scored`), and take back what was not claimed in time."""
 
@@ -284,6 +298,7 @@ class Fire(msgspec.Struct):
 Command = (
     Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
     | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | Place
+    | CreateToken | RevokeToken
 )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from weft.core.rules.sessions import drain, expire, register
 from weft.core.rules.settle import settle
 from weft.core.rules.submit import submit
 from weft.core.rules.tidy import tidy
+from weft.core.rules.tokens import create_token, revoke_token
 from weft.core.rules.waits import signal
 
 RULES_VERSION = 1  # raised when replay must know which rules a history was made under
@@ -65,6 +66,8 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Apply: apply,
     c.PauseTrigger: pause_trigger,
     c.Fire: fire,
+    c.CreateToken: create_token,
+    c.RevokeToken: revoke_token,
 }
 
 

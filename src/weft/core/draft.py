@@ -25,6 +25,7 @@ from weft.core.rows import (
     SessionRow,
     StaleRow,
     TaskRow,
+    TokenRow,
     TriggerRow,
 )
 from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
@@ -78,6 +79,8 @@ class Draft:
         self.fires: list[FireRow] = []
         self.unqueued: list[FireRow] = []  # fires that were queued, as they are now
         self.dropped_queues: list[str] = []  # triggers whose queued fires will never start
+        self.new_token: TokenRow | None = None
+        self.revoked_token: str | None = None
         self.replaced: dict[int, None] = {}  # tasks whose demand changed
         self.pruned_runs: list[int] = []
         self.pruned_before: int | None = None  # sessions that ended before are forgotten too
@@ -289,6 +292,16 @@ class Draft:
     def cluster_event(self, kind: str, session: str | None, data: dict[str, Any]) -> None:
         """What happens to nodes and to the leader belongs to no run, and to no replay."""
         self.events.append(EventRow(CLUSTER, None, None, kind, session, data))
+
+    def sign(self, actor: str, asked: str, about: dict[str, Any]) -> None:
+        """Who asked for this stands in the first event that came of it; what leaves none of its own (a pool's size, a
+        stop that its node has yet to carry out) is told as `asked`. What changed nothing is not told."""
+        if self.events:
+            first = self.events[0]
+            assert isinstance(first.data, dict)
+            first.data = {**first.data, "actor": actor}
+        elif self.dirty_tasks or self.pool_sizes or self.pruned_runs:
+            self.cluster_event("asked", None, {"actor": actor, "command": asked, **about})
 
     def new_task(
         self, run: RunRow, pos: int, idx: int, generation: int, demand: str, open_needs: int, attempt: int = 0

@@ -109,6 +109,12 @@ class Pools(msgspec.Struct):
     names: list[str]
 
 
+class Token(msgspec.Struct):
+    """The token with this id, locked."""
+
+    id: str
+
+
 class Placing(msgspec.Struct):
     """Demands, as (demand,), ascending, of queued tasks that wait for the leader or belong to a session."""
 
@@ -408,5 +414,6 @@ Need = (
     | Named | WorkflowNames | Pins | Origin | Roots | Errands | Untold
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
-    | Finished | Records | QueuedEach | Waiting | Pools | Placing | LiveSessions | Measured | Occupied | DemandBodies
+    | Finished | Records | QueuedEach | Waiting | Pools | Token | Placing | LiveSessions | Measured | Occupied
+    | DemandBodies
 )  # fmt: skip

@@ -6,7 +6,7 @@ through the Draft, which remembers what it was when loaded, and the store writes
 `gc=False`: rows come by the thousand and never form cycles; without it a tenth of the time goes to the collector.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -244,3 +244,19 @@ class FireRow(msgspec.Struct):
     run: str | None = None
     reason: str | None = None
     names: str | None = None  # JSON: what `trigger` is to expressions, while it is queued
+
+
+#: Of a token: looks; starts and stops work; changes what everybody works with.
+ApiRole = Literal["viewer", "operator", "admin"]
+
+
+class TokenRow(msgspec.Struct):
+    """A bearer token: its hash only. The token itself was shown once, to whoever made it."""
+
+    id: str
+    hash: str
+    label: str
+    role: ApiRole
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None

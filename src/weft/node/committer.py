@@ -4,6 +4,7 @@ Nothing outside the store happens before COMMIT. Wake-ups come after it, and may
 """
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,45 +31,46 @@ class Committer:
         self.workflows: dict[str, Workflow] = {}
         self._wake = wake
 
-    def commit(self, command: c.Command, *, command_id: str | None = None) -> Any:
-        """Apply a command and give its reply. With an id, a repetition gets the first reply."""
+    def commit(self, command: c.Command, *, command_id: str | None = None, actor: str | None = None) -> Any:
+        """Apply a command and give its reply. With an id, a repetition gets the first reply. `actor` is who asks, for
+        the history."""
         for _ in range(TRIES_MAX - 1):
             try:
-                return self._commit(command, command_id)
+                return self._commit(command, command_id, actor)
             except Superseded:
                 continue
-        return self._commit(command, command_id)
+        return self._commit(command, command_id, actor)
 
-    def _commit(self, command: c.Command, command_id: str | None) -> Any:
+    def _commit(self, command: c.Command, command_id: str | None, actor: str | None) -> Any:
         with self.store.transaction() as transaction:
             assert transaction is not None
             if command_id is None:
-                reply, wake = self._apply(transaction, command)
+                reply, wake = self._apply(transaction, command, actor)
             else:
-                reply, wake = self._apply_once(transaction, command, command_id)
+                reply, wake = self._apply_once(transaction, command, command_id, actor)
             _reach(command, "before_commit")
         _reach(command, "committed")
         if wake:
             self._wake()
         return reply
 
-    def commit_each(self, commands: Sequence[c.Command], ids: Sequence[str]) -> list[Any]:
+    def commit_each(self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None = None) -> list[Any]:
         """Several commands of people in one transaction: the reply of each, or its refusal, which stops no other."""
         for _ in range(TRIES_MAX - 1):
             try:
-                return self._commit_each(commands, ids)
+                return self._commit_each(commands, ids, actor)
             except Superseded:
                 continue
-        return self._commit_each(commands, ids)
+        return self._commit_each(commands, ids, actor)
 
-    def _commit_each(self, commands: Sequence[c.Command], ids: Sequence[str]) -> list[Any]:
+    def _commit_each(self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None) -> list[Any]:
         replies: list[Any] = []
         wake = False
         with self.store.transaction() as transaction:
             assert transaction is not None
             for command, command_id in zip(commands, ids, strict=True):
                 try:
-                    reply, wakes = self._apply_once(transaction, command, command_id)
+                    reply, wakes = self._apply_once(transaction, command, command_id, actor)
                 except c.Refused as refused:  # the rules said no before anything was written
                     replies.append(refused)
                     continue
@@ -101,7 +103,7 @@ class Committer:
         """Spare the reading and compiling of a workflow that was just loaded from a file."""
         self.workflows.setdefault(workflow.hash, workflow)
 
-    def _apply(self, transaction: Transaction, command: c.Command) -> tuple[Any, bool]:
+    def _apply(self, transaction: Transaction, command: c.Command, actor: str | None = None) -> tuple[Any, bool]:
         if isinstance(command, c.Submit):
             self._learn(command)
         draft = Draft(0, self.workflows)
@@ -122,6 +124,8 @@ class Committer:
                 needs = rule.send(loaded)
         except StopIteration as done:
             reply = done.value
+        if actor is not None:
+            draft.sign(actor, *_told(command))
         transaction.write(draft)
         return reply, draft.wakes_others()
 
@@ -130,14 +134,23 @@ class Committer:
             if hash not in self.workflows:
                 self.workflows[hash] = compile_workflow(decode_document(document), hash)
 
-    def _apply_once(self, transaction: Transaction, command: c.Command, command_id: str) -> tuple[Any, bool]:
+    def _apply_once(
+        self, transaction: Transaction, command: c.Command, command_id: str, actor: str | None
+    ) -> tuple[Any, bool]:
         body_hash = hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()
         known = transaction.remember(command_id, body_hash)
         if known is not None:
             return msgspec.json.decode(known, type=c.Reply), False
-        reply, wake = self._apply(transaction, command)
+        reply, wake = self._apply(transaction, command, actor)
         transaction.keep_reply(command_id, body_hash, msgspec.json.encode(reply).decode())
         return reply, wake
+
+
+def _told(command: c.Command) -> tuple[str, dict[str, Any]]:
+    """A command's name and its plain fields, for the history."""
+    name = re.sub("(?<=[a-z])(?=[A-Z])", "_", type(command).__name__).lower()
+    fields = {key: getattr(command, key) for key in command.__struct_fields__}
+    return name, {key: value for key, value in fields.items() if isinstance(value, (str, int))}
 
 
 def _reach(command: c.Command, moment: str) -> None:

@@ -121,6 +121,23 @@ class Story:
             return _said(self.engine.commit(c.CancelRun(self.run_id)))
         return _said(self.engine.commit(c.CancelTask(self.run_id, words[1])))
 
+    def _do_by(self, words: list[str]) -> list[str]:
+        """A command that somebody asked for whom the server knows: `by ann cancel run`."""
+        self.engine.actor = words[0]
+        try:
+            work: Callable[[list[str]], list[str]] = getattr(self, f"_do_{words[1]}")
+            return work(words[2:])
+        finally:
+            self.engine.actor = None
+
+    def _do_token(self, words: list[str]) -> list[str]:
+        """`token create ID LABEL ROLE [DURATION]`, `token revoke ID`."""
+        if words[0] == "revoke":
+            return _said(self.engine.commit(c.RevokeToken(words[1])))
+        expires_ms = parse_duration_ms(words[4]) if words[4:] else None
+        command = c.CreateToken(words[1], "hash", words[2], words[3], expires_ms)  # type: ignore[arg-type]
+        return _said(self.engine.commit(command))
+
     def _do_of(self, words: list[str]) -> list[str]:
         """A command for the run that a task started: `of sub cancel run`."""
         child = self.engine.task(self.run_id, words[0]).child
@@ -458,7 +475,8 @@ class Story:
                 "SELECT e.seq, r.id, e.pos, e.idx, e.kind, e.data, e.session FROM events e"
                 " LEFT JOIN runs r ON r.no = e.run_no WHERE e.seq > ? AND (e.run_no > 0 OR e.kind IN"
                 " ('leader_elected', 'leader_resigned', 'drain_started', 'workflow_applied',"
-                " 'trigger_paused', 'trigger_resumed', 'fire_missed', 'fire_failed'))"
+                " 'trigger_paused', 'trigger_resumed', 'fire_missed', 'fire_failed',"
+                " 'token_created', 'token_revoked', 'asked'))"
                 " AND e.session IS DISTINCT FROM ? ORDER BY e.seq",
                 (self.seen, CHIEF),
             )

@@ -23,6 +23,7 @@ from weft.core.rows import (
     SessionRow,
     StoredWorkflow,
     TaskRow,
+    TokenRow,
     TriggerRow,
 )
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
@@ -161,6 +162,10 @@ class PostgresTransaction:
         self._send("pools_by_name", need.names)
         return lambda rows: [PoolRow(*row) for row in rows]
 
+    def _token(self, need: n.Token) -> "Read":
+        self._send("token_by_id", need.id)
+        return lambda rows: [TokenRow(*row) for row in rows]
+
     def _live_sessions(self, need: n.LiveSessions) -> "Read":
         self._send("sessions_with_lease", self.now)
         return lambda rows: [SessionRow(*row) for row in rows]
@@ -282,6 +287,10 @@ class PostgresTransaction:
         self._write_sessions(draft, now)
         if draft.applied is not None or draft.triggers or draft.fires or draft.unqueued:
             self._write_triggers(draft, now)
+        if draft.new_token is not None:
+            self._send("token_insert", *msgspec.structs.astuple(draft.new_token))
+        if draft.revoked_token is not None:
+            self._send("token_revoke", draft.revoked_token, now)
         for run_no in draft.pruned_runs:
             self._prune(run_no)
         if draft.pruned_before is not None:
@@ -468,6 +477,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.QueuedEach: _T._queued_each,
     n.Waiting: lambda t, need: t._plain("demands_waiting", need.demands) if need.demands else None,
     n.Pools: _T._pools,
+    n.Token: _T._token,
     n.Placing: lambda t, need: t._plain("demands_placing"),
     n.LiveSessions: _T._live_sessions,
     n.Measured: lambda t, need: t._plain("sessions_measured"),

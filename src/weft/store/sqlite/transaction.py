@@ -20,6 +20,7 @@ from weft.core.rows import (
     SessionRow,
     StoredWorkflow,
     TaskRow,
+    TokenRow,
     TriggerRow,
 )
 from weft.store.changes import (
@@ -236,6 +237,10 @@ class SqliteTransaction:
         self._write_sessions(draft)
         if draft.applied is not None or draft.triggers or draft.fires or draft.unqueued:
             self._write_triggers(draft)
+        if draft.new_token is not None:
+            self._execute(SQL["token_insert"], _struct_values(draft.new_token))
+        if draft.revoked_token is not None:
+            self._execute(SQL["token_revoke"], (draft.revoked_token, now))
         for run_no in draft.pruned_runs:
             self._prune(run_no)
         if draft.pruned_before is not None:
@@ -426,6 +431,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.QueuedEach: _T._queued_each,
     n.Waiting: lambda t, need: t._plain("demands_waiting", json_of(need.demands)),
     n.Pools: _T._pools,
+    n.Token: lambda t, need: [TokenRow(*row) for row in t._plain("token_by_id", need.id)],
     n.Placing: lambda t, need: t._plain("demands_placing"),
     n.LiveSessions: _T._live_sessions,
     n.Measured: lambda t, need: t._plain("sessions_measured"),

@@ -345,3 +345,6 @@ ORDER BY f.at, f.due_at, f.cause LIMIT $2::int
 
 -- name: fires_counted
 SELECT count(*) FROM fires WHERE "trigger" = $1::text AND at > $2::bigint AND outcome IN ('started', 'queued')
+
+-- name: token_by_id
+SELECT t.id, t.hash, t.label, t.role, t.created_at, t.expires_at, t.revoked_at FROM tokens t WHERE t.id = $1::text FOR UPDATE

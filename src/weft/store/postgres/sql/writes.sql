@@ -255,3 +255,10 @@ AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = fires.run)
 
 -- name: triggers_delete_unused
 DELETE FROM triggers WHERE NOT active AND since_ms < $1::bigint
+
+-- name: token_insert
+INSERT INTO tokens (id, hash, label, role, created_at, expires_at, revoked_at)
+VALUES ($1::text, $2::text, $3::text, $4::text, $5::bigint, $6::bigint, $7::bigint)
+
+-- name: token_revoke
+UPDATE tokens SET revoked_at = $2::bigint WHERE id = $1::text AND revoked_at IS NULL

@@ -1,3 +1,4 @@
+DROP TABLE tokens;
 DROP TABLE output_ends;
 DROP TABLE output_chunks;
 DROP TABLE fires;

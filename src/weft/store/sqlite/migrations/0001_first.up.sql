@@ -337,3 +337,14 @@ CREATE INDEX fires_by_time ON fires ("trigger", at);
 CREATE INDEX fires_queued ON fires ("trigger", at) WHERE outcome = 'queued';
 CREATE INDEX runs_of_triggers ON runs ("trigger", no) WHERE "trigger" IS NOT NULL AND finished_at IS NULL;
 CREATE INDEX events_of_ends ON events (seq) WHERE kind = 'run_finished';
+
+-- Bearer tokens of the API: hashes only. Revoked ones stay, so that the history can be understood.
+CREATE TABLE tokens (
+  id         TEXT PRIMARY KEY,
+  hash       TEXT NOT NULL,
+  label      TEXT NOT NULL,
+  role       TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  revoked_at INTEGER
+) WITHOUT ROWID;

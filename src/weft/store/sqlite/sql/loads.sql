@@ -290,3 +290,6 @@ SELECT {fire_row} FROM fires f WHERE f.outcome = 'queued' AND f."trigger" = ?1 O
 
 -- name: fires_counted
 SELECT count(*) FROM fires WHERE "trigger" = ?1 AND at > ?2 AND outcome IN ('started', 'queued')
+
+-- name: token_by_id
+SELECT t.id, t.hash, t.label, t.role, t.created_at, t.expires_at, t.revoked_at FROM tokens t WHERE t.id = ?

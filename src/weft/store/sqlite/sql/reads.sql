@@ -233,3 +233,6 @@ SELECT {trigger_row} FROM triggers g WHERE g.id = ?1 AND g.active
 
 -- name: webhook_by_name
 SELECT {trigger_row} FROM triggers g WHERE g.kind = 'webhook' AND g.key IS NOT NULL AND g.key = ?1 AND g.active
+
+-- name: tokens_all: newest last
+SELECT t.id, t.hash, t.label, t.role, t.created_at, t.expires_at, t.revoked_at FROM tokens t WHERE ?1 IS NULL OR t.id = ?1 ORDER BY t.created_at, t.id

@@ -200,3 +200,9 @@ AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = fires.run)
 
 -- name: triggers_delete_unused
 DELETE FROM triggers WHERE NOT active AND since_ms < ?1
+
+-- name: token_insert
+INSERT INTO tokens (id, hash, label, role, created_at, expires_at, revoked_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: token_revoke
+UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL

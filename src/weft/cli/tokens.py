@@ -1,0 +1,71 @@
+"""token: who may use the server from elsewhere."""
+
+from argparse import Namespace
+
+from weft.cli.exits import BAD_INPUT, OK, GiveUp
+from weft.cli.session import Session
+from weft.cli.tables import table
+from weft.cli.words import moment
+from weft.control.tokens import LABEL_MAX
+from weft.core.durations import NotReadable, parse_duration_ms
+
+LABEL_DEFAULT = "unnamed"
+
+
+def token(args: Namespace, session: Session) -> int:
+    return {"create": _create, "list": _list, "revoke": _revoke}[args.action](args, session)
+
+
+def _create(args: Namespace, session: Session) -> int:
+    label = args.token or LABEL_DEFAULT
+    if not label.isprintable() or len(label) > LABEL_MAX:
+        raise GiveUp(BAD_INPUT, f"a label is a text of at most {LABEL_MAX} characters")
+    made = session.control(create=True).create_token(label, args.api_role or "viewer", _expires_ms(args.expires))
+    if args.json:
+        session.print_json(made)
+        return OK
+    session.print(made.token)
+    until = "never expires" if made.expires_at is None else f"expires {moment(made.expires_at)}"
+    session.warn(f"{made.id} ({made.label}, {made.role}) {until}. It is shown this once: keep it now.")
+    session.warn("A server that listens on loopback asks for tokens from its next start on.")
+    return OK
+
+
+def _expires_ms(text: str) -> int | None:
+    if text == "never":
+        return None
+    try:
+        found = parse_duration_ms(int(text) if text.isdecimal() else text)
+    except NotReadable:
+        found = 0
+    if found <= 0:
+        raise GiveUp(BAD_INPUT, f"--expires: expected a duration such as 30d, or never, found {text!r}")
+    return found
+
+
+def _list(args: Namespace, session: Session) -> int:
+    found = session.control().tokens()
+    if args.json:
+        session.print_json({"tokens": found})
+        return OK
+    if not found:
+        session.warn("no tokens; make one with `weft token create LABEL --role viewer`")
+        return OK
+    rows = [
+        [one.id, one.label, one.role, one.state, moment(one.created_at), moment(one.expires_at) or "never"]
+        for one in found
+    ]
+    for line in table(session.out, ("token", "label", "role", "state", "made", "expires"), rows, ("bold",)):
+        session.print(line)
+    return OK
+
+
+def _revoke(args: Namespace, session: Session) -> int:
+    if args.token is None:
+        raise GiveUp(BAD_INPUT, "token revoke: which one?", "weft token revoke ID; weft token list shows them")
+    done = session.control().revoke_token(args.token)
+    if args.json:
+        session.print_json({**done.data, "existing": done.existing})
+    else:
+        session.print(f"{done.data['id']} {'was revoked already' if done.existing else 'is revoked'}")
+    return OK

@@ -1,0 +1,197 @@
+"""Tokens: made, shown once, kept as a hash; what they may; how long they are believed; who is not listened to."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import CHAIN, Running
+from weft.api.problems import Trouble
+from weft.api.token_gate import ADDRESSES_MAX, BELIEVED_S, FAILURE_EVERY_S, FAILURES_MAX, KNOWN_MAX, Failures, Tokens
+from weft.control.local import LocalControl
+from weft.control.records import Ambiguous, NotFound, TokenInfo
+from weft.store.sqlite.driver import SqliteStore
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> LocalControl:
+    return LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
+
+
+def events(control: LocalControl, *kinds: str) -> list[dict[str, Any]]:
+    return [event.data for event in control.events(None, kinds=list(kinds))]
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Asking:
+    """A gate asked without a server: who comes from which address."""
+
+    def __init__(self, holder: Callable[[str], TokenInfo | None], one: str | None = None) -> None:
+        self.clock = Clock()
+        self.asked = 0
+
+        def counted(token: str) -> TokenInfo | None:
+            self.asked += 1
+            return holder(token)
+
+        self.gate = Tokens(counted, one, self.clock)
+
+    def __call__(self, token: str | None, address: str = "10.0.0.1") -> str | None:
+        async def carry_out(work: Callable[[], Any]) -> Any:
+            return work()
+
+        served = SimpleNamespace(carry_out=carry_out)
+        request: Any = SimpleNamespace(
+            client=SimpleNamespace(host=address), app=SimpleNamespace(state=SimpleNamespace(served=served))
+        )
+        try:
+            caller = asyncio.run(self.gate.caller(token, request))
+        except Trouble as trouble:
+            return f"wait {trouble.headers['Retry-After']}" if trouble.problem.status == 429 else str(trouble)
+        return None if caller is None else f"{caller.role} {caller.name}"
+
+
+def test_only_a_hash_is_kept_and_nothing_else_opens(control: LocalControl, tmp_path: Path) -> None:
+    made = control.create_token("of ann", "operator")
+    secret = made.token.split("_")[2]
+    assert len(bytes.fromhex(secret)) == 32
+    found = control.token_holder(made.token)
+    assert found is not None
+    assert (found.id, found.label, found.role) == (made.id, "of ann", "operator")
+    for wrong in (made.token[:-1], made.token + "0", secret, f"weft_{made.id}_", "", "weft__", "ü_ü_ü", "w" * 10_000):
+        assert control.token_holder(wrong) is None
+    control.close()
+    for file in (tmp_path / ".weft").iterdir():
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes()
+
+
+def test_revoked_and_expired_ones_open_nothing(control: LocalControl) -> None:
+    good, short, gone = (control.create_token(label, "viewer", ms) for label, ms in
+                         (("good", 3_600_000), ("short", 1), ("gone", None)))  # fmt: skip
+    assert control.revoke_token(gone.id[:6]).changed == 1
+    assert control.revoke_token("gone").existing
+    while control.now() <= (short.expires_at or 0):
+        pass
+    assert [control.token_holder(one.token) is not None for one in (good, short, gone)] == [True, False, False]
+    assert {one.label: one.state for one in control.tokens()} == {
+        "good": "valid",
+        "short": "expired",
+        "gone": "revoked",
+    }
+    with pytest.raises(NotFound):
+        control.revoke_token("nobody")
+    control.create_token("good", "viewer")
+    with pytest.raises(Ambiguous):
+        control.revoke_token("good")
+
+
+def test_a_token_is_believed_for_a_moment_only(control: LocalControl) -> None:
+    asking = Asking(control.token_holder)
+    made = control.create_token("x", "viewer")
+    assert [asking(made.token) for _ in range(3)] == [f"viewer {made.id} x"] * 3
+    assert asking.asked == 1
+    control.revoke_token(made.id)
+    assert asking(made.token) is not None
+    asking.clock.now += BELIEVED_S
+    assert asking(made.token) is None
+    assert asking.asked == 2
+
+
+def test_the_one_from_the_environment_is_an_admin_beside_the_others(control: LocalControl) -> None:
+    asking = Asking(control.token_holder, "0123456789abcdef")
+    made = control.create_token("x", "viewer")
+    assert asking("0123456789abcdef") == "admin WEFT_TOKEN"
+    assert asking(made.token) == f"viewer {made.id} x"
+    assert asking(None) is None
+    assert asking("0123456789abcdeF") is None
+
+
+def test_whoever_keeps_guessing_is_not_listened_to(control: LocalControl) -> None:
+    asking = Asking(control.token_holder)
+    good, late = control.create_token("good", "viewer"), control.create_token("late", "viewer")
+    assert asking(good.token) is not None
+    assert [asking(f"weft_{good.id}_{n}") for n in range(FAILURES_MAX)] == [None] * FAILURES_MAX
+    asked = asking.asked
+    assert asking("weft_x_y") == "wait 6"
+    assert asking(late.token) == "wait 6"
+    assert asking.asked == asked
+    asking.clock.now += BELIEVED_S
+    assert asking(good.token) is not None, "it was good lately: many may share an address"
+    assert asking(late.token, "10.0.0.2") is not None
+    assert asking(None) is None, "no token is no guess"
+    asking.clock.now += FAILURE_EVERY_S
+    assert asking("weft_x_y") is None
+    assert str(asking("weft_x_y")).startswith("wait")
+    asking.clock.now += FAILURE_EVERY_S * (FAILURES_MAX + 1)
+    assert [asking("weft_x_y") for _ in range(FAILURES_MAX)] == [None] * FAILURES_MAX
+
+
+def test_what_is_remembered_is_bounded(control: LocalControl) -> None:
+    clock = Clock()
+    failures = Failures(clock)
+    for n in range(ADDRESSES_MAX + 100):
+        failures.failed(f"10.0.{n >> 8}.{n & 255}")
+    assert len(failures) == ADDRESSES_MAX
+    info = TokenInfo(
+        id="x", label="", role="viewer", state="valid", created_at=0, expires_at=None, revoked_at=None
+    )  # fmt: skip
+    asking = Asking(lambda token: info)
+    for n in range(KNOWN_MAX + 10):
+        asking(str(n))
+    assert len(asking.gate._known) == KNOWN_MAX
+
+
+def test_over_http_an_admin_makes_lists_and_revokes(serving: Callable[..., Running], control: LocalControl) -> None:
+    server = serving(node=False, control=control, gate=Tokens(control.token_holder, "0123456789abcdef"))
+    admin = server.client("0123456789abcdef")
+    answer = admin.post("/v1/tokens", {"role": "operator", "label": "ci", "expires_ms": 3_600_000})
+    assert answer.status == 201
+    made = answer.json
+    operator = server.client(made["token"])
+    run = operator.post("/v1/runs", {"definition": CHAIN}).json["run"]
+    assert operator.get("/v1/tokens").code == "forbidden"
+    assert operator.post("/v1/tokens", {"role": "admin", "label": "x", "expires_ms": None}).code == "forbidden"
+    assert operator.post(f"/v1/runs/{run}/cancel").status == 200
+    (listed,) = admin.get("/v1/tokens").json["tokens"]
+    assert listed["state"] == "valid"
+    assert made["token"] not in str(listed)
+    assert admin.post(f"/v1/tokens/{made['id']}/revoke").json["existing"] is False
+    assert admin.post(f"/v1/tokens/{made['id']}/revoke").json["existing"] is True
+    assert admin.post("/v1/tokens/0000/revoke").status == 404
+    for body in ({"role": "root", "label": "x", "expires_ms": 1}, {"role": "viewer", "label": "", "expires_ms": 1},
+                 {"role": "viewer", "label": "x"}, {"role": "viewer", "label": "x", "expires_ms": 0}):  # fmt: skip
+        assert admin.post("/v1/tokens", body).status == 422
+    who = f"{made['id']} ci"
+    assert [data["actor"] for data in events(control, "submitted", "stopped")] == [who, who]
+    assert [data["actor"] for data in events(control, "token_created", "token_revoked")] == ["WEFT_TOKEN"] * 2
+
+
+def test_who_changed_what_leaves_no_event_is_told_too(serving: Callable[..., Running], control: LocalControl) -> None:
+    server = serving(node=False, control=control)
+    assert server.call("PUT", "/v1/pools/p", {"size": 3}).status == 200
+    assert server.post("/v1/runs:batch", {"runs": [{"definition": CHAIN}]}).status in (200, 201, 404)
+    assert events(control, "asked") == [{"actor": "local", "command": "set_pool", "name": "p", "size": 3}]
+    before = len(events(control, "asked"))
+    server.post("/v1/runs:prune", {"before": 1})
+    assert len(events(control, "asked")) == before, "nothing was changed"
+
+
+def test_too_many_wrong_tokens_are_429_with_a_time(serving: Callable[..., Running], control: LocalControl) -> None:
+    server = serving(node=False, control=control, gate=Tokens(control.token_holder))
+    stranger = server.client("weft_0000_guess")
+    answers = [stranger.get("/v1/runs").status for _ in range(FAILURES_MAX + 1)]
+    assert answers == [401] * FAILURES_MAX + [429]
+    answer = stranger.get("/v1/runs")
+    assert answer.code == "too_many_failures"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert server.get("/healthz").status == 200
