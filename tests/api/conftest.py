@@ -1,6 +1,7 @@
 """A real server on loopback: uvicorn in a thread of the test's process, over a real SQLite file, with a node or not.
 `weft serve` as a process of its own is in test_serving.py."""
 
+import asyncio
 import http.client
 import json
 import threading
@@ -14,7 +15,7 @@ import uvicorn
 
 from weft import config as settings
 from weft.api.app import create_app
-from weft.api.serving import Server, listening
+from weft.api.serving import Connection, Server, listening
 from weft.control.local import LocalControl
 from weft.control.node_thread import NodeThread
 from weft.store.sqlite.driver import SqliteStore
@@ -94,14 +95,23 @@ class Running:
             self._nodes.start_worker()
         listener = listening("127.0.0.1", 0)
         self.port: int = listener.getsockname()[1]
-        self.app = create_app(self.control, source=str(directory), **more)
-        self._server = Server(uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on", ws="none"))
-        self._thread = threading.Thread(target=self._server.run, args=([listener],), daemon=True)
+        self.app = create_app(self.control, source=str(directory), listen=self.control.link.on_commit, **more)
+        self._server = Server(
+            uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on", ws="none", http=Connection)
+        )
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, args=(listener,), daemon=True)
         self._thread.start()
         until(lambda: self._server.started)
         self._clients: list[Client] = []
         self.call = self.client()
         self.get, self.post = self.call.get, self.call.post
+
+    def _serve(self, listener: Any) -> None:
+        try:
+            self.loop.run_until_complete(self._server.serve([listener]))
+        finally:
+            self.loop.close()
 
     def client(self, token: str | None = None) -> Client:
         client = Client(self.port, token)
@@ -119,10 +129,16 @@ class Running:
         found: dict[str, Any] = self.get(f"/v1/runs/{run}").json["run"]
         return found
 
+    def stop_streams(self) -> None:
+        """As when the server is told to stop: on its own loop."""
+        served = self.app.state.served
+        self.loop.call_soon_threadsafe(served.begin_stopping)
+
     def close(self) -> None:
         for client in self._clients:
             client.close()
         self._server.should_exit = True
+        self.stop_streams()
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
         if self._nodes is not None:

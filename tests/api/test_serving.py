@@ -125,6 +125,21 @@ def test_sigterm_lets_running_tasks_end_and_answers_requests_under_way(
     assert again.client.get("/v1/runs?name=task").json["runs"][0]["key"] == "late"
 
 
+def test_sigterm_ends_streams_with_a_marker(serve: Callable[..., Process]) -> None:
+    process = serve()
+    connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=WAIT_S)
+    connection.request("GET", "/v1/events/stream")
+    answer = connection.getresponse()
+    assert answer.readline() == b": here\n"
+    process.process.send_signal(signal.SIGTERM)
+    *_, event, _, data, end = answer.read().decode().split("\n")[-6:-1]
+    assert event == "event: end"
+    assert json.loads(data.removeprefix("data: "))["reason"] == "stopping"
+    assert end == ""
+    connection.close()
+    assert process.ended() == 0
+
+
 def test_a_second_signal_kills_what_runs(serve: Callable[..., Process], tmp_path: Path) -> None:
     process = serve("--drain", "10m")
     process.client.post("/v1/tasks", {"run": "echo $$ > begun; exec sleep 600"})

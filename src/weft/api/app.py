@@ -22,6 +22,7 @@ from weft.api import (
     nodes,
     runs,
     store,
+    streams,
     tasks,
     tokens,
     triggers,
@@ -30,6 +31,7 @@ from weft.api import (
 from weft.api.auth import Gate, Open
 from weft.api.description import describe
 from weft.api.door import BODY_MAX, Door
+from weft.api.hub import Listen
 from weft.api.problems import Trouble, trouble_of
 from weft.api.routes import Declared, Routes
 from weft.api.served import THREADS, Served
@@ -39,7 +41,7 @@ from weft.node.secrets import Secrets
 
 RESOURCES: tuple[Routes, ...] = (
     runs.routes, tasks.routes, workflows.routes, events.routes, nodes.routes, dead.routes, store.routes,
-    triggers.routes, hooks.routes, tokens.routes, health.routes,
+    triggers.routes, hooks.routes, streams.routes, tokens.routes, health.routes,
 )  # fmt: skip
 
 
@@ -62,12 +64,14 @@ def create_app(
     secrets: Secrets | None = None,
     resources: Iterable[Routes] = RESOURCES,
     mounted: Mapping[str, Callable[[Served], Mounted]] | None = None,
+    listen: Listen | None = None,
 ) -> FastAPI:
     """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server;
-    `secrets` are those that webhooks are checked with; `mounted` is what else it serves, by path."""
+    `secrets` are those that webhooks are checked with; `mounted` is what else it serves, by path; `listen` calls back
+    after this process has committed something, for streams."""
     resources = tuple(resources)
     submitting = Submitting(control, source or str(Path.cwd()))
-    served = Served(control, gate or Open(), submitting, ready, threads, secrets or Secrets({}))
+    served = Served(control, gate or Open(), submitting, ready, threads, secrets or Secrets({}), listen)
 
     others = {path: make(served) for path, make in (mounted or {}).items()}
 

@@ -49,6 +49,8 @@ def _responses(route: Declared, by_type: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status in route.status:
         found[str(status)] = {"description": HTTPStatus(status).phrase}
+        if status == 204:
+            continue
         if route.reply is not None:
             found[str(status)]["content"] = {route.media: {"schema": by_type[str(route.reply)]}}
         elif route.media != JSON:

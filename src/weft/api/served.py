@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from weft.api.auth import Gate
+from weft.api.hub import Hub, Listen
 from weft.api.problems import Trouble
 from weft.api.submitting import Submitting
 from weft.control.protocol import Control
@@ -15,6 +16,7 @@ T = TypeVar("T")
 #: More would only wait for each other: they share one interpreter lock, and on SQLite one writer.
 THREADS = 8
 WAITING_MAX = 1000
+HEARTBEAT_S = 15.0
 
 
 class Served:
@@ -28,6 +30,7 @@ class Served:
         ready: Callable[[], str | None],
         threads: int,
         secrets: Secrets,
+        listen: Listen | None = None,
     ) -> None:
         self.control = control
         self.gate = gate
@@ -37,6 +40,8 @@ class Served:
         self.stopping = asyncio.Event()  # streams end when it is set
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="weft-api")
         self._waiting = 0
+        self.hub = Hub(control.last_event, self.carry_out, listen)
+        self.heartbeat_s = HEARTBEAT_S
 
     async def carry_out(self, work: Callable[[], T]) -> T:
         """Off the event loop. Beyond a bound a request is told to come back rather than kept waiting."""
@@ -51,6 +56,7 @@ class Served:
     def begin_stopping(self) -> None:
         """On the event loop: no new requests are wanted, those under way may end."""
         self.stopping.set()
+        self.hub.wake_all()
 
     def close(self) -> None:
         self._pool.shutdown()

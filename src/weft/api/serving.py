@@ -15,13 +15,23 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from weft.api.served import Served
 
 Say = Callable[[str, str, dict[str, Any]], None]
 REQUESTS_MAX_S = 10  # for requests under way, once we are told to stop
 BACKLOG = 2048
+WRITE_BUFFER_MAX = 16 * 1024
 INTERRUPTED = 130
+
+
+class Connection(HttpToolsProtocol):
+    """What is written and not yet taken by the kernel is little: a thousand readers may all be slow."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
+        super().connection_made(transport)
 
 
 class Server(uvicorn.Server):
@@ -76,6 +86,7 @@ class Serving:
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on",
                 backlog=BACKLOG, timeout_graceful_shutdown=REQUESTS_MAX_S, timeout_keep_alive=75, ws="none",
+                http=Connection,
             )
         )  # fmt: skip
 

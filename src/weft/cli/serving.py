@@ -92,6 +92,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
         hosts=[config.host, *config.allow_hosts],
         body_max=config.body_max,
         source=str(config.workdir or session.directory),
+        listen=control.link.on_commit,
         ready=lambda: None if nodes.ready else "its node has no session yet",
         secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
         mounted=_mounted(config.body_max),

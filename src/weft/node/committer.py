@@ -30,6 +30,7 @@ class Committer:
         self.store = store
         self.workflows: dict[str, Workflow] = {}
         self._wake = wake
+        self.committed: Callable[[], None] | None = None  # called after every COMMIT, in whatever thread
 
     def commit(self, command: c.Command, *, command_id: str | None = None, actor: str | None = None) -> Any:
         """Apply a command and give its reply. With an id, a repetition gets the first reply. `actor` is who asks, for
@@ -50,8 +51,7 @@ class Committer:
                 reply, wake = self._apply_once(transaction, command, command_id, actor)
             _reach(command, "before_commit")
         _reach(command, "committed")
-        if wake:
-            self._wake()
+        self._tell(wake)
         return reply
 
     def commit_each(self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None = None) -> list[Any]:
@@ -76,8 +76,7 @@ class Committer:
                     continue
                 replies.append(reply)
                 wake |= wakes
-        if wake:
-            self._wake()
+        self._tell(wake)
         return replies
 
     def try_commit(self, command: c.Command) -> Any | None:
@@ -88,9 +87,14 @@ class Committer:
             reply, wake = self._apply(transaction, command)
             _reach(command, "before_commit")
         _reach(command, "committed")
+        self._tell(wake)
+        return reply
+
+    def _tell(self, wake: bool) -> None:
         if wake:
             self._wake()
-        return reply
+        if self.committed is not None:
+            self.committed()
 
     def workflow(self, transaction: Transaction, hash: str) -> Workflow:
         found = self.workflows.get(hash)

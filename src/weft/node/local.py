@@ -157,6 +157,16 @@ class LocalLink:
             assert transaction is not None
             return self.committer.workflow(transaction, hash)
 
+    def on_commit(self, heard: Callable[[], None]) -> Callable[[], None]:
+        """Call this after every COMMIT of this process, in the thread that made it; returns how to stop that."""
+        self.committer.committed = self._exchanges.committed = heard
+
+        def stop() -> None:
+            if self.committer.committed is heard:
+                self.committer.committed = self._exchanges.committed = None
+
+        return stop
+
     def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
         return self.wakeups.listen(woken)
 
