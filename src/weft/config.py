@@ -116,7 +116,7 @@ SETTINGS: tuple[Setting, ...] = (
         "The least important messages that are still shown",
         ("error", "warning", "info", "debug"),
     ),
-    Setting("log_format", "choice", "text", "How messages look", ("text", "json")),
+    Setting("log_format", "choice", "console", "How messages look", ("console", "json")),
     Setting("color", "choice", "auto", "Colours: when it is a terminal, or not", ("auto", "always", "never")),
 )
 BY_NAME = {setting.name: setting for setting in SETTINGS}

@@ -95,7 +95,13 @@ class Running:
             self._nodes.start_worker()
         listener = listening("127.0.0.1", 0)
         self.port: int = listener.getsockname()[1]
-        self.app = create_app(self.control, source=str(directory), listen=self.control.link.on_commit, **more)
+        self.app = create_app(
+            self.control,
+            source=str(directory),
+            listen=self.control.link.on_commit,
+            figures=self.control.figures,
+            **more,
+        )
         self._server = Server(
             uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on", ws="none", http=Connection)
         )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,24 @@ def test_sigterm_ends_streams_with_a_marker(serve: Callable[..., Process]) -> No
     assert end == ""
     connection.close()
     assert process.ended() == 0
+
+
+def test_log_lines_name_run_task_and_attempt(serve: Callable[..., Process]) -> None:
+    """Failures always; every attempt where somebody wants to know everything."""
+    process = serve("--log-format", "json")
+    run = process.client.post("/v1/tasks", {"run": "exit 3"}).json["run"]
+    failed = until(lambda: [line for line in process.said if line["message"] == "attempt failed"])[0]
+    assert {name: failed[name] for name in ("level", "run", "task", "attempt", "outcome", "exit_code")} == {
+        "level": "info", "run": run, "task": "task", "attempt": 1, "outcome": "failed", "exit_code": 3,
+    }  # fmt: skip
+    assert datetime.fromisoformat(failed["at"]).tzinfo is not None
+    assert process.stop() == 0
+    assert not [line for line in process.said if line["message"] == "attempt started"]
+    loud = serve(WEFT_LOG="debug")
+    run = loud.client.post("/v1/tasks", {"run": "true"}).json["run"]
+    until(lambda: [line for line in loud.said if line["message"] == "attempt ended"])
+    told = [(line["message"], line["run"], line["attempt"]) for line in loud.said if "attempt" in line["message"]]
+    assert told == [("attempt started", run, 1), ("attempt ended", run, 1)]
 
 
 def test_a_second_signal_kills_what_runs(serve: Callable[..., Process], tmp_path: Path) -> None:

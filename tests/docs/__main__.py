@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.docs.events import events_reference
+from tests.docs.metrics import metrics_reference
 from tests.docs.states import states_reference
 from tests.docs.tools import tools_reference
 from weft.cli.reference import cli_reference, settings_reference
@@ -10,6 +11,7 @@ from weft.cli.reference import cli_reference, settings_reference
 PAGES = {
     "states.md": states_reference,
     "events.md": events_reference,
+    "metrics.md": metrics_reference,
     "cli.md": cli_reference,
     "settings.md": settings_reference,
     "mcp.md": tools_reference,

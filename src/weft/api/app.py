@@ -19,6 +19,7 @@ from weft.api import (
     events,
     health,
     hooks,
+    metrics,
     nodes,
     runs,
     store,
@@ -36,12 +37,13 @@ from weft.api.problems import Trouble, trouble_of
 from weft.api.routes import Declared, Routes
 from weft.api.served import THREADS, Served
 from weft.api.submitting import Submitting
+from weft.control.metrics import Figures
 from weft.control.protocol import Control
 from weft.node.secrets import Secrets
 
 RESOURCES: tuple[Routes, ...] = (
     runs.routes, tasks.routes, workflows.routes, events.routes, nodes.routes, dead.routes, store.routes,
-    triggers.routes, hooks.routes, streams.routes, tokens.routes, health.routes,
+    triggers.routes, hooks.routes, streams.routes, tokens.routes, metrics.routes, health.routes,
 )  # fmt: skip
 
 
@@ -65,13 +67,14 @@ def create_app(
     resources: Iterable[Routes] = RESOURCES,
     mounted: Mapping[str, Callable[[Served], Mounted]] | None = None,
     listen: Listen | None = None,
+    figures: Callable[[], Figures] | None = None,
 ) -> FastAPI:
     """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server;
     `secrets` are those that webhooks are checked with; `mounted` is what else it serves, by path; `listen` calls back
-    after this process has committed something, for streams."""
+    after this process has committed something, for streams; `figures` are those of /metrics."""
     resources = tuple(resources)
     submitting = Submitting(control, source or str(Path.cwd()))
-    served = Served(control, gate or Open(), submitting, ready, threads, secrets or Secrets({}), listen)
+    served = Served(control, gate or Open(), submitting, ready, threads, secrets or Secrets({}), listen, figures)
 
     others = {path: make(served) for path, make in (mounted or {}).items()}
 

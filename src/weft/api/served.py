@@ -9,6 +9,7 @@ from weft.api.auth import Gate
 from weft.api.hub import Hub, Listen
 from weft.api.problems import Trouble
 from weft.api.submitting import Submitting
+from weft.control.metrics import Figures
 from weft.control.protocol import Control
 from weft.node.secrets import Secrets
 
@@ -31,6 +32,7 @@ class Served:
         threads: int,
         secrets: Secrets,
         listen: Listen | None = None,
+        figures: Callable[[], Figures] | None = None,
     ) -> None:
         self.control = control
         self.gate = gate
@@ -39,19 +41,20 @@ class Served:
         self.secrets = secrets
         self.stopping = asyncio.Event()  # streams end when it is set
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="weft-api")
-        self._waiting = 0
+        self.waiting = 0
+        self.figures = figures  # for /metrics
         self.hub = Hub(control.last_event, self.carry_out, listen)
         self.heartbeat_s = HEARTBEAT_S
 
     async def carry_out(self, work: Callable[[], T]) -> T:
         """Off the event loop. Beyond a bound a request is told to come back rather than kept waiting."""
-        if self._waiting >= WAITING_MAX:
+        if self.waiting >= WAITING_MAX:
             raise Trouble(503, "overloaded", f"{WAITING_MAX:,} requests wait already", "come back in a moment")
-        self._waiting += 1
+        self.waiting += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._pool, work)
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     def begin_stopping(self) -> None:
         """On the event loop: no new requests are wanted, those under way may end."""

@@ -60,6 +60,9 @@ GPUS = _option("--gpus", metavar="N", help="GPUs for its tasks (default: those f
 PLACE = (LABEL, CAPABILITY, MEMORY, DISK, GPUS)
 DRAIN = _option("--drain", metavar="TIME", help="how long running tasks may go on after ^C (default: 10s)")
 NAME = _option("--name", metavar="TEXT", help="what it is called in lists")
+LOG_FORMAT = _option(
+    "--log-format", choices=("console", "json"), help="how messages look (default: console; --json means json)"
+)
 ROLE = _option(
     "--role", choices=("auto", "leader", "worker", "observer"),
     help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)",
@@ -104,14 +107,14 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
         (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
-         NAME, ROLE, DIR, VERBOSE),
+         NAME, ROLE, DIR, LOG_FORMAT, VERBOSE),
         "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
         " The second one kills. `weft drain` does the same from elsewhere.",
     ),
     Command(
         "serve", "Run", "the HTTP API, and a node that works", "weft.cli.serving:serve",
-        (HOST, PORT, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, VERBOSE),
-        "An address that other machines reach needs a token in WEFT_TOKEN. `--slots 0` serves without working."
+        (HOST, PORT, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, LOG_FORMAT, VERBOSE),
+        "An address that other machines reach needs a token (`weft token create`). `--slots 0` serves without working."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
     ),
     Command(

@@ -27,6 +27,7 @@ WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it withi
 def serve(args: Namespace, session: Session) -> int:
     try:
         import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise GiveUp(
@@ -85,7 +86,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
     control.wait_s = WAIT_S
     url = url_of(listener, config.host)
     say = sayer(session)
-    nodes = NodeThread(control, config, {}, lambda message, fields: say("warning", message, fields), url)
+    nodes = NodeThread(control, config, {}, lambda message, fields: say("warning", message, fields), url, say)
     app = create_app(
         control,
         gate=gate,
@@ -93,6 +94,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
         body_max=config.body_max,
         source=str(config.workdir or session.directory),
         listen=control.link.on_commit,
+        figures=control.figures,
         ready=lambda: None if nodes.ready else "its node has no session yet",
         secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
         mounted=_mounted(config.body_max),

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from argparse import Namespace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,20 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.store.postgres.url import PostgresUrl
 
-_FLAGS = ("store", "slots", "python_runners", "drain", "name", "role", "memory", "disk", "gpus", "host", "port")
+_FLAGS = (
+    "store",
+    "slots",
+    "python_runners",
+    "drain",
+    "name",
+    "role",
+    "memory",
+    "disk",
+    "gpus",
+    "host",
+    "port",
+    "log_format",
+)
 
 LOGGING = ("worker", "serve", "mcp")  # commands that say what happens, and nothing else
 
@@ -97,9 +111,14 @@ class Session:
         from weft.cli.words import clock_now
 
         if self.config.log_format == "json" or (self.args.json and self.args.command in LOGGING):
-            return json_text({"at": clock_now(), "level": level, "message": message, **fields})
+            return json_text({"at": _stamp(), "level": level, "message": message, **fields})
         shown_fields = "".join(f"  {name}={_plain(value)}" for name, value in fields.items())
         return f"{clock_now()}  {level}  {message}{shown_fields}"
+
+
+def _stamp() -> str:
+    """A machine's moment: whole, with its zone."""
+    return datetime.now().astimezone().isoformat(timespec="milliseconds")
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

@@ -48,6 +48,7 @@ async def _work(session: Session, control: LocalControl, directory: Path | None)
         settings,
         python_runners=config.python_runners,
         log=lambda message, fields: say("warning", message, fields),
+        tell=say,
     )
     say("info", "settings", {**config.described(), "store": control.store.name})
     loop = asyncio.get_running_loop()

@@ -22,6 +22,8 @@ def nodes(control: "LocalControl", ended: bool) -> list[NodeInfo]:
         id, node, state, started, ended_at, body, role, drain_at, scope, expires, running, measured_at, measured
     ) in control._read("sessions_all", ended):  # fmt: skip
         facts = msgspec.json.decode(body)
+        resources = {} if measured is None else msgspec.json.decode(measured)
+        resources.pop("counted", None)  # for /metrics
         left = None if expires is None else expires - now
         ttl_ms = facts.get("lease_ttl_ms", TTL_MS)
         leads = leading.session == id
@@ -35,7 +37,7 @@ def nodes(control: "LocalControl", ended: bool) -> list[NodeInfo]:
                 capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
                 gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"), functions=facts.get("functions"),
                 measured_at=measured_at, url=facts.get("url"),
-                resources={} if measured is None else msgspec.json.decode(measured),
+                resources=resources,
             )
         )  # fmt: skip
     return out

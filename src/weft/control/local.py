@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 
 from weft.control import cluster, family, history, inspect, placing, results, tokens, triggering, versions
+from weft.control.metrics import Figures, figures
 from weft.control.output import AttemptOutput, open_output
 from weft.control.output_reading import read_output
 from weft.control.records import (
@@ -364,6 +365,10 @@ class LocalControl:
 
     def diff(self, name: str, old: str, new: str) -> VersionDiff:
         return versions.diff(self, name, old, new)
+
+    def figures(self) -> Figures:
+        """For a monitor."""
+        return figures(self)
 
     def tokens(self) -> list[TokenInfo]:
         return tokens.tokens(self)

@@ -59,6 +59,7 @@ class Claim(msgspec.Struct, gc=False):
     pos: int
     idx: int
     generation: int
+    waited_ms: int = 0  # in the queue
 
 
 class ExchangeReply(msgspec.Struct):
@@ -71,6 +72,7 @@ class ExchangeReply(msgspec.Struct):
     draining: bool = False
     drain_in_ms: int | None = None  # of a draining session: until what still runs goes back
     demands: list[tuple[int, str, str]] = []  # new ones: number, id, body
+    retries: int = 0  # of the reports: so many will be tried again
 
 
 class Once(msgspec.Struct):

@@ -85,6 +85,7 @@ class Draft:
         self.pruned_runs: list[int] = []
         self.pruned_before: int | None = None  # sessions that ended before are forgotten too
         self.pruned_cache = False  # and results that `cache` kept before
+        self.retries = 0  # failures that are tried again
         self.stopping = False  # some attempt that runs has been told to stop
         self.wake = False  # other nodes must hear of this: a stop, an end, chores left over
 

@@ -30,6 +30,7 @@ class Committer:
         self.store = store
         self.workflows: dict[str, Workflow] = {}
         self._wake = wake
+        self.contended = 0  # how often another writer was at it, or had changed a row
         self.committed: Callable[[], None] | None = None  # called after every COMMIT, in whatever thread
 
     def commit(self, command: c.Command, *, command_id: str | None = None, actor: str | None = None) -> Any:
@@ -39,7 +40,7 @@ class Committer:
             try:
                 return self._commit(command, command_id, actor)
             except Superseded:
-                continue
+                self.contended += 1
         return self._commit(command, command_id, actor)
 
     def _commit(self, command: c.Command, command_id: str | None, actor: str | None) -> Any:
@@ -60,7 +61,7 @@ class Committer:
             try:
                 return self._commit_each(commands, ids, actor)
             except Superseded:
-                continue
+                self.contended += 1
         return self._commit_each(commands, ids, actor)
 
     def _commit_each(self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None) -> list[Any]:
@@ -83,6 +84,7 @@ class Committer:
         """The same, but None at once if another writer is at it."""
         with self.store.transaction(wait=False) as transaction:
             if transaction is None:
+                self.contended += 1
                 return None
             reply, wake = self._apply(transaction, command)
             _reach(command, "before_commit")

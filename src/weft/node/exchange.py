@@ -16,6 +16,7 @@ from weft.core.commands import Claim, Exchange, ExchangeReply, Report
 from weft.core.workflow import Workflow
 from weft.node.eligibility import Eligibility
 from weft.node.lease import Lease
+from weft.node.meter import Meter
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
 from weft.node.records import Attempting, Records
 from weft.node.values import Values
@@ -28,19 +29,28 @@ RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
 class ExchangeLoop:
-    def __init__(self, ports: Ports, settings: NodeSettings, session: str, scope: int | None, lease: Lease) -> None:
+    def __init__(
+        self,
+        ports: Ports,
+        settings: NodeSettings,
+        session: str,
+        scope: int | None,
+        lease: Lease,
+        meter: Meter | None = None,
+    ) -> None:
         self._ports = ports
         self._settings = settings
         self._session = session
         self._scope = scope
         self._lease = lease
+        self._meter = meter or Meter()
         self._reason = asyncio.Event()
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
         self.eligible = Eligibility(settings.facts(ports.executors, session))
         self._records = Records(ports, settings, session, lease)
-        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask)
+        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask, self._meter)
         self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
         self._saying: Exchange | None = None
@@ -112,10 +122,12 @@ class ExchangeLoop:
             worker.take_following(),
         )  # fmt: skip
         self._saying = command
+        sent = self._ports.clock()
         reply = await self._say(command)
         if reply is None:
             return None
         self.exchanges += 1
+        self._meter.exchanged(command, reply, self._ports.clock() - sent)
         if reply.dead:
             self.dead = True
             return None

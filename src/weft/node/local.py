@@ -157,6 +157,9 @@ class LocalLink:
             assert transaction is not None
             return self.committer.workflow(transaction, hash)
 
+    def contended(self) -> int:
+        return self.committer.contended + self._exchanges.contended
+
     def on_commit(self, heard: Callable[[], None]) -> Callable[[], None]:
         """Call this after every COMMIT of this process, in the thread that made it; returns how to stop that."""
         self.committer.committed = self._exchanges.committed = heard

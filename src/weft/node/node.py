@@ -16,6 +16,7 @@ from weft.node.chores.resources import measure_forever
 from weft.node.exchange import ExchangeLoop
 from weft.node.leader import Leader
 from weft.node.lease import Lease
+from weft.node.meter import Meter
 from weft.node.output import OutputShipper
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
@@ -37,6 +38,7 @@ class Node:
         self.session = ""
         self.leader: Leader | None = None
         self.loop: ExchangeLoop | None = None
+        self._meter = Meter()  # one session after another: what the process has done
         self._output: OutputShipper | None = None
         if ports.ship is not None:
             self._output = OutputShipper(ports.ship, ports.clock, ports.log, settings.output_rate)
@@ -65,6 +67,10 @@ class Node:
         self._hurry.set()
         self._stopping.set()
 
+    def _counted(self) -> dict[str, object]:
+        self._meter.contended = self._ports.contended()
+        return self._meter.told()
+
     def _drained(self, left_s: float) -> None:
         if not self._stopping.is_set():
             self._ports.log("drained", {"session": self.session, "running_tasks_may_end_within_s": left_s})
@@ -86,7 +92,7 @@ class Node:
         sent, scope = registered
         lease = Lease(self._ports, self._settings, self.session, self._lease_lost)
         lease.granted(sent)
-        self.loop = loop = ExchangeLoop(self._ports, self._settings, self.session, scope, lease)
+        self.loop = loop = ExchangeLoop(self._ports, self._settings, self.session, scope, lease, self._meter)
         loop.drained = self._drained
         if self._output is not None:
             self._output.session = self.session
@@ -101,7 +107,9 @@ class Node:
                 place_forever(self._ports, self._settings, lambda: loop.eligible.scored, lambda: leader.term)
             ),
             asyncio.create_task(
-                measure_forever(self._ports, self._settings, lambda facts, now: lease.tell(facts, now=now))
+                measure_forever(
+                    self._ports, self._settings, lambda facts, now: lease.tell(facts, now=now), self._counted
+                )
             ),
             asyncio.create_task(self._drain(loop, leader)),
         ]

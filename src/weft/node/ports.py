@@ -147,6 +147,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     gpus: int = 0
     gpu_memory: int | None = None  # of each GPU
     functions: tuple[str, ...] | None = None  # inline ones that it has; None: whatever is asked for
+    tell_all: bool = False  # log every attempt, not only those that fail
 
     def facts(self, kinds: Iterable[str], session: str = "") -> NodeFacts:
         """This node, as placement knows it."""
@@ -167,3 +168,6 @@ class Ports(msgspec.Struct):
     secrets: Secrets = msgspec.field(default_factory=lambda: Secrets({}))
     ship: Ship | None = None  # None: whoever wants output reads the files
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt
+    contended: Callable[[], int] = lambda: 0  # how often commits of this process met another writer
+    #: (level, message, fields) of single attempts; None: nobody wants to know
+    tell: Callable[[str, str, dict[str, Any]], None] | None = None

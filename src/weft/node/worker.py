@@ -21,6 +21,7 @@ from weft.executors.masking import Masker, needles
 from weft.executors.protocol import Answer, Ask, Outcome, Question, StopReason
 from weft.node.artifacts import store_output
 from weft.node.launch import make_launch, make_report, mask_outcome, report_cached
+from weft.node.meter import Meter
 from weft.node.output import OutputShipper
 from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
@@ -60,11 +61,13 @@ class Worker:
         trusted: Callable[[], bool],
         changed: Callable[[], None],
         ask: Ask | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._ports = ports
         self._settings = settings
         self._trusted = trusted  # past the lease's trust nothing starts: the attempt may be somebody else's by now
         self._changed = changed  # an attempt ended: there is something to report
+        self._meter = meter or Meter()
         self._ask = ask  # answers what functions ask while they run
         self.held: dict[tuple[int, int], Held] = {}
         self.running = 0
@@ -155,6 +158,9 @@ class Worker:
         self.running += 1
         self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
         claim, definition = held.claim, held.definition
+        self._meter.started(claim.waited_ms, now - held.claimed)
+        if self._settings.tell_all:
+            self._tell(held, "debug", "attempt started")
         try:
             launch = make_launch(
                 claim, held.facts, held.workflow, self._settings, held.names, self._ports.secrets, self._answer
@@ -222,6 +228,8 @@ class Worker:
         reach("attempt.ended")
         self._count_start(outcome.startable)
         self._count(outcome)
+        if report.outcome == "failed" or self._settings.tell_all:
+            self._tell_end(held, outcome, report)
         self._report(report)
         if report.outcome == "succeeded":
             self._follows(held)
@@ -231,6 +239,20 @@ class Worker:
             self._unannounced.popleft()
         if not self.busy:
             self.calm.set()
+
+    def _tell(self, held: Held, level: str, message: str, **more: Any) -> None:
+        if self._ports.tell is not None:
+            name = held.definition.called(held.claim.idx)
+            named = {"run": held.facts.id, "task": name, "attempt": held.claim.attempt}
+            self._ports.tell(level, message, named | {key: value for key, value in more.items() if value is not None})
+
+    def _tell_end(self, held: Held, outcome: Outcome, report: Report) -> None:
+        failed = report.outcome == "failed"
+        seconds = None if outcome.started is None else round(outcome.ended - outcome.started, 3)
+        self._tell(
+            held, "info" if failed else "debug", "attempt failed" if failed else "attempt ended",
+            outcome=report.outcome, exit_code=report.exit_code, error=report.error, seconds=seconds,
+        )  # fmt: skip
 
     def _follows(self, held: Held) -> None:
         """What needs this task is loaded with its report: that spares a round trip to the store."""

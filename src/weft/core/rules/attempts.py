@@ -109,6 +109,7 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     if report.retryable and task.failures <= definition.retry.max and may_start:
         task.wake_at = draft.now + delay_ms(definition.retry, task.failures, task.id, task.attempt)
         draft.move(task, "scheduled")
+        draft.retries += 1
         release(task)
         _finished(draft, task, report)
         return

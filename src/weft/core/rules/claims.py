@@ -165,7 +165,8 @@ def _changed(draft: Draft) -> int:
 
 def _take(draft: Draft, command: Exchange, task: TaskRow) -> Claim:
     draft.claim(task, command.session, command.number)
-    return Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation)
+    waited_ms = draft.now - (task.ready_at or draft.now)
+    return Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation, waited_ms)
 
 
 def _order(task: TaskRow) -> tuple[int, int]:

@@ -81,7 +81,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     drain_in_ms = None if session.drain_at is None else max(0, session.drain_at - draft.now)
     return ExchangeReply(
         claims, stops, stale, _wake_in(draft, wake_at), more,
-        draining=draining, drain_in_ms=drain_in_ms, demands=demands,
+        draining=draining, drain_in_ms=drain_in_ms, demands=demands, retries=draft.retries,
     )  # fmt: skip
 
 

@@ -13,15 +13,17 @@ FIRST_AFTER_S = 0.5  # a node that is gone by then spares its machine the troubl
 GPU_TIMEOUT_S = 5.0
 
 
-async def measure_forever(ports: Ports, settings: NodeSettings, tell: Callable[[str, bool], None]) -> None:
-    """`tell` gets the measurement as JSON, and whether it is the first one."""
+async def measure_forever(
+    ports: Ports, settings: NodeSettings, tell: Callable[[str, bool], None], counted: Callable[[], dict[str, object]]
+) -> None:
+    """`tell` gets the measurement as JSON, with what the node has counted, and whether it is the first one."""
     if ports.measure is None:
         return
     await asyncio.sleep(FIRST_AFTER_S)
     first = True
     while True:
         try:
-            measured = await asyncio.to_thread(ports.measure)
+            measured = await asyncio.to_thread(ports.measure) | {"counted": counted()}
             tell(json.dumps(measured, separators=(",", ":")), first)
             first = False
         except Exception as error:  # a machine that cannot be measured can still work

@@ -236,3 +236,27 @@ SELECT {trigger_row} FROM triggers g WHERE g.kind = 'webhook' AND g.key IS NOT N
 
 -- name: tokens_all: newest last
 SELECT t.id, t.hash, t.label, t.role, t.created_at, t.expires_at, t.revoked_at FROM tokens t WHERE ?1 IS NULL OR t.id = ?1 ORDER BY t.created_at, t.id
+
+-- name: metrics_queue: (state, priority, how many, since when the oldest); each state has an index of its own
+SELECT t.state, r.priority, count(*), min(t.ready_at) FROM tasks t CROSS JOIN runs r ON r.no = t.run_no
+WHERE t.state = 'queued' GROUP BY t.state, r.priority
+UNION ALL SELECT t.state, r.priority, count(*), min(t.wake_at) FROM tasks t CROSS JOIN runs r ON r.no = t.run_no
+WHERE t.wake_at IS NOT NULL AND t.state = 'scheduled' GROUP BY t.state, r.priority
+UNION ALL SELECT t.state, r.priority, count(*), min(t.claimed_at) FROM tasks t CROSS JOIN runs r ON r.no = t.run_no
+WHERE t.session IS NOT NULL AND t.state = 'running' AND t.held IS NULL GROUP BY t.state, r.priority
+ORDER BY 1, 2
+
+-- name: metrics_open: (priority, tasks that have not ended) of runs that have not
+SELECT r.priority, sum(r.open) FROM runs r WHERE r.state IN ('pending', 'running') GROUP BY r.priority ORDER BY r.priority
+
+-- name: metrics_dead_letters
+SELECT coalesce(sum(r.dead_letter), 0) FROM runs r WHERE r.dead_letter > 0
+
+-- name: metrics_stale: by node
+SELECT coalesce(s.node, ''), count(*) FROM stale_reports p LEFT JOIN sessions s ON s.id = p.session GROUP BY 1 ORDER BY 1
+
+-- name: metrics_expired: sessions of each node that others ended
+SELECT s.node, count(*) FROM sessions s WHERE s.state = 'dead' GROUP BY s.node ORDER BY s.node
+
+-- name: metrics_counted: what live nodes say of themselves
+SELECT s.node, f.body FROM sessions s JOIN node_facts f ON f.session = s.id WHERE s.ended_at IS NULL ORDER BY s.node, s.id
