@@ -89,6 +89,7 @@ class Running:
         directory.mkdir(exist_ok=True)
         self.control = control or LocalControl(SqliteStore(directory / ".weft" / "weft.db"))
         self._nodes: NodeThread | None = None
+        self.other: LocalControl = self.control  # of another process, where a test has one
         if node:
             config = settings.load({}, directory, {"workdir": directory, "name": "here", "slots": 4})
             self._nodes = NodeThread(self.control, config, {}, lambda message, fields: None)

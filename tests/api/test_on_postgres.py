@@ -1,0 +1,60 @@
+"""The same on PostgreSQL: streams that follow what another process commits, tokens, metrics."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.conftest import CHAIN, Running, until
+from tests.api.test_metrics import figures
+from tests.api.test_streams import Reader, happened, readers, told
+from tests.postgres_server import emptied
+from weft.api.metrics import METRICS
+from weft.api.token_gate import Tokens
+from weft.control.local import LocalControl
+from weft.store.postgres.driver import PostgresStore
+
+TOKEN = "0123456789abcdef"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Running]:
+    """A server with a node, on a store that another connection of ours writes to."""
+    url = emptied()
+    control = LocalControl(PostgresStore(url), root=tmp_path / "server")
+    made = Running(tmp_path, control=control, gate=Tokens(control.token_holder, TOKEN))
+    made.other = LocalControl(PostgresStore(url), root=tmp_path / "other")
+    yield made
+    made.other.close()
+    made.close()
+
+
+def test_what_others_commit_is_told_too(elsewhere: Running) -> None:
+    admin = elsewhere.client(TOKEN)
+    last = elsewhere.control.last_event()
+    cluster = Reader(elsewhere, "/v1/events/stream", TOKEN)
+    until(lambda: readers(elsewhere) == 1)
+    made = elsewhere.other.create_token("of another process", "viewer")
+    (first,) = cluster.take(1)
+    assert first.data["kind"] == "token_created"
+    assert first.data["seq"] > last
+    cluster.close()
+    run = admin.post("/v1/runs", {"definition": CHAIN}).json["run"]
+    messages = list(Reader(elsewhere, f"/v1/runs/{run}/events/stream", made.token))
+    assert told(messages) == happened(elsewhere, run)
+    assert messages[-1].data["reason"] == "finished"
+    elsewhere.other.revoke_token(made.id)
+    until(lambda: Reader(elsewhere, f"/v1/runs/{run}/events/stream", made.token).status == 401)
+    (submitted,) = elsewhere.control.events(run, kinds=["submitted"])
+    assert submitted.data["actor"] == "WEFT_TOKEN"
+
+
+def test_metrics_are_read(elsewhere: Running) -> None:
+    elsewhere.get = elsewhere.client(TOKEN).get
+    run = elsewhere.client(TOKEN).post("/v1/runs", {"definition": CHAIN}).json["run"]
+    until(lambda: elsewhere.control.run(run).finished)
+    found = figures(elsewhere)
+    assert found["weft_runs", "succeeded"] == 1
+    assert {name for name, *_ in found} >= {name for name, known in METRICS.items() if known.kind == "gauge"} - {
+        "weft_tasks_open", "weft_queue_tasks", "weft_queue_oldest_seconds", "weft_leader",
+    }  # fmt: skip
