@@ -114,7 +114,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "serve", "Run", "the HTTP API, and a node that works", "weft.cli.serving:serve",
         (HOST, PORT, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, LOG_FORMAT, VERBOSE),
-        "An address that other machines reach needs a token (`weft token create`). `--slots 0` serves without working."
+        "An address that other machines reach needs a token (`weft token create`). `--slots 0`: no work here."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
     ),
     Command(
