@@ -82,7 +82,13 @@ class Running:
     """`server.get(…)`, and the control behind it to look from the other side."""
 
     def __init__(
-        self, directory: Path, *, node: bool = True, control: LocalControl | None = None, **more: Any
+        self,
+        directory: Path,
+        *,
+        node: bool = True,
+        control: LocalControl | None = None,
+        port: int = 0,
+        **more: Any,
     ) -> None:
         self.directory = directory
         directory.mkdir(exist_ok=True)
@@ -92,7 +98,7 @@ class Running:
             config = settings.load({}, directory, {"workdir": directory, "name": "here", "slots": 4})
             self._nodes = NodeThread(self.control, config, {}, lambda message, fields: None)
             self._nodes.start_worker()
-        listener = listening("127.0.0.1", 0)
+        listener = listening("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]
         self.app = create_app(self.control, source=str(directory), **more)
         self._server = Server(uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on", ws="none"))

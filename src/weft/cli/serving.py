@@ -69,7 +69,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
     from weft.api.serving import Serving, url_of
 
     config = session.config
-    control = session.control(create=True)
+    control = session.local(create=True)
     control.wait_s = WAIT_S
     url = url_of(listener, config.host)
     say = sayer(session)
