@@ -121,10 +121,15 @@ class RunWorkflows(msgspec.Struct, kw_only=True):
     workflows: list[str]
 
 
-class Family(msgspec.Struct, kw_only=True):
-    """(number, id) of a run and of all that its tasks started, in the order of their numbers."""
+class Member(msgspec.Struct, kw_only=True):
+    no: int
+    id: str
 
-    runs: list[tuple[int, str]]
+
+class Family(msgspec.Struct, kw_only=True):
+    """A run and all that its tasks started, in the order of their numbers."""
+
+    runs: list[Member]
     next: str | None
 
 

@@ -186,7 +186,10 @@ def list_family(control: Asking, run: Run, cursor_: Cursor = None, limit: Limit 
     """The run and all that its tasks started, at any depth."""
     at = keys(cursor_, "family", int)
     found = [one for one in control.family(run) if at is None or one[0] > at[0]][: limit + 1]
-    return r.Family(runs=found[:limit], next=cursor("family", found[limit - 1][0]) if len(found) > limit else None)
+    return r.Family(
+        runs=[r.Member(no=no, id=id) for no, id in found[:limit]],
+        next=cursor("family", found[limit - 1][0]) if len(found) > limit else None,
+    )
 
 
 @routes("GET", "/v1/runs/{run}/starter", role="viewer", reply=r.Starter, refused=(404, 409))

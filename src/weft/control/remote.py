@@ -294,7 +294,7 @@ class RemoteControl:
         at: str | None = None
         while True:
             answer = self._get("runs", _run_name(ref), "family", query=[("cursor", at), ("limit", PAGE)])
-            found += answer.field("runs", list[tuple[int, str]])
+            found += [(one["no"], one["id"]) for one in answer.field("runs", list[dict[str, Any]])]
             at = answer.field("next", str | None)
             if at is None:
                 return found
