@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from weft import __version__
-from weft.api import dead, events, health, hooks, nodes, runs, store, tasks, triggers, workflows
+from weft.api import dead, events, health, hooks, nodes, page, runs, store, tasks, triggers, workflows
 from weft.api.auth import Gate, Open
 from weft.api.description import describe
 from weft.api.door import BODY_MAX, Door
@@ -27,7 +27,7 @@ from weft.node.secrets import Secrets
 
 RESOURCES: tuple[Routes, ...] = (
     runs.routes, tasks.routes, workflows.routes, events.routes, nodes.routes, dead.routes, store.routes,
-    triggers.routes, hooks.routes, health.routes,
+    triggers.routes, hooks.routes, health.routes, page.routes,
 )  # fmt: skip
 
 
