@@ -15,6 +15,30 @@ T = TypeVar("T")
 #: More would only wait for each other: they share one interpreter lock, and on SQLite one writer.
 THREADS = 8
 WAITING_MAX = 1000
+PATIENCE_S = 1.5  # then the store is asked whether it is there: whoever asks hears of it within 5 s
+
+
+class Pulse:
+    """Is the store there? Asked on a thread of its own by all who have waited for long, once for all of them."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-pulse")
+        self._asking: asyncio.Future[bool] | None = None
+
+    async def beats(self) -> bool:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().run_in_executor(self._thread, self._control.answers)
+        return await asyncio.shield(self._asking)
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+def _heard(late: "asyncio.Future[object]") -> None:
+    """Nobody waits for it any more; an error of it has been told as the store's silence."""
+    if not late.cancelled():
+        late.exception()
 
 
 class Served:
@@ -36,6 +60,7 @@ class Served:
         self.secrets = secrets
         self.stopping = asyncio.Event()  # streams end when it is set
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="weft-api")
+        self._pulse = Pulse(control)
         self._waiting = 0
 
     async def carry_out(self, work: Callable[[], T]) -> T:
@@ -44,7 +69,15 @@ class Served:
             raise Trouble(503, "overloaded", f"{WAITING_MAX:,} requests wait already", "come back in a moment")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            working = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            while not (await asyncio.wait({working}, timeout=PATIENCE_S))[0]:
+                if not await self._pulse.beats():
+                    working.add_done_callback(_heard)
+                    raise Trouble(
+                        503, "store_busy", "the store does not answer",
+                        "try again in a moment; a write may have been applied: say it again with its Weft-Command",
+                    )  # fmt: skip
+            return working.result()
         finally:
             self._waiting -= 1
 
@@ -54,3 +87,4 @@ class Served:
 
     def close(self) -> None:
         self._pool.shutdown()
+        self._pulse.close()

@@ -103,6 +103,9 @@ class LocalControl:
             reader = self._readers.reader = self.store.reader()
         return reader
 
+    def answers(self) -> bool:
+        return self.store.answers()
+
     def now(self) -> int:
         return self._reader().now()
 

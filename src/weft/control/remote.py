@@ -41,6 +41,7 @@ from weft.core.compile import compile_workflow
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.secrets import Secrets
+from weft.store.protocol import StoreError
 from weft.store.shipment import CHUNK_MAX
 
 if TYPE_CHECKING:
@@ -78,6 +79,13 @@ class RemoteControl:
         return self._wire("GET", path(*parts), query)
 
     # -- reading -----------------------------------------------------------------------------------------
+
+    def answers(self) -> bool:
+        try:
+            self._wire("GET", "/readyz")
+        except StoreError:
+            return False
+        return True
 
     def now(self) -> int:
         found: int = self._get("clock").field("now", int)
