@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import engine, functions, peers, postgres, scale, shell
+from bench import engine, functions, peers, postgres, scale, server, shell
 from bench.harness import Result
 from weft.control.process import tune
 
@@ -33,6 +33,7 @@ async def _postgres() -> list[Result]:
 
 PARTS = {
     "postgres": _postgres, "engine": _engine, "functions": functions.all_of_it, "shell": _shell, "scale": _scale,
+    "server": server.all_of_it,
 }  # fmt: skip
 
 

@@ -27,14 +27,12 @@ Key = Annotated[
 
 
 @routes("POST", "/v1/runs", role="operator", reply=r.Started, status=(201, 200), refused=(404, 409))
-def submit_run(
-    control: Asking, served: Shared, command_id: CommandId, body: Annotated[SubmitBody, BODY], key: Key = None
-) -> Response:
+def submit_run(served: Shared, command_id: CommandId, body: Annotated[SubmitBody, BODY], key: Key = None) -> Response:
     """Start a run: of a definition, of a workflow that the store knows, or of one task alone.
 
     201: a new run. 200: there was one with this key, and it is this one."""
     command = served.submitting.command(body, key, command_id)
-    return started(command, control.submit(command))
+    return started(command, served.gathering.submit(command, command_id))
 
 
 def started(command: Submit, done: Reply) -> Response:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from weft.api.auth import Gate
+from weft.api.gathering import Gathering
 from weft.api.problems import Trouble
 from weft.api.submitting import Submitting
 from weft.control.protocol import Control
@@ -60,6 +61,7 @@ class Served:
         self.secrets = secrets
         self.stopping = asyncio.Event()  # streams end when it is set
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="weft-api")
+        self.gathering = Gathering(control)
         self._pulse = Pulse(control)
         self._waiting = 0
 

@@ -76,11 +76,11 @@ def _page(
 
 @routes("POST", "/v1/tasks", role="operator", reply=r.Started, status=(201, 200), refused=(409,))
 def submit_task(
-    control: Asking, served: Shared, command_id: CommandId, body: Annotated[dict[str, Any], BODY], key: Key = None
+    served: Shared, command_id: CommandId, body: Annotated[dict[str, Any], BODY], key: Key = None
 ) -> Response:
     """Run one task alone. The body is what stands under a task's name in a definition: `{"run": "make"}`."""
     command = served.submitting.command(SubmitBody(task=body), key, command_id)
-    return started(command, control.submit(command))
+    return started(command, served.gathering.submit(command, command_id))
 
 
 @routes("GET", "/v1/runs/{run}/tasks/{task}", role="viewer", reply=r.TaskDetail, refused=(404, 409))

@@ -452,11 +452,13 @@ class LocalControl:
             self.link.committer.know(workflow)
         return self._commit(command)
 
-    def submit_each(self, commands: Sequence[c.Submit]) -> list[c.Reply | c.Refused]:
+    def submit_each(
+        self, commands: Sequence[c.Submit], ids: Sequence[str] | None = None
+    ) -> list[c.Reply | c.Refused]:
         """Many runs in one transaction. What is refused is told in its place and hinders none of the others."""
         self.refuse_if_observing()
-        ids = [self._next_command_id() for _ in commands]
-        return self._insist(lambda: self.link.committer.commit_each(commands, ids))
+        given = [self._next_command_id() for _ in commands] if ids is None else ids
+        return self._insist(lambda: self.link.committer.commit_each(commands, given))
 
     def cancel(self, ref: str, task: str | None = None, reason: str = "cancelled by request") -> c.Reply:
         _, run_id = self.find(ref)

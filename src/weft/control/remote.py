@@ -388,8 +388,15 @@ class RemoteControl:
             answer.field("run", str), None, answer.field("state", str | None), answer.field("existing", bool)
         )
 
-    def submit_each(self, commands: Sequence[Submit]) -> list[Reply | Refused]:
+    def submit_each(self, commands: Sequence[Submit], ids: Sequence[str] | None = None) -> list[Reply | Refused]:
         replies: list[Reply | Refused] = []
+        if ids is not None:  # a batch has one id for all of it
+            for command, command_id in zip(commands, ids, strict=True):
+                try:
+                    replies.append(self.on_behalf(command_id).submit(command))
+                except Refused as refused:
+                    replies.append(refused)
+            return replies
         for begin in range(0, len(commands), BATCH):
             bodies = [submit_body(command) for command in commands[begin : begin + BATCH]]
             told: list[dict[str, Any]] = self._write("runs:batch", body={"runs": bodies}).field(
