@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from weft.api.auth import Gate
 from weft.api.gathering import Gathering
@@ -36,7 +36,7 @@ class Pulse:
         self._thread.shutdown()
 
 
-def _heard(late: "asyncio.Future[object]") -> None:
+def _heard(late: "asyncio.Future[Any]") -> None:
     """Nobody waits for it any more; an error of it has been told as the store's silence."""
     if not late.cancelled():
         late.exception()
