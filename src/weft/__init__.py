@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weft.authoring.sdk_tasks import shell as shell
     from weft.authoring.sdk_tasks import task as task
     from weft.authoring.sdk_tasks import wait as wait
+    from weft.control.client import Client as Client
     from weft.control.embedded import RunFailed as RunFailed
     from weft.control.embedded import TaskFailure as TaskFailure
     from weft.control.embedded import Weft as Weft
@@ -46,6 +47,7 @@ _HOMES = {
     "Task": "weft.authoring.sdk_tasks",
     "shell": "weft.authoring.sdk_tasks",
     "wait": "weft.authoring.sdk_tasks",
+    "Client": "weft.control.client",
     "open": "weft.control.embedded",
     "Weft": "weft.control.embedded",
     "RunFailed": "weft.control.embedded",

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from weft.core.durations import NotReadable, parse_duration_ms, parse_size_bytes
 from weft.core.suggest import nearest
@@ -39,6 +40,12 @@ SETTINGS: tuple[Setting, ...] = (
         "(.weft/weft.db, searched upward)",
         "What holds everything: a SQLite file (a directory stands for the file weft.db in it), or"
         " `postgresql://USER@HOST/DATABASE` for several machines",
+    ),
+    Setting(
+        "server",
+        "server",
+        "(none: commands use the store)",
+        "A server that commands ask instead of a store, e.g. `http://127.0.0.1:8700`; its token is in `WEFT_TOKEN`",
     ),
     Setting("slots", "count", "(cores × 4)", "How many attempts a node runs at a time"),
     Setting("python_runners", "count", "(cores)", "How many warm processes a node runs Python functions in"),
@@ -126,6 +133,7 @@ class Config(NamedTuple):
     """The effective settings, and where each came from."""
 
     store: Path | PostgresUrl | None
+    server: str | None
     slots: int
     python_runners: int
     workdir: Path | None
@@ -292,6 +300,24 @@ def _store(setting: Setting, value: Any, base: Path) -> Path | PostgresUrl:
     return _path(setting, value, base)
 
 
+def server_url(text: str) -> str:
+    """An address without a slash at its end, or ValueError."""
+    try:
+        parts = urlsplit(text)
+        fine = parts.port is None or parts.port > 0
+    except ValueError:
+        parts, fine = urlsplit(""), False
+    if parts.scheme not in ("http", "https") or not parts.hostname or not fine or not text.isprintable():
+        raise ValueError("expected an address such as http://127.0.0.1:8700")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError("expected an address without a user, a query or a fragment (a token goes into WEFT_TOKEN)")
+    return text.rstrip("/")
+
+
+def _server(setting: Setting, value: Any, base: Path) -> str:
+    return server_url(str(value))
+
+
 def _count(setting: Setting, value: Any, base: Path) -> int:
     text = str(value)
     least = 0 if setting.name == "slots" else 1  # a node without slots leads, or looks on
@@ -369,5 +395,5 @@ def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
 
 _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
-    "choice": _choice, "labels": _labels, "words": _words, "number": _number, "port": _port,
+    "server": _server, "choice": _choice, "labels": _labels, "words": _words, "number": _number, "port": _port,
 }  # fmt: skip

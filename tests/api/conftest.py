@@ -83,7 +83,13 @@ class Running:
     """`server.get(…)`, and the control behind it to look from the other side."""
 
     def __init__(
-        self, directory: Path, *, node: bool = True, control: LocalControl | None = None, **more: Any
+        self,
+        directory: Path,
+        *,
+        node: bool = True,
+        control: LocalControl | None = None,
+        port: int = 0,
+        **more: Any,
     ) -> None:
         self.directory = directory
         directory.mkdir(exist_ok=True)
@@ -94,7 +100,7 @@ class Running:
             config = settings.load({}, directory, {"workdir": directory, "name": "here", "slots": 4})
             self._nodes = NodeThread(self.control, config, {}, lambda message, fields: None)
             self._nodes.start_worker()
-        listener = listening("127.0.0.1", 0)
+        listener = listening("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]
         self.app = create_app(
             self.control,

@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
-from tests.api.conftest import WAIT_S, until
+from tests.api.conftest import WAIT_S, Running, until
 from tests.api.test_serving import Process
 from tests.mcp.conftest import MODES, Calls, told
 from tests.mcp.test_roles import READING
@@ -65,6 +65,23 @@ def test_over_stdio_with_a_node_beside_it(tmp_path: Path, mode: str) -> None:
     control = LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
     assert control.nodes() == [], "its node has left with it"
     control.close()
+
+
+def test_over_stdio_for_a_server_elsewhere(tmp_path: Path) -> None:
+    """No store here: the tools ask a server, whose nodes work."""
+    server = Running(tmp_path / "there")
+
+    async def talk(calls: Calls) -> None:
+        run = (await calls("submit_task", task="echo there"))["run"]
+        done = await calls("get_task_result", run=run, wait_s=50)
+        assert (done["state"], done["stdout"]) == ("succeeded", "there\n")
+        assert (await calls.refused("get_task_result", run="zzzz"))[0] == "not_found"
+
+    try:
+        tell(tmp_path, talk, "--server", f"http://127.0.0.1:{server.port}")
+    finally:
+        server.close()
+    assert not (tmp_path / ".weft").exists()
 
 
 def test_over_stdio_without_a_node_it_says_so_and_only_looks_if_told(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from weft.api import (
     hooks,
     metrics,
     nodes,
+    page,
     runs,
     store,
     streams,
@@ -43,7 +44,7 @@ from weft.node.secrets import Secrets
 
 RESOURCES: tuple[Routes, ...] = (
     runs.routes, tasks.routes, workflows.routes, events.routes, nodes.routes, dead.routes, store.routes,
-    triggers.routes, hooks.routes, streams.routes, tokens.routes, metrics.routes, health.routes,
+    triggers.routes, hooks.routes, streams.routes, tokens.routes, metrics.routes, health.routes, page.routes,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from weft.control.records import (
     TokenInfo,
     TriggerInfo,
     VersionInfo,
+    WantedSignal,
     WorkflowInfo,
 )  # fmt: skip
 
@@ -73,6 +74,7 @@ class TriggerDone(msgspec.Struct, kw_only=True):
     outcome: str | None
     run: str | None
     existing: bool
+    reason: str | None = None
 
 
 class HookTaken(msgspec.Struct, kw_only=True):
@@ -112,6 +114,48 @@ class RunDetail(msgspec.Struct, kw_only=True):
 class TaskDetail(msgspec.Struct, kw_only=True):
     task: TaskInfo
     attempts: list[AttemptInfo]
+
+
+class RunWorkflows(msgspec.Struct, kw_only=True):
+    """Hashes: the run's own workflow first, then those that its tasks run."""
+
+    workflows: list[str]
+
+
+class Member(msgspec.Struct, kw_only=True):
+    no: int
+    id: str
+
+
+class Family(msgspec.Struct, kw_only=True):
+    """A run and all that its tasks started, in the order of their numbers."""
+
+    runs: list[Member]
+    next: str | None
+
+
+class Starter(msgspec.Struct, kw_only=True):
+    task: TaskInfo | None  # null: no task started this run
+
+
+class WantedSignals(msgspec.Struct, kw_only=True):
+    signals: list[WantedSignal]
+
+
+class Stored(msgspec.Struct, kw_only=True):
+    hash: str
+    document: dict[str, Any]
+
+
+class Current(msgspec.Struct, kw_only=True):
+    """Hashes, by the names of workflows."""
+
+    current: dict[str, str]
+
+
+class Clock(msgspec.Struct, kw_only=True):
+    now: int
+    last_event: int
 
 
 class RunOutput(msgspec.Struct, kw_only=True):

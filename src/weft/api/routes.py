@@ -6,9 +6,9 @@
 Handlers are plain functions: they run in a bounded pool of threads, off the event loop, and so does the decoding and
 encoding of JSON. An `async def` (a stream) runs on the loop, and must not touch the store there but through
 `served.carry_out`. `control: Asking` is the store's control on behalf of whoever asks; `body: Annotated[T, BODY]` is
-the decoded body; `served: Shared` is what all routes share, `command_id: CommandId` the request's own id, `request:
-Request` the request. All other parameters are FastAPI's (path, query, headers). A route without a role cannot be
-declared; the table of routes and roles is `Routes.declared`.
+the decoded body; `served: Shared` is what all routes share, `command_id: CommandId` the request's own id, `actor:
+Actor` who asks, `request: Request` the request. All other parameters are FastAPI's (path, query, headers). A route
+without a role cannot be declared; the table of routes and roles is `Routes.declared`.
 """
 
 import inspect
@@ -30,11 +30,13 @@ BODY: Final = object()
 ASKING: Final = object()
 SHARED: Final = object()
 COMMAND_ID: Final = object()
+ACTOR: Final = object()
 REQUEST: Final = object()
-MARKERS = (BODY, ASKING, SHARED, COMMAND_ID)
+MARKERS = (BODY, ASKING, SHARED, COMMAND_ID, ACTOR)
 Asking = Annotated[Control, ASKING]
 Shared = Annotated[Served, SHARED]
 CommandId = Annotated[str | None, COMMAND_ID]
+Actor = Annotated[str | None, ACTOR]
 
 JSON = "application/json"
 _COMMAND_ID = Annotated[
@@ -146,7 +148,8 @@ def _endpoint(
         def filled() -> dict[str, Any]:
             ours: dict[Any, Callable[[Any], Any]] = {
                 ASKING: lambda of: served.control.on_behalf(weft_command, actor), SHARED: lambda of: served,
-                COMMAND_ID: lambda of: weft_command, REQUEST: lambda of: request, BODY: lambda of: decoded(data, of),
+                COMMAND_ID: lambda of: weft_command, ACTOR: lambda of: actor, REQUEST: lambda of: request,
+                BODY: lambda of: decoded(data, of),
             }  # fmt: skip
             return given | {name: ours[kind](of) for name, (kind, of) in special.items()}
 

@@ -10,7 +10,7 @@ from weft.api import replies as r
 from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import Moment, Run, RunStates
 from weft.api.problems import trouble_of
-from weft.api.routes import BODY, Asking, CommandId, Routes, Shared, reply
+from weft.api.routes import BODY, Actor, Asking, CommandId, Routes, Shared, reply
 from weft.api.submitting import SubmitBody
 from weft.control.records import Verification
 from weft.core.commands import Refused, Reply, Submit
@@ -28,13 +28,13 @@ Key = Annotated[
 
 @routes("POST", "/v1/runs", role="operator", reply=r.Started, status=(201, 200), refused=(404, 409))
 def submit_run(
-    control: Asking, served: Shared, command_id: CommandId, body: Annotated[SubmitBody, BODY], key: Key = None
+    served: Shared, command_id: CommandId, actor: Actor, body: Annotated[SubmitBody, BODY], key: Key = None
 ) -> Response:
     """Start a run: of a definition, of a workflow that the store knows, or of one task alone.
 
     201: a new run. 200: there was one with this key, and it is this one."""
     command = served.submitting.command(body, key, command_id)
-    return started(command, control.submit(command))
+    return started(command, served.gathering.submit(command, command_id, actor))
 
 
 def started(command: Submit, done: Reply) -> Response:
@@ -98,13 +98,17 @@ def list_runs(
 
 
 @routes("GET", "/v1/runs/{run}", role="viewer", reply=r.RunDetail, refused=(404, 409))
-def get_run(control: Asking, run: Run) -> r.RunDetail:
+def get_run(
+    control: Asking,
+    run: Run,
+    tasks: Annotated[int, Query(ge=0, le=TASKS_SHOWN, description="At most so many of its tasks")] = TASKS_SHOWN,
+) -> r.RunDetail:
     """A run, with the first of its tasks."""
     info = control.run(run)
-    tasks, after = control.tasks(info.id, limit=TASKS_SHOWN)
+    found, after = control.tasks(info.id, limit=tasks) if tasks else ([], 0)
     return r.RunDetail(
         run=info,
-        tasks=tasks,
+        tasks=found,
         next=None if after is None else cursor("tasks", after),
         resting=control.resting(info.id),
     )
@@ -161,6 +165,43 @@ def signal_run(control: Asking, run: Run, body: Annotated[SignalBody, BODY]) -> 
     if body.data is not None and body.reject is not None:
         raise Refused("invalid", "data and reject exclude each other")
     return changed(control.signal(run, body.name, body.data, body.reject))
+
+
+@routes("POST", "/v1/runs/{run}/tidy", role="operator", reply=r.Changed, refused=(404, 409))
+def tidy_run(control: Asking, run: Run) -> r.Changed:
+    """Do what is left over of a run that was stopped, where no node is there to do it."""
+    info = control.run(run)
+    control.tidy(info.id)
+    return r.Changed(run=info.id, state=control.run(info.id).state, existing=False, changed=0)
+
+
+@routes("GET", "/v1/runs/{run}/workflows", role="viewer", reply=r.RunWorkflows, refused=(404, 409))
+def list_run_workflows(control: Asking, run: Run) -> r.RunWorkflows:
+    """The run's own workflow, and those that its tasks run."""
+    return r.RunWorkflows(workflows=[workflow.hash for workflow in control.workflows(run)])
+
+
+@routes("GET", "/v1/runs/{run}/family", role="viewer", reply=r.Family, refused=(404, 409))
+def list_family(control: Asking, run: Run, cursor_: Cursor = None, limit: Limit = 100) -> r.Family:
+    """The run and all that its tasks started, at any depth."""
+    at = keys(cursor_, "family", int)
+    found = [one for one in control.family(run) if at is None or one[0] > at[0]][: limit + 1]
+    return r.Family(
+        runs=[r.Member(no=no, id=id) for no, id in found[:limit]],
+        next=cursor("family", found[limit - 1][0]) if len(found) > limit else None,
+    )
+
+
+@routes("GET", "/v1/runs/{run}/starter", role="viewer", reply=r.Starter, refused=(404, 409))
+def get_starter(control: Asking, run: Run) -> r.Starter:
+    """The task that started this run, if one did."""
+    return r.Starter(task=control.starter(run))
+
+
+@routes("GET", "/v1/runs/{run}/waiting", role="viewer", reply=r.WantedSignals, refused=(404, 409))
+def list_waiting(control: Asking, run: Run, limit: Limit = 100) -> r.WantedSignals:
+    """The signals that tasks wait for in runs that this one's tasks started."""
+    return r.WantedSignals(signals=control.waiting_below(run, limit))
 
 
 @routes("GET", "/v1/runs/{run}/output", role="viewer", reply=r.RunOutput, refused=(404, 409))

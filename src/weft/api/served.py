@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from weft.api.auth import Gate
+from weft.api.gathering import Gathering
 from weft.api.hub import Hub, Listen
 from weft.api.problems import Trouble
 from weft.api.submitting import Submitting
@@ -18,6 +19,30 @@ T = TypeVar("T")
 THREADS = 8
 WAITING_MAX = 1000
 HEARTBEAT_S = 15.0
+PATIENCE_S = 1.5  # then the store is asked whether it is there: whoever asks hears of it within 5 s
+
+
+class Pulse:
+    """Is the store there? Asked on a thread of its own by all who have waited for long, once for all of them."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-pulse")
+        self._asking: asyncio.Future[bool] | None = None
+
+    async def beats(self) -> bool:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().run_in_executor(self._thread, self._control.answers)
+        return await asyncio.shield(self._asking)
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+
+def _heard(late: "asyncio.Future[Any]") -> None:
+    """Nobody waits for it any more; an error of it has been told as the store's silence."""
+    if not late.cancelled():
+        late.exception()
 
 
 class Served:
@@ -45,6 +70,8 @@ class Served:
         self.figures = figures  # for /metrics
         self.hub = Hub(control.last_event, self.carry_out, listen)
         self.heartbeat_s = HEARTBEAT_S
+        self.gathering = Gathering(control)
+        self._pulse = Pulse(control)
 
     async def carry_out(self, work: Callable[[], T]) -> T:
         """Off the event loop. Beyond a bound a request is told to come back rather than kept waiting."""
@@ -52,7 +79,15 @@ class Served:
             raise Trouble(503, "overloaded", f"{WAITING_MAX:,} requests wait already", "come back in a moment")
         self.waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            working = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            while not (await asyncio.wait({working}, timeout=PATIENCE_S))[0]:
+                if not await self._pulse.beats():
+                    working.add_done_callback(_heard)
+                    raise Trouble(
+                        503, "store_busy", "the store does not answer",
+                        "try again in a moment; a write may have been applied: say it again with its Weft-Command",
+                    )  # fmt: skip
+            return working.result()
         finally:
             self.waiting -= 1
 
@@ -63,3 +98,4 @@ class Served:
 
     def close(self) -> None:
         self._pool.shutdown()
+        self._pulse.close()

@@ -20,6 +20,12 @@ def get_store(control: Asking) -> StoreInfo:
     return control.info()
 
 
+@routes("GET", "/v1/clock", role="viewer", reply=r.Clock)
+def get_clock(control: Asking) -> r.Clock:
+    """What time it is in the store, and the number of its newest event: where to begin to follow."""
+    return r.Clock(now=control.now(), last_event=control.last_event())
+
+
 @routes("GET", "/v1/pools", role="viewer", reply=r.PoolList)
 def list_pools(control: Asking) -> r.PoolList:
     """List pools, with who holds their places."""
@@ -47,11 +53,11 @@ class PruneBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @routes("POST", "/v1/runs:prune", role="admin", reply=r.Pruned)
 def prune_runs(control: Asking, body: Annotated[PruneBody, BODY]) -> r.Pruned:
-    """Remove runs that ended long ago, with their output, a thousand at a time."""
+    """Remove runs that ended long ago, with their output, about a thousand at a time."""
     states = None if body.states is None else [str(state) for state in body.states]
     removed: list[str] = []
-    for _, run_id in control.prune(body.before, states, cache=body.cache):
-        removed.append(run_id)
-        if len(removed) == PRUNED_AT_ONCE:
+    for gone in control.prune(body.before, states, cache=body.cache):
+        removed += gone
+        if len(removed) >= PRUNED_AT_ONCE:
             return r.Pruned(runs=removed, more=True)
     return r.Pruned(runs=removed, more=False)

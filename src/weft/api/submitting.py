@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from weft.api.children import Calls, ChildBody, Children, with_children
 from weft.api.problems import Trouble, bad_inputs
+from weft.authoring.children import workflows_of
 from weft.authoring.load import Loaded, load_text, load_value
 from weft.control.placing import facts_of, unplaceable
 from weft.control.protocol import Control
@@ -16,6 +18,7 @@ from weft.control.submission import KEY_MAX, PRIORITY_MAX, id_from, submission
 from weft.core.commands import Submit
 from weft.core.inputs import resolve_inputs
 from weft.core.placement import NodeFacts
+from weft.core.workflow import Workflow
 
 NODES_FOR_S = 1.0  # what nodes there are is asked for once a second, not once a run
 KNOWN_MAX = 200  # definitions kept loaded
@@ -48,6 +51,9 @@ class SubmitBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     source: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = None
     fresh: bool = False
     by_hand: bool = False
+    #: Workflows that tasks name by file or flow, by a key; and which key their words mean, if they are not the key.
+    children: Children = {}
+    calls: Calls | None = None
 
 
 class ApplyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -76,6 +82,8 @@ class Submitting:
         if key is not None and body.key is not None and key != body.key:
             raise Trouble(422, "body", "the header Idempotency-Key and `key` differ", "say it in one place")
         loaded = self._loaded(body)
+        if body.children:
+            loaded = with_children(loaded, body.calls, body.children, self._child)
         workflow = loaded.workflow
         values, problems = resolve_inputs(workflow.inputs, body.inputs)
         if problems:
@@ -83,7 +91,8 @@ class Submitting:
         if body.max_parallel == 0 and workflow.passes is None:
             raise Trouble(422, "body", "max_parallel must be at least 1")
         _check_source(body.source)
-        self._refuse_unplaceable(loaded)
+        for one in workflows_of(loaded) if body.children else (workflow,):
+            self._refuse_unplaceable(one)
         return submission(
             loaded, msgspec.json.encode(values).decode(), source=body.source or self._source,
             run_id=None if command_id is None else id_from(command_id), priority=body.priority,
@@ -114,6 +123,9 @@ class Submitting:
         what = [body.format, body.name, body.definition, body.task]
         return self._kept(msgspec.json.encode(what), lambda: _load(body))
 
+    def _child(self, body: ChildBody) -> Loaded:
+        return self._loaded(SubmitBody(definition=body.definition, format=body.format, name=body.name))
+
     def _kept(self, key: bytes, load: Any) -> Loaded:
         with self._lock:
             found = self._known.get(key)
@@ -128,7 +140,7 @@ class Submitting:
                     self._known.popitem(last=False)
         return loaded
 
-    def _refuse_unplaceable(self, loaded: Loaded) -> None:
+    def _refuse_unplaceable(self, workflow: Workflow) -> None:
         """What no node that is here could ever run is refused at once; with no node here, it waits for one."""
         now = time.monotonic()
         if now >= self._nodes_until:
@@ -137,10 +149,10 @@ class Submitting:
                 self._nodes = [facts_of(node) for node in nodes]
                 self._placeable = {}
                 self._nodes_until = now + NODES_FOR_S
-        hash = loaded.workflow.hash
+        hash = workflow.hash
         placeable = self._placeable
         if hash not in placeable:
-            placeable[hash] = unplaceable(loaded.workflow, self._nodes)
+            placeable[hash] = unplaceable(workflow, self._nodes)
         why = placeable[hash]
         if why is not None:
             raise Trouble(422, "unplaceable", why, "start a node that can")

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from weft.api import replies as r
 from weft.api.paging import Cursor, Limit, cursor, keys
-from weft.api.parameters import Run, Task, TaskStates
-from weft.api.routes import BODY, Asking, CommandId, Routes, Shared
+from weft.api.parameters import TASK_PATTERN, Run, Task, TaskStates
+from weft.api.routes import BODY, Actor, Asking, CommandId, Routes, Shared
 from weft.api.runs import CancelBody, Key, changed, started
 from weft.api.submitting import SubmitBody
 from weft.control.output_reading import PART_MAX
@@ -44,11 +44,15 @@ def list_run_tasks(
     state: TaskStates = None,
     kinds: Kinds = None,
     node: NodeFilter = None,
+    task: Annotated[
+        str | None, Query(pattern=TASK_PATTERN, description="Only this task, in all its generations; or one element")
+    ] = None,
+    old_generations: Annotated[bool, Query(description="Also tasks of earlier generations")] = False,
     cursor_: Cursor = None,
     limit: Limit = 100,
 ) -> r.TaskPage:
     """List the tasks of a run."""
-    return _page(control, run, state, kinds, None, node, cursor_, limit)
+    return _page(control, run, state, kinds, None, node, cursor_, limit, task=task, old_generations=old_generations)
 
 
 def _page(
@@ -60,21 +64,23 @@ def _page(
     node: str | None,
     given: str | None,
     limit: int,
+    **more: Any,
 ) -> r.TaskPage:
     at = keys(given, "tasks", int)
     tasks, after = control.tasks(
-        run, states=state, kinds=kinds, workflow=workflow, node=node, after=0 if at is None else at[0], limit=limit
-    )
+        run, states=state, kinds=kinds, workflow=workflow, node=node, after=0 if at is None else at[0], limit=limit,
+        **more,
+    )  # fmt: skip
     return r.TaskPage(tasks=tasks, next=None if after is None else cursor("tasks", after))
 
 
 @routes("POST", "/v1/tasks", role="operator", reply=r.Started, status=(201, 200), refused=(409,))
 def submit_task(
-    control: Asking, served: Shared, command_id: CommandId, body: Annotated[dict[str, Any], BODY], key: Key = None
+    served: Shared, command_id: CommandId, actor: Actor, body: Annotated[dict[str, Any], BODY], key: Key = None
 ) -> Response:
     """Run one task alone. The body is what stands under a task's name in a definition: `{"run": "make"}`."""
     command = served.submitting.command(SubmitBody(task=body), key, command_id)
-    return started(command, control.submit(command))
+    return started(command, served.gathering.submit(command, command_id, actor))
 
 
 @routes("GET", "/v1/runs/{run}/tasks/{task}", role="viewer", reply=r.TaskDetail, refused=(404, 409))

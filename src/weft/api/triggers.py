@@ -82,4 +82,5 @@ def fire_trigger(
 
 
 def _told(reply: Reply) -> dict[str, Any]:
-    return {"outcome": reply.state, "run": reply.run_id, "existing": reply.existing}
+    return {"outcome": reply.state, "run": reply.run_id, "existing": reply.existing,
+            "reason": reply.data.get("reason")}  # fmt: skip

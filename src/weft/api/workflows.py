@@ -4,7 +4,7 @@ from typing import Annotated
 
 from weft.api import replies as r
 from weft.api.paging import Cursor, Limit, cursor, keys
-from weft.api.parameters import Hash, HashQuery, WorkflowName
+from weft.api.parameters import Hash, HashQuery, WholeHash, WorkflowName
 from weft.api.problems import Trouble
 from weft.api.routes import BODY, Asking, Routes, Shared
 from weft.api.submitting import ApplyBody
@@ -54,6 +54,18 @@ def list_versions(control: Asking, name: WorkflowName, cursor_: Cursor = None, l
 def get_version(control: Asking, name: WorkflowName, hash: Hash) -> VersionInfo:
     """One version of a workflow, with its document."""
     return control.version(name, hash)
+
+
+@routes("GET", "/v1/applied", role="viewer", reply=r.Current)
+def list_applied(control: Asking) -> r.Current:
+    """The current version of every workflow that was applied, by its name."""
+    return r.Current(current=control.applied())
+
+
+@routes("GET", "/v1/documents/{hash}", role="viewer", reply=r.Stored, refused=(404,))
+def get_document(control: Asking, hash: WholeHash) -> r.Stored:
+    """A definition as it is stored, whatever it is called."""
+    return r.Stored(hash=hash, document=control.document(hash))
 
 
 @routes("GET", "/v1/workflows/{name}/diff", role="viewer", reply=VersionDiff, refused=(404,))

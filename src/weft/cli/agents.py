@@ -11,6 +11,7 @@ from weft.cli.session import Session
 from weft.cli.working import heeded_signals
 from weft.control.node_thread import NodeThread
 from weft.control.process import tune
+from weft.control.protocol import Control
 from weft.node.secrets import Secrets
 
 OF_HTTP = ("host", "port", "allow_host")
@@ -45,8 +46,7 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
     from weft.mcp.stdio import Lines, serve
 
     config = session.config
-    control = session.control(create=not args.read_only)
-    control.wait_s = WAIT_S
+    control, place = _control(args, session)
     say = sayer(session)
     served = Served(control, Open(), Submitting(control, _source(session)), lambda: None, THREADS, Secrets({}))
     nodes = _nodes(args, session, say)
@@ -69,7 +69,7 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
     try:
         if nodes is not None:
             nodes.begin_worker()
-        say("info", "ready", {"store": control.store.name, "pid": os.getpid()})
+        say("info", "ready", {"store": place, "pid": os.getpid()})
         await serve(served, lines, read_only=args.read_only)
     finally:
         served.begin_stopping()
@@ -86,8 +86,7 @@ async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any
     from weft.mcp.http import Endpoint
 
     config = session.config
-    control = session.control(create=not args.read_only)
-    control.wait_s = WAIT_S
+    control, place = _control(args, session)
     say = sayer(session)
     nodes = _nodes(args, session, say)
     app = create_app(
@@ -99,7 +98,7 @@ async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any
         resources=(health.routes,),
         mounted={MCP_PATH: lambda served: Endpoint(served, read_only=args.read_only, body_max=config.body_max)},
     )
-    ready = {"url": url_of(listener, config.host) + MCP_PATH, "store": control.store.name, "pid": os.getpid()}
+    ready = {"url": url_of(listener, config.host) + MCP_PATH, "store": place, "pid": os.getpid()}
     serving = Serving(
         app, listener, None if nodes is None else nodes.begin_worker,
         (lambda: None) if nodes is None else nodes.stop_worker, say,
@@ -112,10 +111,19 @@ async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any
     say("info", "stopped", {})
 
 
+def _control(args: Namespace, session: Session) -> tuple[Control, str]:
+    """And what it is called: a store, or a server where nothing is to be worked on here."""
+    if session.server is not None and not args.work:
+        return session.control(), session.server
+    control = session.local(create=not args.read_only)
+    control.wait_s = WAIT_S
+    return control, control.store.name
+
+
 def _nodes(args: Namespace, session: Session, say: Any) -> NodeThread | None:
     if not args.work:
         return None
-    return NodeThread(session.control(), session.config, {}, lambda message, fields: say("warning", message, fields))
+    return NodeThread(session.local(), session.config, {}, lambda message, fields: say("warning", message, fields))
 
 
 def _source(session: Session) -> str:

@@ -1,6 +1,5 @@
 """cancel and prune."""
 
-import asyncio
 import time
 from argparse import Namespace
 
@@ -10,7 +9,7 @@ from weft.cli.placing import alive
 from weft.cli.session import Session
 from weft.cli.terminal import printable
 from weft.cli.words import counted, state_word
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.core.commands import Reply
 from weft.core.durations import NotReadable, parse_duration_ms
 from weft.core.states import RUN_TERMINAL
@@ -25,7 +24,7 @@ def cancel(args: Namespace, session: Session) -> int:
     before = _running(control, run_id, args.task)
     reply = control.cancel(run_id, args.task, args.reason)
     # What a node that is gone was working on has nobody left to stop it: its session ends now, not with its lease.
-    asyncio.run(control.link.expire_dead(""))
+    control.expire_dead()
     waited = not args.no_wait and _wait(session, control, run_id, args.task, args.json)
     state = control.task(run_id, args.task).state if args.task else control.run(run_id).state
     if args.json:
@@ -38,13 +37,13 @@ def cancel(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _running(control: LocalControl, run_id: str, task: str | None) -> list[str]:
+def _running(control: Control, run_id: str, task: str | None) -> list[str]:
     found, _ = control.tasks(run_id, states=["running"], limit=1000)
     names = [t.name for t in found if t.elements is None and t.held is None]
     return [name for name in names if task is None or name == task or name.rpartition(".")[0] == task]
 
 
-def _wait(session: Session, control: LocalControl, run_id: str, task: str | None, quiet: bool) -> bool:
+def _wait(session: Session, control: Control, run_id: str, task: str | None, quiet: bool) -> bool:
     """Until nothing of it is left running; False if there is no node that could tell us so."""
     said = tidied = False
     while True:
@@ -68,7 +67,7 @@ def _wait(session: Session, control: LocalControl, run_id: str, task: str | None
 
 
 def _say(
-    args: Namespace, session: Session, control: LocalControl, run_id: str, reply: Reply, before: list[str], state: str
+    args: Namespace, session: Session, control: Control, run_id: str, reply: Reply, before: list[str], state: str
 ) -> None:
     what = f"{args.task} of run {run_id}" if args.task else f"run {run_id}"
     if reply.existing:
@@ -92,9 +91,9 @@ def prune(args: Namespace, session: Session) -> int:
         raise GiveUp(BAD_INPUT, f"--older: {error}, found {args.older!r}", error.fix) from None
     states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
     control = session.control()
-    removed = []
-    for _, run_id in control.prune(control.now() - older_ms, states, cache=args.cache):
-        removed.append(run_id)
+    removed: list[str] = []
+    for gone in control.prune(control.now() - older_ms, states, cache=args.cache):
+        removed += gone
     if args.json:
         session.print_json({"removed": removed})
     else:

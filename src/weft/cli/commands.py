@@ -21,6 +21,7 @@ class Command(NamedTuple):
     options: tuple[Option, ...] = ()
     note: str = ""
     store: bool = True
+    remote: bool = True  # a server can do it, too
 
 
 def _option(*names: str, help: str, **given: Any) -> Option:
@@ -34,6 +35,7 @@ def _flag(*names: str, help: str) -> Option:
 STORE = _option(
     "--store", metavar="PATH", help="the store: a file, or postgresql://… (default: .weft/weft.db, searched upward)"
 )
+SERVER = _option("--server", metavar="URL", help="ask this server instead of a store; its token is in WEFT_TOKEN")
 JSON = _flag("--json", help="for machines: JSON on standard output")
 VERBOSE = _flag("-v", "--verbose", help="log what happens, and the settings, on standard error")
 
@@ -88,7 +90,8 @@ BY_HAND = _option(
     help="of a workflow with mode: levels: rest after each level, until `weft advance`",
 )  # fmt: skip
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
-WORKING = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, LOGS, VERBOSE)
+OF_A_NODE = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN)
+WORKING = (*OF_A_NODE, LOGS, VERBOSE)
 
 DIR = _option("--dir", metavar="DIR", help="apply the definitions of this directory, and whenever one changes")
 
@@ -98,7 +101,7 @@ COMMANDS: tuple[Command, ...] = (
         (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
          NO_CACHE, BY_HAND, *WORKING),
         "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
-        " either way `weft resume` goes on.",
+        " either way `weft resume` goes on. With `--server` the server's nodes run it, and ^C only stops watching.",
     ),
     Command(
         "submit", "Run", "store a run for workers to take", "weft.cli.running:submit",
@@ -110,12 +113,14 @@ COMMANDS: tuple[Command, ...] = (
          NAME, ROLE, DIR, LOG_FORMAT, VERBOSE),
         "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
         " The second one kills. `weft drain` does the same from elsewhere.",
+        remote=False,
     ),
     Command(
         "serve", "Run", "the HTTP API, and a node that works", "weft.cli.serving:serve",
         (HOST, PORT, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, LOG_FORMAT, VERBOSE),
         "An address that other machines reach needs a token (`weft token create`). `--slots 0`: no work here."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
+        remote=False,
     ),
     Command(
         "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "weft.cli.agents:mcp",
@@ -297,6 +302,6 @@ COMMANDS: tuple[Command, ...] = (
 )  # fmt: skip
 BY_NAME = {command.name: command for command in COMMANDS}
 EXIT_CODES = (
-    "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store does not answer"
-    " · 130 interrupted"
+    "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store or the server does not"
+    " answer · 130 interrupted"
 )

@@ -5,7 +5,7 @@ from argparse import Namespace
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.lists import TASKS_LIMIT, limit_of, print_tasks
 from weft.cli.placing import refuse_unplaceable
-from weft.cli.running import go_on
+from weft.cli.running import go_on, refuse_for_server
 from weft.cli.session import Session
 from weft.cli.tracker import last_seq
 
@@ -37,6 +37,7 @@ def _list(args: Namespace, session: Session) -> int:
 def _retry(args: Namespace, session: Session) -> int:
     if args.run is None:
         raise GiveUp(BAD_INPUT, "dead retry needs a run", "weft dead retry RUN [TASK…]; weft dead list shows them")
+    refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
     refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config)

@@ -12,7 +12,7 @@ from weft.cli.session import Session
 from weft.cli.terminal import printable
 from weft.cli.views import event_json
 from weft.cli.words import clock, counted, state_word
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import EventInfo
 from weft.core.durations import NotReadable, parse_duration_ms
 
@@ -52,7 +52,7 @@ def events(args: Namespace, session: Session) -> int:
             return OK
 
 
-def _begin(args: Namespace, control: LocalControl, limit: int) -> int:
+def _begin(args: Namespace, control: Control, limit: int) -> int:
     """A run is told from its beginning; the cluster's history has none that matters: its end is shown."""
     if args.after is not None:
         return int(args.after)

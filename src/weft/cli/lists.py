@@ -8,7 +8,7 @@ from weft.cli.summary import counts
 from weft.cli.tables import table
 from weft.cli.terminal import printable
 from weft.cli.words import ago, duration, moment, size, state_word
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import RunInfo, TaskInfo
 from weft.control.timing import task_ms
 from weft.core.states import RUN_STATES, TASK_STATES
@@ -94,7 +94,7 @@ def tasks(args: Namespace, session: Session) -> int:
     return OK
 
 
-def print_tasks(session: Session, control: LocalControl, found: list[TaskInfo], *, with_run: bool) -> None:
+def print_tasks(session: Session, control: Control, found: list[TaskInfo], *, with_run: bool) -> None:
     if not found:
         session.warn("no tasks like that")
         return

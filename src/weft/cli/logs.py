@@ -11,8 +11,8 @@ from weft.cli.session import Session, json_text
 from weft.cli.streaming import Prefixer, Streams
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Tracker
-from weft.control.local import LocalControl
 from weft.control.output import AttemptOutput
+from weft.control.protocol import Control
 from weft.control.records import TaskInfo
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
@@ -42,7 +42,7 @@ def logs(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _chosen(args: Namespace, control: LocalControl, run_id: str) -> list[TaskInfo]:
+def _chosen(args: Namespace, control: Control, run_id: str) -> list[TaskInfo]:
     """The task that was named; of a mapped one, its elements too. Without a name, nothing is loaded yet."""
     if args.task is None:
         if args.attempt is not None:
@@ -56,7 +56,7 @@ def _chosen(args: Namespace, control: LocalControl, run_id: str) -> list[TaskInf
     return [task, *(t for t in control.all_tasks(run_id) if t.pos == task.pos and t.idx >= 0)]
 
 
-def _streams(args: Namespace, session: Session, control: LocalControl, run_id: str, many: bool) -> Streams:
+def _streams(args: Namespace, session: Session, control: Control, run_id: str, many: bool) -> Streams:
     def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
         return control.open_output(run_id, task, attempt, stream)
 
@@ -92,7 +92,7 @@ def _write_json(task: str, stream: StreamName, data: bytes) -> None:
 def _print_what_is_there(
     args: Namespace,
     session: Session,
-    control: LocalControl,
+    control: Control,
     run_id: str,
     tasks: Iterator[TaskInfo],
     streams: Streams,
@@ -121,7 +121,7 @@ def _read_to_its_end(streams: Streams) -> None:
     streams.give_up()
 
 
-def _follow(args: Namespace, control: LocalControl, run_id: str, streams: Streams) -> None:
+def _follow(args: Namespace, control: Control, run_id: str, streams: Streams) -> None:
     """From the beginning of the last attempt on, until what was asked for has ended."""
     tracker = Tracker(control, run_id, control.workflow(run_id))
     while True:
@@ -146,7 +146,7 @@ def _wanted(args: Namespace, task: str, attempt: int) -> bool:
     return named and args.attempt in (None, attempt)
 
 
-def _over(args: Namespace, control: LocalControl, run_id: str) -> bool:
+def _over(args: Namespace, control: Control, run_id: str) -> bool:
     if control.run(run_id).finished:
         return True
     if args.task is None:

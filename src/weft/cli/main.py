@@ -45,7 +45,7 @@ def _parse(words: list[str]) -> "Namespace | int":
 
     first = next((w for w in words if not w.startswith("-")), None)
     at = words.index(first) if first is not None else 0
-    if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] != "--store"):
+    if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] not in ("--store", "--server")):
         from weft.core.suggest import nearest
 
         meant = nearest(first, BY_NAME)

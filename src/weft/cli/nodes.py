@@ -11,7 +11,7 @@ from weft.cli.placing import alive
 from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import ago, counted, duration, moment, size
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import NodeInfo
 from weft.core.durations import NotReadable, parse_duration_ms
 
@@ -44,17 +44,17 @@ def nodes(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _as_json(control: LocalControl, node: NodeInfo) -> dict[str, Any]:
+def _as_json(control: Control, node: NodeInfo) -> dict[str, Any]:
     value: dict[str, Any] = msgspec.to_builtins(node)
     return {**value, "alive": alive(control, node), "address": node.address}
 
 
-def _state(control: LocalControl, node: NodeInfo) -> str:
+def _state(control: Control, node: NodeInfo) -> str:
     """A process of this machine that is gone is seen before its lease has passed."""
     return "gone" if node.health in ("healthy", "stale") and not alive(control, node) else node.health
 
 
-def _row(control: LocalControl, node: NodeInfo, now: int) -> list[str]:
+def _row(control: Control, node: NodeInfo, now: int) -> list[str]:
     load = node.resources.get("load")
     free = node.resources.get("memory_free")
     seen = node.ended_at or node.seen_at
@@ -71,7 +71,7 @@ def _labels(labels: dict[str, str]) -> str:
     return ",".join(f"{name}={value}" if value else name for name, value in sorted(labels.items()))
 
 
-def _show(args: Namespace, session: Session, control: LocalControl) -> int:
+def _show(args: Namespace, session: Session, control: Control) -> int:
     node = control.node(args.node)
     if args.json:
         session.print_json(_as_json(control, node))
@@ -155,7 +155,7 @@ def drain(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _wait(session: Session, control: LocalControl, node: NodeInfo, quiet: bool) -> bool:
+def _wait(session: Session, control: Control, node: NodeInfo, quiet: bool) -> bool:
     """Until its session has ended, one way or the other."""
     if not quiet:
         session.warn(f"waiting until {node.node} has left (^C stops waiting, not the draining)")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any, NoReturn
 
-from weft.cli.commands import BY_NAME, COMMANDS, EXIT_CODES, JSON, STORE, Command, Option
+from weft.cli.commands import BY_NAME, COMMANDS, EXIT_CODES, JSON, SERVER, STORE, Command, Option
 
 
 class Parser(argparse.ArgumentParser):
@@ -16,7 +16,7 @@ class Parser(argparse.ArgumentParser):
     def unknown(self, command: str | None, word: str) -> NoReturn:
         from weft.core.suggest import nearest
 
-        options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE,)
+        options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE, SERVER)
         meant = nearest(word.split("=")[0], [name for option in options for name in option.names])
         fix = f"fix: did you mean {meant}?" if meant else f"see: weft {command or ''} --help"
         self.exit(2, f"weft: {command or 'weft'} takes no {word!r}\n  {fix}\n")
@@ -30,6 +30,7 @@ def make_parser() -> Parser:
     parser = Parser(prog="weft", add_help=True, allow_abbrev=False)
     parser.add_argument("--version", action="store_true")
     parser.add_argument("--store", default=None)
+    parser.add_argument("--server", default=None)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     for command in COMMANDS:
         _add(commands, command)
@@ -46,13 +47,14 @@ def _add(commands: "argparse._SubParsersAction[Parser]", command: Command) -> No
     )
     for option in all_options(command):
         given = dict(option.given)
-        if option is STORE:
+        if option in (STORE, SERVER):
             given["default"] = argparse.SUPPRESS  # may stand before the command, too
         sub.add_argument(*option.names, help=option.help.replace("%", "%%"), **given)
 
 
 def all_options(command: Command) -> tuple[Option, ...]:
-    return (*command.options, *((STORE,) if command.store else ()), JSON)
+    shared = ((STORE, SERVER) if command.remote else (STORE,)) if command.store else ()
+    return (*command.options, *shared, JSON)
 
 
 def usage(command: Command) -> str:

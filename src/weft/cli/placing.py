@@ -7,15 +7,16 @@ from weft.config import Config
 from weft.control.here import own_facts
 from weft.control.local import LocalControl
 from weft.control.placing import facts_of, unplaceable
+from weft.control.protocol import Control
 from weft.control.records import NodeInfo
 from weft.core.workflow import Workflow
 
 
-def alive(control: LocalControl, node: NodeInfo) -> bool:
+def alive(control: Control, node: NodeInfo) -> bool:
     """Its lease holds; and its process is there, where all share a file on this machine."""
     if node.state != "live" or node.lease_ms is None or node.lease_ms <= 0:
         return False
-    if node.pid is None or control.store.path is None:
+    if node.pid is None or not isinstance(control, LocalControl) or control.store.path is None:
         return True
     try:
         os.kill(node.pid, 0)
@@ -26,14 +27,14 @@ def alive(control: LocalControl, node: NodeInfo) -> bool:
     return True
 
 
-def workers(control: LocalControl) -> list[NodeInfo]:
+def workers(control: Control) -> list[NodeInfo]:
     """Live nodes that take anything."""
     return [node for node in control.nodes() if node.scope is None and alive(control, node)]
 
 
-def refuse_unplaceable(control: LocalControl, workflow: Workflow, config: Config | None) -> None:
-    """`config` of the node in this process; None: there will be none."""
-    here = None if config is None else own_facts(control, config)
+def refuse_unplaceable(control: Control, workflow: Workflow, config: Config | None) -> None:
+    """`config` of the node in this process; None: there will be none, nor is there one where a server is asked."""
+    here = own_facts(control, config) if config is not None and isinstance(control, LocalControl) else None
     why = unplaceable(workflow, [facts_of(node) for node in workers(control)], here)
     if why is not None:
         raise GiveUp(

@@ -3,24 +3,30 @@
 from argparse import Namespace
 
 from weft.authoring.children import workflows_of
+from weft.cli.commands import OF_A_NODE
 from weft.cli.definition_input import load, read_inputs, source_directory
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
+from weft.cli.following import Options
 from weft.cli.placing import refuse_unplaceable, workers
 from weft.cli.session import Session
 from weft.cli.summary import summarise, summary_lines
 from weft.cli.tracker import last_seq
-from weft.cli.working import Options, work_on
+from weft.cli.watching import watch
+from weft.cli.working import work_on
 from weft.config import Config
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.submission import KEY_MAX, PRIORITY_MAX, submission
 from weft.core.commands import Reply
 
 
 def run(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
     control, reply = _store_run(args, session, session.config)
     assert reply.run_id is not None
     if reply.existing:
         session.warn(f"run {reply.run_id} has this key already")
+        if control.run(reply.run_id).finished:
+            return _say_end(args, session, control, reply.run_id)
     return work_here(args, session, control, reply.run_id, 0)
 
 
@@ -37,12 +43,12 @@ def submit(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _say_who_works(session: Session, control: LocalControl) -> None:
+def _say_who_works(session: Session, control: Control) -> None:
     if not workers(control):
         session.warn("no live worker: start one with `weft worker`, or work on it here with `weft resume last`")
 
 
-def _store_run(args: Namespace, session: Session, config: Config | None) -> tuple[LocalControl, Reply]:
+def _store_run(args: Namespace, session: Session, config: Config | None) -> tuple[Control, Reply]:
     loaded = load(args)
     inputs = read_inputs(loaded.workflow, args.input)
     least = 1 if loaded.workflow.passes is None else 0
@@ -72,6 +78,7 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
 
 
 def resume(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
     for workflow in control.workflows(run_id):
@@ -81,17 +88,19 @@ def resume(args: Namespace, session: Session) -> int:
 
 
 def advance(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
     after = last_seq(control, run_id)
     return go_on(args, session, control, control.advance(run_id, by_task=args.task), after)
 
 
-def go_on(args: Namespace, session: Session, control: LocalControl, reply: Reply, after: int) -> int:
+def go_on(args: Namespace, session: Session, control: Control, reply: Reply, after: int) -> int:
     """After a resume: work on it here, or say that somebody else has to."""
     assert reply.run_id is not None
     now = control.run(reply.run_id)
-    if now.finished:
+    # Nodes elsewhere may have done all of it by now: then there is something to show.
+    if now.finished and not (session.server and control.events(reply.run_id, after=after, limit=1)):
         if not args.json:
             session.warn("there is nothing left to do")
         return _say_end(args, session, control, reply.run_id)
@@ -100,7 +109,7 @@ def go_on(args: Namespace, session: Session, control: LocalControl, reply: Reply
     return work_here(args, session, control, reply.run_id, after)
 
 
-def _say_end(args: Namespace, session: Session, control: LocalControl, run_id: str) -> int:
+def _say_end(args: Namespace, session: Session, control: Control, run_id: str) -> int:
     summary = summarise(control, run_id, 0, False)
     if args.json:
         value = {"type": "summary", "run": run_id, "state": summary.run.state, "output": summary.output}
@@ -111,7 +120,7 @@ def _say_end(args: Namespace, session: Session, control: LocalControl, run_id: s
     return summary.exit_code
 
 
-def _detached(args: Namespace, session: Session, control: LocalControl, run_id: str) -> int:
+def _detached(args: Namespace, session: Session, control: Control, run_id: str) -> int:
     if args.json:
         session.print_json({"run": run_id, "workers": len(workers(control))})
     else:
@@ -121,6 +130,7 @@ def _detached(args: Namespace, session: Session, control: LocalControl, run_id: 
 
 
 def rerun(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
     control = session.control()
     old = control.run(args.run)
     for one in control.workflows(old.id):
@@ -132,7 +142,23 @@ def rerun(args: Namespace, session: Session) -> int:
     return work_here(args, session, control, reply.run_id, 0)
 
 
-def work_here(args: Namespace, session: Session, control: LocalControl, run_id: str, after: int) -> int:
+def work_here(args: Namespace, session: Session, control: Control, run_id: str, after: int) -> int:
+    """Here, or, if a server was asked, there: then it is only watched."""
+    options = Options(logs=args.logs, json=args.json)
+    if session.server is not None:
+        return watch(session, control, run_id, after, options)
     if control.run(run_id).finished and after == 0:
         return _say_end(args, session, control, run_id)
-    return work_on(session, control, run_id, after, Options(logs=args.logs, json=args.json))
+    return work_on(session, session.local(), run_id, after, options)
+
+
+def refuse_for_server(args: Namespace, session: Session) -> None:
+    """What is said about the node of this process means nothing where there is none."""
+    if session.server is None:
+        return
+    for option in OF_A_NODE:
+        if getattr(args, option.names[0].lstrip("-").replace("-", "_"), None):
+            raise GiveUp(
+                BAD_INPUT, f"{option.names[0]} is about a node here, and {session.server} has its own",
+                "leave it out, or use --store",
+            )  # fmt: skip

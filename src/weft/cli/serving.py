@@ -54,7 +54,7 @@ def gate_and_listener(session: Session) -> tuple[Any, Any]:
     open_to_all = not is_loopback(config.host)
     if open_to_all and not token and not session.has_store():
         raise _no_token(config.host)  # before a store is made for nothing
-    control = session.control(create=True)
+    control = session.local(create=True)
     made = control.tokens()
     if open_to_all and not token and not any(one.state == "valid" for one in made):
         raise _no_token(config.host)
@@ -82,7 +82,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
     from weft.api.serving import Serving, url_of
 
     config = session.config
-    control = session.control(create=True)
+    control = session.local(create=True)
     control.wait_s = WAIT_S
     url = url_of(listener, config.host)
     say = sayer(session)

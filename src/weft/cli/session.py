@@ -14,10 +14,13 @@ from weft.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
+    from weft.control.protocol import Control
+    from weft.control.remote import RemoteControl
     from weft.store.postgres.url import PostgresUrl
 
 _FLAGS = (
     "store",
+    "server",
     "slots",
     "python_runners",
     "drain",
@@ -50,12 +53,26 @@ class Session:
         self.config = settings.load(os.environ, self.directory, flags, idle=args.command in ("serve", "mcp"))
         self.out = Terminal(sys.stdout, self.config.color, os.environ)
         self.err = Terminal(sys.stderr, self.config.color, os.environ)
+        self.server = _server(self.config)  # that is asked instead of a store
         self._control: LocalControl | None = None
+        self._remote: RemoteControl | None = None
 
     # -- the store ---------------------------------------------------------------------------------------
 
-    def control(self, *, create: bool = False) -> "LocalControl":
-        """`create`: make a store if there is none yet. Looking never makes one."""
+    def control(self, *, create: bool = False) -> "Control":
+        """A server, or a store. `create`: make a store if there is none yet. Looking never makes one."""
+        if self.server is None:
+            return self.local(create=create)
+        if self._remote is None:
+            from weft.control.remote import RemoteControl
+
+            self._remote = RemoteControl(self.server, os.environ.get("WEFT_TOKEN") or None)
+            self._remote.tell(self.warn)
+        return self._remote
+
+    def local(self, *, create: bool = False) -> "LocalControl":
+        """The store itself, for commands that a server cannot do for us."""
+        self.refuse_server()
         if self._control is None:
             from weft.control.opening import open_control, store_place
 
@@ -70,6 +87,13 @@ class Session:
 
         place = store_place(self.config, self.directory)
         return not isinstance(place, Path) or place.exists()
+
+    def refuse_server(self) -> None:
+        if self.server is not None:
+            raise GiveUp(
+                BAD_INPUT, f"weft {self.args.command} works on a store, and {self.server} is a server",
+                "use --store, or unset WEFT_SERVER (`server` in weft.toml)",
+            )  # fmt: skip
 
     def _check(self, path: "Path | PostgresUrl", create: bool) -> None:
         """Errors that are clearer when they come before a store is opened."""
@@ -86,6 +110,9 @@ class Session:
         if self._control is not None:
             self._control.close()
             self._control = None
+        if self._remote is not None:
+            self._remote.close()
+            self._remote = None
 
     # -- printing ----------------------------------------------------------------------------------------
 
@@ -119,6 +146,17 @@ class Session:
 def _stamp() -> str:
     """A machine's moment: whole, with its zone."""
     return datetime.now().astimezone().isoformat(timespec="milliseconds")
+
+
+def _server(config: settings.Config) -> str | None:
+    """What is said nearer wins: a flag over a variable, a variable over the file."""
+    near = {"flag": 2, "variable": 1}
+    server, store = (near.get(config.sources[name], 0) for name in ("server", "store"))
+    if config.server is None or config.store is None:
+        return config.server
+    if server == store == 2:
+        raise GiveUp(BAD_INPUT, "--server and --store exclude each other", "leave one of them out")
+    return config.server if server >= store else None
 
 
 def json_text(value: Any, indent: int | None = None) -> str:

@@ -13,7 +13,7 @@ from weft.cli.summary import counts, output_or_why, output_text
 from weft.cli.tables import table
 from weft.cli.terminal import printable
 from weft.cli.words import duration, moment, state_word
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import AttemptInfo, RunInfo, TaskInfo
 from weft.control.timing import measured_path, task_ms
 from weft.core.graph import CriticalPath
@@ -66,7 +66,7 @@ def _as_json(
     }
 
 
-def _starter(control: LocalControl, run: RunInfo) -> list[tuple[str, str]]:
+def _starter(control: Control, run: RunInfo) -> list[tuple[str, str]]:
     task = control.starter(run.id)
     return [] if task is None else [("started", f"by {task.name} of run {task.run_id}")]
 
@@ -76,7 +76,7 @@ def _waits(run: RunInfo, workflow: Workflow, found: list[TaskInfo]) -> list[tupl
     return [("waits", f"for {name}: {how_to_signal(run.id, name)}") for name in names]
 
 
-def _values(control: LocalControl, run: RunInfo) -> list[tuple[str, str]]:
+def _values(control: Control, run: RunInfo) -> list[tuple[str, str]]:
     output, error = output_or_why(control, run)
     return [
         ("context", _inputs(control.context(run.id))),
@@ -186,7 +186,7 @@ def _print_path(session: Session, workflow: Workflow, critical: CriticalPath) ->
     session.print(f"\ncritical path, {duration(critical.length)}: {arrow.join(names)}")
 
 
-def _show_task(args: Namespace, session: Session, control: LocalControl) -> int:
+def _show_task(args: Namespace, session: Session, control: Control) -> int:
     _, run_id = control.find(args.run)
     task = control.task(run_id, args.task)
     attempts = control.attempts(run_id, args.task)

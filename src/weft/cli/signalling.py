@@ -7,7 +7,7 @@ from typing import Any
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.control.family import path_of
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import TaskInfo
 from weft.core.workflow import Workflow
 
@@ -57,11 +57,11 @@ def how_to_signal(run_id: str, name: str) -> str:
     return f"weft signal {run_id} {name} [--data JSON | --reject REASON]"
 
 
-def signals_below(control: LocalControl, run_id: str) -> list[tuple[str, str, str]]:
+def signals_below(control: Control, run_id: str) -> list[tuple[str, str, str]]:
     """(run, task, signal) of what runs that this one started wait for; the task is called by the way to it."""
     out = []
-    for child_id, task in control.waiting_below(run_id, WAITING_SHOWN):
-        out.append((child_id, f"{path_of(control, child_id, run_id)}/{task.name}", task.spec["signal"]))
+    for one in control.waiting_below(run_id, WAITING_SHOWN):
+        out.append((one.run, f"{path_of(control, one.run, run_id)}/{one.task}", one.signal))
     return out
 
 

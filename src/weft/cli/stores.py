@@ -29,6 +29,7 @@ def _copy(args: Namespace, session: Session) -> int:
     from weft.control.copying import Copy, NotAlone, NotTheSame
     from weft.control.opening import need_psycopg
 
+    session.refuse_server()
     source, target = _places(args, session)
     need_psycopg(target)
     from weft.store.postgres.fill import Filling
@@ -81,7 +82,7 @@ def _places(args: Namespace, session: Session) -> tuple[Path, PostgresUrl]:
 
 def _migrate(args: Namespace, session: Session) -> int:
     """Opening a store does it; this is for whoever wants it done before nodes come."""
-    control = session.control()
+    control = session.local()
     if args.json:
         session.print_json({"location": control.store.name, "schema": control.store.schema})
     else:
@@ -90,7 +91,7 @@ def _migrate(args: Namespace, session: Session) -> int:
 
 
 def _downgrade(args: Namespace, session: Session) -> int:
-    control = session.control()
+    control = session.local()
     have = control.store.schema
     if args.schema is None or not 1 <= args.schema <= have:
         raise GiveUp(BAD_INPUT, f"--schema must be from 1 to {have}, which {control.store.name} has now")

@@ -8,7 +8,7 @@ import msgspec
 from weft.cli.exits import FAILED, OK
 from weft.cli.terminal import Terminal, printable
 from weft.cli.words import counted, duration, state_word
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import RunInfo
 from weft.core.commands import Refused
 
@@ -43,7 +43,7 @@ class Summary(msgspec.Struct):
         return OK if self.run.state == "succeeded" else FAILED
 
 
-def summarise(control: LocalControl, run_id: str, tried_again: int, interrupted: bool) -> Summary:
+def summarise(control: Control, run_id: str, tried_again: int, interrupted: bool) -> Summary:
     run = control.run(run_id)
     failures: list[Failure] = []
     if run.failed or run.dead_letter:
@@ -57,7 +57,7 @@ def summarise(control: LocalControl, run_id: str, tried_again: int, interrupted:
     return Summary(run, took, failures, tried_again, interrupted, output, error, control.resting(run_id))
 
 
-def output_or_why(control: LocalControl, run: RunInfo) -> tuple[Any, str | None]:
+def output_or_why(control: Control, run: RunInfo) -> tuple[Any, str | None]:
     """(output, None), or (None, why it has no value). A run that failed need not have one."""
     if not run.finished:
         return None, None
@@ -110,7 +110,7 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
     return lines
 
 
-def tail_lines(control: LocalControl, run_id: str, task: str, attempt: int, most: int) -> list[str]:
+def tail_lines(control: Control, run_id: str, task: str, attempt: int, most: int) -> list[str]:
     """The last lines that an attempt wrote: its errors, or else its output."""
     for known in reversed(control.attempts(run_id, task)):
         if known.attempt == attempt and known.result is not None:

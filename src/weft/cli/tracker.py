@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import EventInfo
 from weft.core.workflow import Workflow
 
@@ -35,7 +35,7 @@ class Change(msgspec.Struct):
 
 
 class Tracker:
-    def __init__(self, control: LocalControl, run_id: str, workflow: Workflow, after: int = 0) -> None:
+    def __init__(self, control: Control, run_id: str, workflow: Workflow, after: int = 0) -> None:
         self._control = control
         self.run_id = run_id
         self.workflow = workflow
@@ -157,7 +157,7 @@ class Tracker:
         return self.workflow.tasks[pos].called(idx)
 
 
-def last_seq(control: LocalControl, run_id: str) -> int:
+def last_seq(control: Control, run_id: str) -> int:
     """The number of a run's last event, found by halving: a long history is not read."""
     low, high = 0, 1
     while control.events(run_id, after=high, limit=1):

@@ -8,7 +8,7 @@ from weft.cli.summary import Summary, summary_lines, tail_lines
 from weft.cli.terminal import Terminal
 from weft.cli.tracker import Change, Running
 from weft.cli.words import clock, clock_now, duration, state_word
-from weft.control.local import LocalControl
+from weft.control.protocol import Control
 from weft.control.records import EventInfo, RunInfo
 from weft.executors.output import StreamName
 
@@ -61,7 +61,7 @@ def change_text(change: Change) -> str:
 class Tails:
     """The last lines of what failed, for as long as there are not too many."""
 
-    def __init__(self, control: LocalControl, run_id: str) -> None:
+    def __init__(self, control: Control, run_id: str) -> None:
         self._control = control
         self._run_id = run_id
         self._shown = 0

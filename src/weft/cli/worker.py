@@ -19,7 +19,7 @@ from weft.node.node import Node
 
 def worker(args: Namespace, session: Session) -> int:
     directory = watched(args.dir)
-    control = session.control(create=True)
+    control = session.local(create=True)
     tune()
     asyncio.run(_work(session, control, directory))
     return OK

@@ -8,22 +8,15 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from weft.cli.exits import BAD_INPUT, INTERRUPTED, GiveUp
-from weft.cli.live import LiveView
+from weft.cli.following import READ_S, REDRAW_S, Follower, Options, view_of
 from weft.cli.session import Session
-from weft.cli.signalling import how_to_signal, signals_below
 from weft.cli.sink import Sink
-from weft.cli.streaming import Prefixer, Streams
 from weft.cli.summary import Summary, summarise
-from weft.cli.terminal import padded, width_of
-from weft.cli.tracker import Running, Tracker
-from weft.cli.views import JsonView, LineView, Tails, View
+from weft.cli.tracker import Running
+from weft.cli.views import View
 from weft.control.family import path_of
 from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
@@ -35,21 +28,10 @@ from weft.node.node import Node
 from weft.store.protocol import StoreBusy
 
 LOOK_S = 0.02
-REDRAW_S = 0.1
 STORE_RETRY_S = 0.5  # for a store that does not answer
-READ_S = 0.01  # at a time
 READ_SHARE = 9  # after reading for a millisecond, leave the node nine to itself
 IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PREFIX_WIDTH_MAX = 24
-SENDING_MAX_S = 5.0  # for output of other nodes when the run is over
-
-
-class Options(msgspec.Struct):
-    """How to work and what to show."""
-
-    logs: bool
-    json: bool
 
 
 def work_on(session: Session, control: LocalControl, run_id: str, after: int, options: Options) -> int:
@@ -58,7 +40,7 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
         raise GiveUp(BAD_INPUT, "with --slots 0 nothing would run here", "leave it to a worker: weft submit")
     workflow = control.workflow(run_id)
     sink = Sink()
-    view = _view(session, sink, control, run_id, workflow, options)
+    view = view_of(session, sink, control, run_id, workflow, options)
     sys.stdout.flush()
     sys.stderr.flush()
     work = Work(session, control, run_id, workflow, view, sink, after, options)
@@ -74,18 +56,7 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
     return summary.exit_code
 
 
-def _view(
-    session: Session, sink: Sink, control: LocalControl, run_id: str, workflow: Workflow, options: Options
-) -> View:
-    if options.json:
-        return JsonView(sink)
-    tails = Tails(control, run_id)
-    if session.err.can_move:
-        return LiveView(session.err, sink, tails, workflow, output_here=session.out.tty)
-    return LineView(session.err, sink, tails)
-
-
-class Work:
+class Work(Follower):
     def __init__(
         self,
         session: Session,
@@ -97,47 +68,21 @@ class Work:
         after: int,
         options: Options,
     ) -> None:
-        self._session = session
-        self._control = control
-        self._run_id = run_id
-        self._view = view
-        self._sink = sink
         self._node: Node | None = None
-        self._tracker = Tracker(control, run_id, workflow, after)
-        self._streams = self._make_streams(workflow, options)
+        self._here = control
+        super().__init__(session, control, run_id, workflow, view, sink, after, options)
         self._prefixes: dict[int, str] = {}  # of runs, by number
-        self._asked: dict[tuple[str, str], None] = {}  # signals that somebody has been asked for
-        self._woken = True
         self._exchanges = -1
-        self._over = False  # the run has ended: the node needs the processor no more
-        self._rests = False  # it is moved by hand, and may have come to rest
-        self._waiting_for_store = False  # it has been said
         self.interrupts = 0
-
-    def _make_streams(self, workflow: Workflow, options: Options) -> Streams | None:
-        alone = workflow.chain or len(workflow.tasks) == 1
-        if not options.logs and (options.json or not alone):
-            return None
-        if alone and not any(task.mapped for task in workflow.tasks):
-            streams = Streams(self._open_output, lambda task, stream, data: self._view.output(stream, data))
-            streams.ended = lambda task: self._view.output_ended()
-            return streams
-        longest = max((width_of(task.name) for task in workflow.tasks), default=0)
-        width = min(longest, PREFIX_WIDTH_MAX)
-        bar = self._session.out.sign("bar")
-        prefixer = Prefixer(self._view.output, lambda task: f"{padded(task, width)} {bar} ".encode())
-        streams = Streams(self._open_output, prefixer.take)
-        streams.ended = prefixer.ended
-        return streams
 
     def _open_output(self, task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
         """Our own node's files are here, and need not come by way of the store."""
         if self._node is not None and session == self._node.session:
-            return FileOutput(output_path(str(self._control.output_root / self._run_id), task, attempt, stream))
-        return self._control.open_output(self._run_id, task, attempt, stream)
+            return FileOutput(output_path(str(self._here.output_root / self._run_id), task, attempt, stream))
+        return super()._open_output(task, attempt, stream, session)
 
     async def run(self) -> Summary:
-        control, config = self._control, self._session.config
+        control, config = self._here, self._session.config
         settings = node_settings(
             control, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(config)
         )
@@ -225,11 +170,6 @@ class Work:
             await asyncio.sleep(REDRAW_S if now - quiet_since > IDLE_AFTER_S else pause)
         working.result()
 
-    def _at_its_end(self) -> bool:
-        if self._tracker.run_ended and self._control.run(self._run_id).finished:
-            return True
-        return self._rests and self._control.resting(self._run_id)
-
     async def _without_store(self, error: StoreBusy) -> None:
         """The node goes on by itself; what happens meanwhile is read when the store is back."""
         self._woken = True
@@ -246,53 +186,9 @@ class Work:
         self._woken, self._exchanges = False, exchanges
         return changed
 
-    def _read_for(self, seconds: float, clock: Callable[[], float]) -> bool:
-        """Take in events for so long; True if there may be more."""
-        until = clock() + seconds
-        while self._read():
-            if clock() >= until:
-                return True
-        return False
-
-    def _read(self) -> bool:
-        """Take in a page of events; True if there may be another."""
-        if self._sink.full:
-            self._woken = True
-            return True
-        events, changes = self._tracker.read()
-        self._waiting_for_store = False
-        if self._streams is not None:
-            for running in self._tracker.ended:
-                self._streams.end(running.task, running.attempt, running.session)
-            for running in self._tracker.running.values():
-                self._streams.begin(running.task, running.attempt, running.session)
-            self._streams.poll()
-        if events:
-            self._view.show(events, changes)
-            self._woken = True
-        return bool(events)
-
     def _draw(self, node: Node) -> None:
         now = self._control.now()
-        running = self._running(node, now)
-        run = self._control.run(self._run_id)
-        self._over = run.finished
-        self._rests = run.pace == "rest"
-        alone = all(name in self._tracker.children.values() for name in running)
-        if not run.finished and not run.active and alone:
-            self._say_held(deep=bool(running))
-        self._view.tick(run, running, now)
-
-    def _say_held(self, *, deep: bool) -> None:
-        """Nothing runs and nothing is queued: only somebody's signal, or its timeout, can move the run on. `deep`:
-        the runs that it started may be the ones that wait."""
-        wanted = [(self._run_id, task, name) for task, name in self._tracker.wanted.items()]
-        if deep:
-            wanted += signals_below(self._control, self._run_id)
-        for run_id, task, name in wanted:
-            if (run_id, name) not in self._asked:
-                self._asked[(run_id, name)] = None
-                self._view.note(f"{task} waits for the signal {name}: {how_to_signal(run_id, name)}")
+        self._show_run(self._running(node, now), now)
 
     def _running(self, node: Node, now: int) -> dict[str, Running]:
         """What others run, as the events say; what our own node runs, as it knows better: events come later, and
@@ -312,15 +208,6 @@ class Work:
             path = path_of(self._control, run_id, self._run_id)
             known = self._prefixes[run_no] = f"{path}/" if path else ""
         return known
-
-    def _catch_up(self) -> None:
-        """What the node's last words were, and what others still send."""
-        until = time.monotonic() + SENDING_MAX_S
-        while self._read() or (self._streams is not None and (self._streams.poll() or self._streams.busy)):
-            if self._streams is not None and self._streams.waiting:
-                if time.monotonic() > until:
-                    self._streams.give_up()
-                time.sleep(LOOK_S)
 
 
 def heeded_signals() -> list[signal.Signals]:

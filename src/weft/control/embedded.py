@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weft.authoring.load import Loaded
     from weft.control.local import LocalControl
     from weft.control.node_thread import NodeThread
+    from weft.control.protocol import Control
     from weft.core.workflow import Workflow
     from weft.executors.inline import InlineFunction
     from weft.executors.inline_call import AsyncFunction
@@ -152,7 +153,7 @@ class Weft:
         `key` is for idempotency: one run per key, however often it is asked for. `fresh`: tasks with `cache` run all
         the same, and keep what comes out.
         """
-        loaded = _loaded(definition)
+        loaded = loaded_from(definition)
         return self._submit(loaded, dict(inputs or {}), key, priority, max_parallel, fresh)
 
     def finish(self, run_id: str) -> Any:
@@ -173,7 +174,7 @@ class Weft:
 
         run = self.control.run(run_id)
         if run.state != "succeeded":
-            raise RunFailed(run.id, run.name, run.state, run.reason, self._failures(run.id))
+            raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(self.control, run.id))
         try:
             return self.control.output(run.id, self._artifacts())
         except Refused as refused:
@@ -219,7 +220,7 @@ class Weft:
         if loaded.source_path is not None:
             source = loaded.source_path.parent
         command = submission(
-            loaded, _checked_inputs(workflow, inputs), source=str(source), priority=priority,
+            loaded, checked_inputs(workflow, inputs), source=str(source), priority=priority,
             max_parallel=max_parallel, key=key, fresh=fresh,
         )  # fmt: skip
         reply = self.control.submit(command, workflow)
@@ -240,20 +241,6 @@ class Weft:
             self._thread = NodeThread(self.control, self._config, self._inline, _log)
         return self._thread
 
-    def _failures(self, run_id: str) -> list[TaskFailure]:
-        tasks, _ = self.control.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
-        out: list[TaskFailure] = []
-        for task in [task for task in tasks if task.elements is None] or tasks:
-            if task.child is not None:
-                below = self._failures(task.child)
-                out += [TaskFailure(f"{task.name}/{f.task}", f.state, f.reason, f.traceback) for f in below]
-                continue
-            attempts = self.control.attempts(run_id, task.name)
-            error = (attempts[-1].result or {}).get("error") if attempts else None
-            traceback = error.get("traceback") if isinstance(error, dict) else None
-            out.append(TaskFailure(task.name, task.state, task.reason, traceback))
-        return out
-
     def _refuse_unplaceable(self, workflow: "Workflow") -> None:
         """A run that no node could finish would wait for ever."""
         from weft.control.here import own_facts
@@ -267,7 +254,23 @@ class Weft:
             raise Refused("invalid", why)
 
 
-def _loaded(definition: "TracedFlow[Any, Any] | str | Path | Loaded") -> "Loaded":
+def failures_of(control: "Control", run_id: str) -> list[TaskFailure]:
+    """The failed tasks of a run, those of runs that its tasks started included."""
+    tasks, _ = control.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
+    out: list[TaskFailure] = []
+    for task in [task for task in tasks if task.elements is None] or tasks:
+        if task.child is not None:
+            below = failures_of(control, task.child)
+            out += [TaskFailure(f"{task.name}/{f.task}", f.state, f.reason, f.traceback) for f in below]
+            continue
+        attempts = control.attempts(run_id, task.name)
+        error = (attempts[-1].result or {}).get("error") if attempts else None
+        traceback = error.get("traceback") if isinstance(error, dict) else None
+        out.append(TaskFailure(task.name, task.state, task.reason, traceback))
+    return out
+
+
+def loaded_from(definition: "TracedFlow[Any, Any] | str | Path | Loaded") -> "Loaded":
     if isinstance(definition, TracedFlow):
         return definition.load()
     if isinstance(definition, (str, Path)):
@@ -277,7 +280,7 @@ def _loaded(definition: "TracedFlow[Any, Any] | str | Path | Loaded") -> "Loaded
     return definition
 
 
-def _checked_inputs(workflow: "Workflow", given: dict[str, Any]) -> str:
+def checked_inputs(workflow: "Workflow", given: dict[str, Any]) -> str:
     from weft.core.inputs import InputError, resolve_inputs
 
     values, problems = resolve_inputs(workflow.inputs, given)

@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from weft.control.records import TaskInfo
+from weft.control.records import TaskInfo, WantedSignal
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow
-from weft.core.workflow import TaskDef, Workflow
+from weft.core.workflow import Workflow
 from weft.store.queries import RUN_COLUMNS
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
+    from weft.control.protocol import Control
 
 
 def pins_of(control: "LocalControl", ref: str) -> list[Pin]:
@@ -54,12 +55,12 @@ def starter_of(control: "LocalControl", ref: str) -> TaskInfo | None:
     return control._task_info(rows[0]) if rows else None
 
 
-def path_of(control: "LocalControl", ref: str, within: str) -> str:
+def path_of(control: "Control", ref: str, within: str) -> str:
     """The names of the tasks that lead from one run to another: "deploy/build". Empty for the run itself."""
     names: list[str] = []
     _, run_id = control.find(ref)
     while run_id != within:
-        task = starter_of(control, run_id)
+        task = control.starter(run_id)
         if task is None:
             break
         names.append(task.name)
@@ -67,13 +68,13 @@ def path_of(control: "LocalControl", ref: str, within: str) -> str:
     return "/".join(reversed(names))
 
 
-def waiting_below(control: "LocalControl", ref: str, limit: int) -> list[tuple[str, TaskDef]]:
+def waiting_below(control: "LocalControl", ref: str, limit: int) -> list[WantedSignal]:
     no, run_id = control.find(ref)
     out = []
     for _, child_id, hash, pos in control._read("tasks_waiting_of_family", no, limit):
         task = control._workflow(hash).tasks[pos]
         if child_id != run_id and "signal" in task.spec:
-            out.append((child_id, task))
+            out.append(WantedSignal(run=child_id, task=task.name, signal=task.spec["signal"]))
     return out
 
 

@@ -1,5 +1,6 @@
 """The verbs people use, on a store within reach. Reads go to connections of their own and change nothing."""
 
+import asyncio
 import copy
 import re
 import shutil
@@ -38,6 +39,7 @@ from weft.control.records import (
     Verification,
     VersionDiff,
     VersionInfo,
+    WantedSignal,
     WorkflowInfo,
 )  # fmt: skip
 from weft.control.submission import id_from, new_id, same_again
@@ -46,7 +48,7 @@ from weft.core.canonical import RECORD_KINDS, canonical_lines
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, ApiRole, Pin, RunRow, TaskRow
-from weft.core.workflow import TaskDef, Workflow
+from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
 from weft.node.secrets import Secrets
@@ -104,6 +106,9 @@ class LocalControl:
         if reader is None:
             reader = self._readers.reader = self.store.reader()
         return reader
+
+    def answers(self) -> bool:
+        return self.store.answers()
 
     def now(self) -> int:
         return self._reader().now()
@@ -426,8 +431,8 @@ class LocalControl:
         """The task that started this run, if one did."""
         return family.starter_of(self, ref)
 
-    def waiting_below(self, ref: str, limit: int) -> list[tuple[str, TaskDef]]:
-        """(run, task) of tasks that wait for a signal in runs that this one's tasks started."""
+    def waiting_below(self, ref: str, limit: int) -> list[WantedSignal]:
+        """What tasks wait for in runs that this one's tasks started."""
         return family.waiting_below(self, ref, limit)
 
     def context(self, ref: str) -> dict[str, Any]:
@@ -462,11 +467,13 @@ class LocalControl:
             self.link.committer.know(workflow)
         return self._commit(command)
 
-    def submit_each(self, commands: Sequence[c.Submit]) -> list[c.Reply | c.Refused]:
+    def submit_each(
+        self, commands: Sequence[c.Submit], ids: Sequence[str] | None = None
+    ) -> list[c.Reply | c.Refused]:
         """Many runs in one transaction. What is refused is told in its place and hinders none of the others."""
         self.refuse_if_observing()
-        ids = [self._next_command_id() for _ in commands]
-        return self._insist(lambda: self.link.committer.commit_each(commands, ids, self._actor))
+        given = [self._next_command_id() for _ in commands] if ids is None else ids
+        return self._insist(lambda: self.link.committer.commit_each(commands, given, self._actor))
 
     def cancel(self, ref: str, task: str | None = None, reason: str = "cancelled by request") -> c.Reply:
         _, run_id = self.find(ref)
@@ -516,8 +523,10 @@ class LocalControl:
         return self._commit(c.PauseTrigger(triggering.find(self, ref).id, paused))
 
     def fire(self, ref: str, body: Any = None) -> c.Reply:
-        """Fire a trigger now, by hand."""
-        return triggering.fire(self, ref, new_id(), body)
+        """Fire a trigger now, by hand. Said again under one command id it is one and the same fire: what it carries
+        tells the time, so that no second request is like the first, and its cause is what is compared."""
+        run_id = new_id() if self._command_id is None else id_from(self._command_id)
+        return triggering.fire(self.on_behalf(None), ref, run_id, body)
 
     def fire_webhook(self, name: str, body: bytes, headers: Mapping[str, str], secrets: Secrets) -> c.Reply:
         """A call from outside, checked; raises HookRefused."""
@@ -536,16 +545,17 @@ class LocalControl:
 
     def prune(
         self, finished_before: int, states: list[str] | None = None, *, cache: bool = False
-    ) -> Iterator[tuple[int, str]]:
-        """Remove finished runs, a hundred at a time; gives (number, id) of each that is gone, its files included.
+    ) -> Iterator[list[str]]:
+        """Remove finished runs, a hundred at a time; gives the ids of those that are gone, their files included.
         `cache`: results that tasks kept before that moment go too; expired ones always do."""
         while True:
             reply = self._commit(c.Prune(finished_before, 100, states, cache))
-            for no, run_id in reply.data["runs"]:
+            removed = [run_id for _, run_id in reply.data["runs"]]
+            for run_id in removed:
                 # Rows first, files after: files without rows are only waste, rows without files would lie.
                 for root in (self.output_root, self.artifact_root):
                     shutil.rmtree(root / run_id, ignore_errors=True)
-                yield no, run_id
+            yield removed
             if not reply.more:
                 return
 
@@ -562,9 +572,14 @@ class LocalControl:
         """A reply that was lost is asked for again under the same id: the command is applied once."""
         self.refuse_if_observing()
         command_id = self._next_command_id()
-        reply: c.Reply = self._insist(
-            lambda: self.link.committer.commit(command, command_id=command_id, actor=self._actor)
-        )
+        try:
+            reply: c.Reply = self._insist(
+                lambda: self.link.committer.commit(command, command_id=command_id, actor=self._actor)
+            )
+        except c.Refused as refused:
+            if refused.code == "not_found":  # the same error whoever found out: we, or the rules
+                raise NotFound(refused.message) from None
+            raise
         return reply
 
     def _insist(self, work: Callable[[], T]) -> T:
@@ -580,6 +595,10 @@ class LocalControl:
                     self.store.say(f"waiting for the store: {error}")
                     told = True
                 time.sleep(RETRY_S)
+
+    def expire_dead(self) -> None:
+        """End the sessions of processes that are gone now, not with their leases."""
+        asyncio.run(self.link.expire_dead(""))
 
     def tidy(self, ref: str) -> None:
         """Do what is left over of a run and of those that its tasks started, where no node is there to do it."""

@@ -243,6 +243,14 @@ class VersionDiff(msgspec.Struct, kw_only=True):
     lines: list[str]  # a unified diff of both documents as YAML
 
 
+class WantedSignal(msgspec.Struct, kw_only=True):
+    """What a task waits for, somewhere among the runs that a run's tasks started."""
+
+    run: str
+    task: str
+    signal: str
+
+
 class Explanation(msgspec.Struct, kw_only=True):
     """Why a task is where it is: the first line answers, the others are the evidence."""
 

@@ -7,6 +7,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from weft.authoring.children import family_of
 from weft.authoring.load import Loaded
 from weft.core.commands import Submit
@@ -45,7 +47,8 @@ def submission(
     same run; where its tasks start is not asked."""
     workflow = loaded.workflow
     children, pins = family_of(loaded, source or "")
-    body = f"{workflow.hash}\n{inputs}\n{max_parallel}\n{priority}" + ("\nby hand" if by_hand else "")
+    same = msgspec.json.encode(msgspec.json.decode(inputs), order="sorted").decode()  # however it is written
+    body = f"{workflow.hash}\n{same}\n{max_parallel}\n{priority}" + ("\nby hand" if by_hand else "")
     body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
     return Submit(
         run_id=run_id or new_id(),

@@ -40,15 +40,19 @@ def create(control: "LocalControl", label: str, role: ApiRole, expires_ms: int |
 
 
 def revoke(control: "LocalControl", ref: str) -> c.Reply:
+    return control._commit(c.RevokeToken(token_of(tokens(control), ref).id))
+
+
+def token_of(found: list[TokenInfo], ref: str) -> TokenInfo:
     """By its id, a unique beginning of it, or its label."""
-    known = [token for token in tokens(control) if token.label == ref or (ref and token.id.startswith(ref))]
+    known = [token for token in found if token.label == ref or (ref and token.id.startswith(ref))]
     exact = [token for token in known if token.id == ref] or known
     live = [token for token in exact if token.state != "revoked"] or exact
     if not live:
         raise NotFound(f"there is no token {ref}")
     if len(live) > 1:
         raise Ambiguous(f"{ref} could be any of {', '.join(token.id for token in live)}")
-    return control._commit(c.RevokeToken(live[0].id))
+    return live[0]
 
 
 def holder(control: "LocalControl", token: str) -> TokenInfo | None:

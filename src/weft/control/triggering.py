@@ -84,8 +84,11 @@ def described(row: TriggerRow) -> str:
 
 
 def find(control: "LocalControl", ref: str) -> TriggerInfo:
+    return trigger_named(triggers(control, None), ref)
+
+
+def trigger_named(known: list[TriggerInfo], ref: str) -> TriggerInfo:
     """By its id; or by its workflow's name or its own, where that is only one's."""
-    known = triggers(control, None)
     for wanted in ("id", "workflow", "name"):
         found = [one for one in known if getattr(one, wanted) == ref]
         if len(found) == 1:

@@ -56,7 +56,7 @@ def make_server(served: Served, caller_of: Callable[[Context], Caller], *, read_
         try:
             if not there(tool, caller):
                 raise _forbidden(tool, caller, read_only)
-            control = served.control.on_behalf(None)
+            control = served.control.on_behalf(None, caller.name)
 
             async def progress(done: float, message: str) -> None:
                 await ctx.session.report_progress(done, None, message)

@@ -20,7 +20,29 @@ from weft.core.workflow import Workflow
 from weft.node.points import reach
 from weft.store.protocol import Store, Superseded, Transaction
 
+KNOWN_MAX = 1000
+KNOWN_TASKS_MAX = 1_000_000
 TRIES_MAX = 5  # a row that changed between its load and its write is loaded anew
+
+
+class KnownWorkflows(dict[str, Workflow]):
+    """Compiled ones, so that none is compiled for every transaction. A server is given many in the course of time:
+    the oldest go when there are too many of them, or when they are too large together; the store has them all."""
+
+    tasks = 0
+
+    def __setitem__(self, hash: str, workflow: Workflow) -> None:
+        if hash not in self:
+            self.tasks += len(workflow.tasks)
+        super().__setitem__(hash, workflow)
+
+    def trim(self) -> None:
+        """Only where a transaction begins: within one, rules rely on what they have loaded."""
+        if len(self) <= KNOWN_MAX and self.tasks <= KNOWN_TASKS_MAX:
+            return
+        for hash in list(self)[: max(1, len(self) // 2)]:
+            self.pop(hash, None)
+        self.tasks = sum(len(workflow.tasks) for workflow in list(self.values()))
 
 
 class Committer:
@@ -28,7 +50,7 @@ class Committer:
 
     def __init__(self, store: Store, wake: Callable[[], None] = lambda: None) -> None:
         self.store = store
-        self.workflows: dict[str, Workflow] = {}
+        self.workflows = KnownWorkflows()
         self._wake = wake
         self.contended = 0  # how often another writer was at it, or had changed a row
         self.committed: Callable[[], None] | None = None  # called after every COMMIT, in whatever thread
@@ -107,9 +129,11 @@ class Committer:
 
     def know(self, workflow: Workflow) -> None:
         """Spare the reading and compiling of a workflow that was just loaded from a file."""
-        self.workflows.setdefault(workflow.hash, workflow)
+        if workflow.hash not in self.workflows:
+            self.workflows[workflow.hash] = workflow
 
     def _apply(self, transaction: Transaction, command: c.Command, actor: str | None = None) -> tuple[Any, bool]:
+        self.workflows.trim()
         if isinstance(command, c.Submit):
             self._learn(command)
         draft = Draft(0, self.workflows)

@@ -23,9 +23,11 @@ from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.transaction import CLOCK, Clock, PostgresTransaction
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import Wire, connect
-from weft.store.protocol import StoreUnusable
+from weft.store.protocol import StoreError, StoreUnusable
 from weft.store.shipment import Shipment
 
+PROBE_CONNECT_S = 2  # libpq knows no less
+PROBE_REPLY_S = 1.0
 _SIZE = Statement("SELECT pg_database_size(current_database())")
 
 
@@ -50,6 +52,8 @@ class PostgresStore:
         self._renewal: Wire | None = None
         self._output_lock = threading.Lock()
         self._output: Wire | None = None
+        self._probe_lock = threading.Lock()
+        self._probe: Wire | None = None
         self._readers: list[PostgresReader] = []
         #: It may hand each transaction to another server connection, unless whoever wrote the URL knows better.
         behind = self._open()
@@ -144,6 +148,19 @@ class PostgresStore:
     def now(self) -> int:
         return int(self._ask(CLOCK)[0][0]) if self.clock is None else self.clock.now()
 
+    def answers(self) -> bool:
+        """Within three seconds, on a connection of its own: the others may wait for something."""
+        with self._probe_lock:
+            try:
+                if self._probe is None or self._probe.lost:
+                    self._probe = Wire(
+                        self._url, self.name, prepare=False, connect_s=PROBE_CONNECT_S, reply_max_s=PROBE_REPLY_S
+                    )
+                self._probe.ask(CLOCK)
+                return True
+            except StoreError:
+                return False
+
     @property
     def busy(self) -> bool:
         return True  # a read waits for the network, as a commit does
@@ -228,3 +245,6 @@ class PostgresStore:
         with self._output_lock:
             if self._output is not None:
                 self._output.close()
+        with self._probe_lock:
+            if self._probe is not None:
+                self._probe.close()

@@ -30,10 +30,10 @@ _BEGIN = Statement("BEGIN")
 _ROLLBACK = Statement("ROLLBACK")
 
 
-def connect(url: str, name: str) -> "psycopg.Connection[Any]":
+def connect(url: str, name: str, *, connect_s: int = CONNECT_S) -> "psycopg.Connection[Any]":
     try:
         return psycopg.connect(
-            url, autocommit=True, connect_timeout=CONNECT_S, client_encoding="utf8", application_name="weft",
+            url, autocommit=True, connect_timeout=connect_s, client_encoding="utf8", application_name="weft",
             **_KEEPALIVES,
         )  # fmt: skip
     except (psycopg.Error, UnicodeError, ValueError) as error:
@@ -53,12 +53,15 @@ class Wire:
         direct: bool = False,
         connection: "psycopg.Connection[Any] | None" = None,
         misplaced: Callable[[], None] = lambda: None,
+        connect_s: int = CONNECT_S,
+        reply_max_s: float = REPLY_MAX_S,
     ) -> None:
         self.name = name
         self.prepare = prepare
         self._misplaced = misplaced
         self.lost = False
-        self._connection = connection or connect(url, name)
+        self._reply_max_s = reply_max_s
+        self._connection = connection or connect(url, name, connect_s=connect_s)
         self._pg = self._connection.pgconn
         self._direct = direct
         self._settled: Statement | None = None
@@ -155,12 +158,12 @@ class Wire:
     def _receive(self) -> list[pq.abc.PGresult]:
         pg = self._pg
         results: list[pq.abc.PGresult] = []
-        deadline = time.monotonic() + REPLY_MAX_S
+        deadline = time.monotonic() + self._reply_max_s
         unsent = pg.flush()
         while True:
             self._poll.modify(self._socket, select.POLLIN | select.POLLOUT if unsent else select.POLLIN)
-            if not self._poll.poll(REPLY_MAX_S * 1000) or time.monotonic() > deadline:
-                raise psycopg.OperationalError(f"no reply within {REPLY_MAX_S:g} s")
+            if not self._poll.poll(self._reply_max_s * 1000) or time.monotonic() > deadline:
+                raise psycopg.OperationalError(f"no reply within {self._reply_max_s:g} s")
             pg.consume_input()
             if unsent:
                 unsent = pg.flush()

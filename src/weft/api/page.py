@@ -1,0 +1,129 @@
+"""A plain page: recent runs and nodes, made here, without scripts. Everything in it is escaped.
+
+Its one style sheet is allowed by its hash; nothing else may be loaded or run (Content-Security-Policy).
+"""
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from html import escape
+from typing import Annotated, Final
+
+from fastapi import Query
+from starlette.responses import Response
+
+from weft.api.paging import Limit
+from weft.api.parameters import RunStates
+from weft.api.routes import Asking, Routes
+from weft.control.records import LeaderInfo, NodeInfo, RunInfo
+
+routes = Routes("page")
+
+STYLE: Final = """
+:root { color-scheme: light dark; --line: #8884; --soft: #888; }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem; }
+h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; }
+th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem .3rem 0; text-align: left; white-space: nowrap; }
+th { color: var(--soft); font-weight: 500; }
+td.text { max-width: 22rem; overflow: hidden; text-overflow: ellipsis; }
+code, .id { font-family: ui-monospace, monospace; font-size: .92em; }
+.soft { color: var(--soft); }
+.succeeded, .healthy { color: #188038; } .failed, .dead { color: #c5221f; }
+.running, .draining { color: #1967d2; } .cancelled, .stale { color: #b06000; }
+@media (prefers-color-scheme: dark) {
+  .succeeded, .healthy { color: #81c995; } .failed, .dead { color: #f28b82; }
+  .running, .draining { color: #8ab4f8; } .cancelled, .stale { color: #fdd663; }
+}
+"""
+_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+POLICY: Final = (
+    f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+REFRESH_S: Final = 10
+NODES_SHOWN: Final = 200
+
+
+@routes("GET", "/", role="viewer", media="text/html")
+def get_page(
+    control: Asking,
+    state: RunStates = None,
+    before: Annotated[int | None, Query(ge=0, le=2**53, description="Only runs with a lower number")] = None,
+    limit: Limit = 50,
+) -> Response:
+    """A page for people: recent runs and nodes."""
+    states = None if state is None else [str(one) for one in state]
+    runs = control.runs(states=states, before=before, limit=limit, children=False)
+    text = page(runs, control.nodes(), control.leader(), control.now(), more=len(runs) == limit, first=before is None)
+    return Response(text, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+
+
+def page(runs: list[RunInfo], nodes: list[NodeInfo], leader: LeaderInfo, now: int, *, more: bool, first: bool) -> str:
+    older = f'<p><a href="/?before={runs[-1].no}">older runs</a></p>' if more and runs else ""
+    refresh = f'<meta http-equiv="refresh" content="{REFRESH_S}">' if first else ""
+    leads = (
+        f"led by {escape(leader.node or '?')} (term {leader.term})" if leader.session else "nobody leads right now"
+    )
+    hidden = f", the first {NODES_SHOWN}" if len(nodes) > NODES_SHOWN else ""
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Weft</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">{refresh}
+<style>{STYLE}</style></head><body>
+<h1>Weft</h1>
+<h2>Runs</h2>
+{_table(("run", "workflow", "state", "tasks", "took", "started", "why"), [_run(run, now) for run in runs], "no runs")}
+{older}
+<h2>Nodes <span class="soft">{len(nodes):,}{hidden}; {leads}</span></h2>
+{
+        _table(
+            ("node", "session", "role", "state", "running", "labels", "seen"),
+            [_node(node, now) for node in nodes[:NODES_SHOWN]],
+            "no nodes: start one with weft worker",
+        )
+    }
+</body></html>
+"""
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[str], nothing: str) -> str:
+    body = "".join(f"<tr>{row}</tr>\n" for row in rows)
+    if not body:
+        return f'<p class="soft">{escape(nothing)}</p>'
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>\n{body}</tbody></table></div>'
+
+
+def _run(run: RunInfo, now: int) -> str:
+    ended = run.succeeded + run.failed + run.dead_letter + run.cancelled + run.skipped
+    wrong = (
+        f', <span class="failed">{run.failed + run.dead_letter:,} failed</span>'
+        if run.failed + run.dead_letter
+        else ""
+    )
+    began = run.started_at or run.created_at
+    return (
+        f'<td class="id"><a href="/v1/runs/{escape(run.id)}">{escape(run.id)}</a></td><td>{escape(run.name)}</td>'
+        f'<td class="{escape(run.state)}">{escape(run.state)}</td><td>{ended:,}/{run.total:,}{wrong}</td>'
+        f"<td>{_span((run.finished_at or now) - began)}</td><td>{_span(now - began)} ago</td>"
+        f'<td class="text soft">{escape(run.reason or "")}</td>'
+    )
+
+
+def _node(node: NodeInfo, now: int) -> str:
+    labels = " ".join(f"{name}={value}" if value else name for name, value in node.labels.items())
+    slots = "" if node.slots is None else f"/{node.slots:,}"
+    seen = "" if node.seen_at is None else f"{_span(now - node.seen_at)} ago"
+    return (
+        f'<td>{escape(node.node)}</td><td class="id">{escape(node.session)}</td><td>{escape(node.role)}</td>'
+        f'<td class="{escape(node.health)}">{escape(node.health)}</td><td>{node.running:,}{slots}</td>'
+        f'<td class="text">{escape(labels)}</td><td>{seen}</td>'
+    )
+
+
+def _span(ms: int) -> str:
+    seconds = max(0, ms) / 1000
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{max(0, ms)} ms"

@@ -1,0 +1,37 @@
+"""A submission as a request's body: the definition, what its tasks run from files and flows, and all that was said
+about the run."""
+
+from typing import Any
+
+import msgspec
+
+from weft.core.commands import Submit
+from weft.core.definition import decode_document
+
+
+def submit_body(command: Submit) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "definition": decode_document(command.document), "inputs": msgspec.json.decode(command.inputs),
+        "priority": command.priority, "max_parallel": command.max_parallel, "key": command.key,
+        "labels": msgspec.json.decode(command.labels), "source": command.source, "fresh": command.fresh,
+        "by_hand": command.by_hand,
+    }  # fmt: skip
+    if command.pins:
+        body["calls"], body["children"] = _children(command)
+    return body
+
+
+def _children(command: Submit) -> tuple[dict[str, str], dict[str, Any]]:
+    """(what the run's own tasks call by which key, every definition in every directory under its key)."""
+    calls: dict[tuple[str, str | None], dict[str, str]] = {}
+    places: dict[str, tuple[str, str | None]] = {}
+    for pin in command.pins:
+        key = f"{pin.child} {pin.child_source or ''}"
+        places[key] = (pin.child, pin.child_source)
+        calls.setdefault((pin.workflow, pin.source), {})[pin.name] = key
+    documents = {hash: decode_document(document) for hash, _, document in command.children}
+    children = {
+        key: {"definition": documents[hash], "source": source, "calls": calls.get((hash, source), {})}
+        for key, (hash, source) in places.items()
+    }
+    return calls.get((command.workflow, command.source), {}), children

@@ -1,0 +1,109 @@
+"""The API as its own description says it is: what Schemathesis makes of that, sent to a real server.
+
+No 5xx, no status that is not described, and every body as its schema says. Without a node: nothing that is submitted
+here ever runs. Deterministic: the same requests every time.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+
+from tests.api.conftest import CHAIN, Running
+from weft.api.app import create_app, declared
+from weft.api.auth import OneToken
+from weft.control.local import LocalControl
+from weft.store.sqlite.driver import SqliteStore
+
+schemathesis = pytest.importorskip("schemathesis")
+
+TOKEN = "a-token-of-some-length"
+EXAMPLES = 8
+#: Names of things that are there: half of the requests ask for them.
+KNOWN = {"run": "last", "task": "a", "node": "here", "pool": "db", "trigger": "nightly", "stream": "stdout"}
+TIMED = {**CHAIN, "name": "timed", "triggers": [{"name": "nightly", "cron": "0 2 * * *"}]}
+LABELS = [f"{route.method} {route.path}" for route in declared()]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    made = Running(tmp_path_factory.mktemp("described"), node=False, gate=OneToken(TOKEN))
+    client = made.client(TOKEN)
+    assert client.post("/v1/runs", {"definition": CHAIN}).status == 201
+    assert client("PUT", "/v1/workflows/timed", {"definition": TIMED}).status == 200
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def operations(server: Running) -> dict[str, Any]:
+    schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{server.port}/openapi.json")
+    return {operation.label: operation for operation in (found.ok() for found in schema.get_all_operations())}
+
+
+@cache
+def checks() -> list[Any]:
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks as described
+
+    return [
+        not_a_server_error, described.status_code_conformance, described.content_type_conformance,
+        described.response_schema_conformance,
+    ]  # fmt: skip
+
+
+def sent(operation: Any, mode: Any, check: Callable[[Any, bool], None]) -> None:
+    """Some requests of one kind; those with every parameter wrong cannot be made where there is none."""
+
+    @settings(
+        max_examples=EXAMPLES, derandomize=True, deadline=None, database=None,
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+    )  # fmt: skip
+    @given(operation.as_strategy(generation_mode=mode), st.booleans())
+    def send(case: Any, known: bool) -> None:
+        check(case, known)
+
+    try:
+        send()
+    except Unsatisfiable:
+        assert mode is schemathesis.GenerationMode.NEGATIVE
+
+
+@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+def test_every_answer_is_one_that_is_described(
+    server: Running, operations: dict[str, Any], label: str, mode: str
+) -> None:
+    def check(case: Any, known: bool) -> None:
+        if known and mode == "POSITIVE":
+            here = {**KNOWN, "name": "db" if "/pools/" in label else "timed"}
+            case.path_parameters = {name: here.get(name, value) for name, value in case.path_parameters.items()}
+        answer = case.call(headers={"Authorization": f"Bearer {TOKEN}"})
+        case.validate_response(answer, checks=checks())
+
+    sent(operations[label], getattr(schemathesis.GenerationMode, mode), check)
+
+
+@pytest.mark.parametrize("label", [f"{route.method} {route.path}" for route in declared() if route.role != "anyone"])
+def test_without_a_token_there_is_only_one_answer(server: Running, operations: dict[str, Any], label: str) -> None:
+    def check(case: Any, known: bool) -> None:
+        answer = case.call(headers={"Authorization": "Bearer of-no-known-token"} if known else {})
+        assert answer.status_code == 401, answer.text
+        case.validate_response(answer, checks=checks())
+
+    sent(operations[label], schemathesis.GenerationMode.POSITIVE, check)
+
+
+def test_everything_that_is_declared_is_described(tmp_path: Path) -> None:
+    control = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    try:
+        paths = create_app(control).openapi()["paths"]
+        found = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+        assert found == set(LABELS)
+    finally:
+        control.close()

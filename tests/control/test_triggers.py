@@ -1,0 +1,56 @@
+"""Workflows that are applied, and their triggers: the same on a store and through a server."""
+
+import pytest
+
+from tests.control.conftest import Place
+from weft.authoring.load import load_value
+from weft.control.records import NotFound
+from weft.core.commands import Refused
+from weft.node.secrets import Secrets
+
+TIMED = {
+    "name": "timed",
+    "tasks": {"a": {"run": "true"}},
+    "triggers": [{"name": "nightly", "cron": "0 2 * * *"}, {"name": "often", "every": "1h"}],
+}
+
+
+def test_apply_list_pause_and_fire(place: Place) -> None:
+    control, source = place.control, str(place.directory)
+    reply = control.apply(load_value(TIMED), source, "a test")
+    assert (reply.existing, reply.data["triggers"]) == (False, 2)
+    assert reply.data["added"] == ["nightly", "often"]
+    assert control.apply(load_value(TIMED), source).existing
+    assert control.applied() == place.store.applied() == {"timed": reply.data["hash"]}
+    assert control.triggers() == place.store.triggers()
+    assert control.triggers("other") == []
+    assert control.trigger("often").id == control.trigger("timed/often").id == "timed/often"
+    with pytest.raises(NotFound, match="could be any of"):
+        control.trigger("timed")
+    with pytest.raises(NotFound, match="did you mean timed/nightly"):
+        control.trigger("timed/nightl")
+    assert not control.pause_trigger("nightly").existing
+    assert control.pause_trigger("nightly").existing
+    assert control.trigger("nightly").paused
+    assert not control.pause_trigger("nightly", paused=False).existing
+    fired = control.fire("nightly")
+    assert fired.run_id is not None
+    assert fired.state == "started"
+    assert fired.data["trigger"] == "timed/nightly"
+    assert fired.data["reason"] is None
+    assert [fire.run for fire in control.fires("nightly")] == [fired.run_id]
+    assert [at["trigger"] for at in control.next_times("nightly", 3)] == ["timed/nightly"] * 3
+
+
+def test_a_request_to_fire_said_twice_fires_once(place: Place) -> None:
+    place.control.apply(load_value(TIMED), str(place.directory))
+    fired = [place.control.on_behalf("request-1").fire("nightly") for _ in range(2)]
+    assert [reply.existing for reply in fired] == [False, True]
+    assert [run.id for run in place.store.runs()] == [fired[0].run_id] == [fired[1].run_id]
+
+
+def test_a_webhook_is_not_called_through_another_server(place: Place) -> None:
+    if place.server is None:
+        pytest.skip("a store takes the call itself")
+    with pytest.raises(Refused, match="/v1/hooks/deploy"):
+        place.control.fire_webhook("deploy", b"", {}, Secrets({}, None))
