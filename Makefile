@@ -9,7 +9,7 @@ demo: .venv/run
 	@$(BIN)/weft demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=8
+	$(BIN)/python -m pytest -n 4 --dist worksteal --durations=15
 
 lint: .venv/test
 	$(BIN)/ruff check .

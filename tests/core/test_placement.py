@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.core import commands as c
-from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, load_of, no_room, score
+from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, load_of, loads_of, no_room, score
 
 GIB = 2**30
 NODE = NodeFacts(
@@ -120,6 +120,13 @@ def test_what_a_node_measured_becomes_shares() -> None:
     assert load_of(MEASURED) == {"cpu": 0.25, "memory": 0.75, "disk_io": 0.2, "network": 1.0, "gpu": 0.7}
     assert Load(**load_of({})) == IDLE, "what was not measured counts as idle"
     assert load_of({"cores": 2, "load": 9.5})["cpu"] == 1.0
+
+
+def test_a_node_that_has_not_measured_yet_counts_as_the_others_do() -> None:
+    told = {"a": {"cores": 2, "load": 2.0}, "b": {"cores": 2, "load": 1.0}}
+    loads = loads_of(told, ["a", "b", "new"])
+    assert (loads["a"]["cpu"], loads["b"]["cpu"], loads["new"]["cpu"]) == (1.0, 0.5, 0.75)
+    assert Load(**loads_of({}, ["new"])["new"]) == IDLE
 
 
 def test_the_leader_gives_a_task_to_the_node_whose_machine_is_less_busy() -> None:

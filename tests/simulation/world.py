@@ -31,7 +31,16 @@ from weft.core.invariants import (
 from weft.core.liveness import agree
 from weft.core.needs import Leadership, Runs
 from weft.core.replay import Replay
-from weft.core.rows import ORDINAL_BITS, FireRow, LeadershipRow, PoolRow, RecordRow, TaskRow, TriggerRow
+from weft.core.rows import (
+    ORDINAL_BITS,
+    FireRow,
+    LeadershipRow,
+    PoolRow,
+    RecordRow,
+    RunRow,
+    TaskRow,
+    TriggerRow,
+)  # fmt: skip
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
 from weft.node.committer import Committer
@@ -82,6 +91,7 @@ class World:
         self.refused_terms = 0  # chores of leaders that were none any more
         self.chores = 0
         self._before: dict[int, TaskRow] = {}
+        self._checked: dict[int, tuple[RunRow, list[TaskRow]]] = {}
         self._records: dict[str, RecordRow] = {}
         self._pools: list[PoolRow] = []
         self._triggers: list[TriggerRow] = []
@@ -204,11 +214,13 @@ class World:
 
     def check(self) -> None:
         connection = self.store.reader()
+        told_of: set[int] = set()
         for seq, run_no, pos, idx, kind, session, data in connection.execute(
             "SELECT seq, run_no, pos, idx, kind, session, data FROM events WHERE seq > ? ORDER BY seq",
             (self._seen_events,),
         ):
             self._seen_events = seq
+            told_of.add(run_no)
             told = msgspec.json.decode(data)
             self.auditor.event(run_no, pos, idx, kind, session, told)
             if "cached" in told:
@@ -227,6 +239,10 @@ class World:
         with self.store.transaction() as tx:
             runs = tx.load([Runs(sorted(by_run))])[0]
         for run in runs:
+            seen = (run, by_run[run.no])
+            if run.no not in told_of and self._checked.get(run.no) == seen:
+                continue  # nothing of it has changed, and nothing was told of it
+            self._checked[run.no] = seen
             workflow = self.committer.workflows[run.workflow]
             found += check_run(run, by_run[run.no], workflow)
             found += self._check_replay(run, by_run[run.no], workflow)

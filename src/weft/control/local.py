@@ -2,7 +2,6 @@
 
 import asyncio
 import copy
-import re
 import shutil
 import threading
 import time
@@ -13,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import msgspec
 
-from weft.control import cluster, family, history, inspect, placing, results, tokens, triggering, versions
+from weft.control import cluster, family, finding, history, inspect, placing, results, tokens, triggering, versions
 from weft.control.metrics import Figures, figures
 from weft.control.output import AttemptOutput, open_output
 from weft.control.output_reading import read_output
 from weft.control.records import (
-    Ambiguous,
     AttemptInfo,
     EventInfo,
     Explanation,
@@ -60,7 +58,6 @@ if TYPE_CHECKING:
     from weft.authoring import Loaded
 
 T = TypeVar("T")
-_ID = re.compile(r"^[0-9a-z-]{1,64}$")
 PAGE = 1000
 SCAN_MAX = 5000  # tasks looked at for one page; a filter that few pass leaves it short, and says where to go on
 WAIT_S = 30.0  # for a store that does not answer
@@ -115,22 +112,7 @@ class LocalControl:
 
     def find(self, ref: str) -> tuple[int, str]:
         """(number, id) of a run named by its id, a unique prefix, or `last`."""
-        if ref == "last":
-            rows = self._read("run_last")
-            if not rows:
-                raise NotFound("there are no runs yet")
-            return rows[0][0], rows[0][1]
-        if not _ID.match(ref):
-            raise NotFound(f"{ref!r} is no run id")
-        rows = self._read("runs_by_prefix", ref, ref + "~")
-        exact = [row for row in rows if row[1] == ref]
-        if exact:
-            rows = exact
-        if not rows:
-            raise NotFound(f"there is no run {ref}")
-        if len(rows) > 1:
-            raise Ambiguous(f"{ref} could be any of {', '.join(row[1] for row in rows)}")
-        return rows[0][0], rows[0][1]
+        return finding.find_run(self, ref)
 
     def run(self, ref: str) -> RunInfo:
         no, _ = self.find(ref)

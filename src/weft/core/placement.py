@@ -219,6 +219,13 @@ def load_of(measured: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
+def loads_of(measured: Mapping[str, Mapping[str, Any]], nodes: Iterable[str]) -> dict[str, dict[str, float]]:
+    """By node. One that has not measured yet counts as the others do on average: new ones are not better for it."""
+    known = {node: load_of(measured[node]) for node in sorted(measured)}
+    means = {name: round(sum(load[name] for load in known.values()) / len(known), 2) for name in load_of({}) if known}
+    return {node: known.get(node, means) for node in nodes}
+
+
 def _share(part: float, whole: float) -> float:
     """In hundredths, so that noise does not decide between nodes that are alike."""
     return round(max(0.0, min(1.0, part / whole)), 2) if whole else 0.0

@@ -13,7 +13,7 @@ from weft.core.commands import Place, Reply
 from weft.core.demands import PLACE, holder_of, open_to_all, private, public
 from weft.core.draft import Draft, Rule
 from weft.core.needs import DemandBodies, LiveSessions, Measured, Occupied, Placing, QueuedEach, Roots
-from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, load_of, no_room, node_facts
+from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, loads_of, no_room, node_facts
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.claims import PATIENCE_MS
 from weft.core.rules.leader import is_led, require_term
@@ -64,11 +64,11 @@ def reopen(draft: Draft, task: TaskRow) -> None:
 class _Node:
     """A node as the leader sees it, while it gives tasks away."""
 
-    def __init__(self, session: SessionRow, measured: str | None, held: list[dict[str, Any]]) -> None:
+    def __init__(self, session: SessionRow, load: dict[str, float], held: list[dict[str, Any]]) -> None:
         body = msgspec.json.decode(session.body)
         self.scope = session.scope
         self.facts = node_facts(body, session.node, session.id)
-        self.load = {} if measured is None else load_of(msgspec.json.decode(measured))
+        self.load = load
         self.slots: int | None = body.get("slots")
         self.held = held
 
@@ -101,7 +101,10 @@ def _nodes(
         holder = holder_of(task.demand)
         if holder is not None:
             held.setdefault(holder, []).append(bodies.get(public(task.demand), {}))
-    return {s.id: _Node(s, measured.get(s.id), held.get(s.id, [])) for s in sessions if s.state == "live"}
+    live = [session for session in sessions if session.state == "live"]
+    told = {s.id: msgspec.json.decode(measured[s.id]) for s in live if s.id in measured}
+    loads = loads_of(told, [session.id for session in live])
+    return {session.id: _Node(session, loads[session.id], held.get(session.id, [])) for session in live}
 
 
 def _place(draft: Draft, task: TaskRow, demand: dict[str, Any], nodes: dict[str, _Node], root: int | None) -> bool:
