@@ -27,13 +27,14 @@ def events(
     sessions = None if node is None else _sessions(control, node)
     given = [after, _json(kinds), _json(sessions), since, until]
     run_no = None if ref is None else control.find(ref)[0]
+    settled = control.store.settled_event()
     found: list[EventInfo] = []
     while len(found) < limit:
         page = limit if task is None else max(limit, 500)
         if run_no is None:
-            rows = control._read("events_found", *given, page)
+            rows = control._read("events_found", *given, page, settled)
         else:
-            rows = control._read("events_found_of_run", *given, page, run_no)
+            rows = control._read("events_found_of_run", *given, page, settled, run_no)
         infos = [_info(control, row) for row in rows]
         found += [e for e in infos if task is None or (e.task is not None and _is(e.task, task))]
         if len(rows) < page:

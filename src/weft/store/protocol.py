@@ -135,6 +135,10 @@ class Store(Protocol):
         """(the store's time, when the next trigger's time comes, those whose time or turn has come)."""
         ...
 
+    def settled_event(self) -> int:
+        """The number up to which no event can appear any more."""
+        ...
+
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         """(trigger, event's number, run id, its name, the event's JSON) of ended runs that triggers follow."""
         ...

@@ -15,6 +15,7 @@ import psycopg
 
 from weft.core.rows import RecordRow, TriggerRow
 from weft.store.postgres.errors import SERVER_MIN, server_error
+from weft.store.postgres.horizon import Horizon
 from weft.store.postgres.migrate import check, latest, migrate, version
 from weft.store.postgres.notify import Notifier
 from weft.store.postgres.output import keep_output
@@ -55,6 +56,8 @@ class PostgresStore:
         self._probe_lock = threading.Lock()
         self._probe: Wire | None = None
         self._readers: list[PostgresReader] = []
+        self._horizon_lock = threading.Lock()
+        self._horizon: Horizon | None = None
         #: It may hand each transaction to another server connection, unless whoever wrote the URL knows better.
         behind = self._open()
         self._direct = not behind
@@ -183,11 +186,11 @@ class PostgresStore:
         return now, self._ask(statements()["triggers_next"])[0][0], [TriggerRow(*row) for row in rows]
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
-        rows = self._ask(statements()["ends_to_follow"], limit)
+        rows = self._ask(statements()["ends_to_follow"], limit, self.settled_event())
         return [(TriggerRow(*row[:-4]), *row[-4:]) for row in rows]
 
     def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
-        newest = int(self._ask(statements()["event_newest"])[0][0])
+        newest = self.settled_event()
         rows = self._ask(statements()["triggers_behind"], newest - lag)
         return newest, [TriggerRow(*row) for row in rows]
 
@@ -211,6 +214,13 @@ class PostgresStore:
 
     def array_of(self, run_no: int, pos: int, generation: int) -> Any:
         return json.loads(self._ask(statements()["array_of_map"], run_no, pos, generation)[0][0])
+
+    def settled_event(self) -> int:
+        """The number up to which no event can appear any more."""
+        with self._horizon_lock:
+            if self._horizon is None:
+                self._horizon = Horizon(self.reader().ask)
+        return self._horizon.settled()
 
     def reader(self) -> PostgresReader:
         """A connection for reading; each thread needs its own."""

@@ -20,19 +20,19 @@ class PostgresReader:
         self._in_snapshot = False
 
     def read(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        return self._ask(statements()[name], *parameters)
+        return self.ask(statements()[name], *parameters)
 
     def now(self) -> int:
-        return int(self._ask(CLOCK)[0][0])
+        return int(self.ask(CLOCK)[0][0])
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Any SQL; its parameters say their types ($1::bigint)."""
-        return self._ask(Statement(sql), *parameters)
+        return self.ask(Statement(sql), *parameters)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one moment of the store."""
-        self._ask(_BEGIN)
+        self.ask(_BEGIN)
         self._in_snapshot = True
         try:
             yield
@@ -42,7 +42,7 @@ class PostgresReader:
                 self._wire.send(_COMMIT)
                 self._wire.sync()
 
-    def _ask(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
+    def ask(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
         """A read that met a lost connection is simply made again, once; not inside a snapshot, which is gone. So is
         one that met a pooler: the next connection prepares nothing."""
         fresh = self._wire is None or self._wire.lost
@@ -58,7 +58,7 @@ class PostgresReader:
             misplaced = prepared and not self._wire.prepare
             if (fresh and not misplaced) or not self._wire.lost or self._in_snapshot:
                 raise
-            return self._ask(statement, *parameters)
+            return self.ask(statement, *parameters)
         except Exception:
             self._wire.roll_back()
             raise

@@ -22,6 +22,7 @@ from weft.store.sqlite.transaction import SQL, SqliteTransaction, trigger_row
 from weft.store.sqlite.turnstile import Turnstile
 
 BUSY_MS = 5000
+NUMBER_MAX = 2**63 - 1
 _UNUSABLE = (
     errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EPERM, errno.EEXIST,
 )  # fmt: skip
@@ -181,6 +182,9 @@ class SqliteStore:
     def busy(self) -> bool:
         """This process's connection is in use; a moment later that may be different."""
         return self._lock.locked()
+
+    def settled_event(self) -> int:
+        return NUMBER_MAX  # there is one writer: numbers appear in their order
 
     def changed_by_others(self) -> bool:
         """True if a connection other than the writer has committed since the last call."""

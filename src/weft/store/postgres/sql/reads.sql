@@ -91,24 +91,24 @@ SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
 FROM events e LEFT JOIN sessions s ON s.id = e.session
 WHERE e.run_no = $1::bigint AND e.seq > $2::bigint ORDER BY e.seq LIMIT $3::int
 
--- name: events_found: of the whole cluster; only those before which nothing can appear any more
+-- name: events_found: of the whole cluster; $7: only those before which nothing can appear any more (horizon.py)
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
 FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no = e.run_no
 WHERE e.seq > $1::bigint
 AND ($2::text IS NULL OR e.kind IN (SELECT json_array_elements_text($2::text::json)))
 AND ($3::text IS NULL OR e.session IN (SELECT json_array_elements_text($3::text::json)))
 AND ($4::bigint IS NULL OR e.at >= $4::bigint) AND ($5::bigint IS NULL OR e.at < $5::bigint)
-AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+AND e.seq <= $7::bigint
 ORDER BY e.seq LIMIT $6::bigint
 
 -- name: events_found_of_run: likewise
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
 FROM events e LEFT JOIN sessions s ON s.id = e.session JOIN runs r ON r.no = e.run_no
-WHERE e.run_no = $7::bigint AND e.seq > $1::bigint
+WHERE e.run_no = $8::bigint AND e.seq > $1::bigint
 AND ($2::text IS NULL OR e.kind IN (SELECT json_array_elements_text($2::text::json)))
 AND ($3::text IS NULL OR e.session IN (SELECT json_array_elements_text($3::text::json)))
 AND ($4::bigint IS NULL OR e.at >= $4::bigint) AND ($5::bigint IS NULL OR e.at < $5::bigint)
-AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+AND e.seq <= $7::bigint
 ORDER BY e.seq LIMIT $6::bigint
 
 -- name: event_last
@@ -211,7 +211,7 @@ SELECT min(next_ms) FROM triggers WHERE active AND NOT paused
 
 -- name: ends_to_follow: a trigger and the end of a run that it follows: event, run, its name, what the event says
 SELECT {trigger_row}, e.seq, r.id, r.name, e.data FROM triggers g
-JOIN events e ON e.kind = 'run_finished' AND e.seq > g.cursor AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+JOIN events e ON e.kind = 'run_finished' AND e.seq > g.cursor AND e.seq <= $2::bigint
 JOIN runs r ON r.no = e.run_no AND r.name = g.key AND r.parent IS NULL
 WHERE g.kind = 'after' AND g.key IS NOT NULL AND g.active AND NOT g.paused ORDER BY g.id, e.seq LIMIT $1::int
 

@@ -97,16 +97,16 @@ WHERE e.seq > ?1
 AND (?2 IS NULL OR e.kind IN (SELECT value FROM json_each(?2)))
 AND (?3 IS NULL OR e.session IN (SELECT value FROM json_each(?3)))
 AND (?4 IS NULL OR e.at >= ?4) AND (?5 IS NULL OR e.at < ?5)
-ORDER BY e.seq LIMIT ?6
+AND e.seq <= ?7 ORDER BY e.seq LIMIT ?6
 
 -- name: events_found_of_run
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
 FROM events e LEFT JOIN sessions s ON s.id = e.session JOIN runs r ON r.no = e.run_no
-WHERE e.run_no = ?7 AND e.seq > ?1
+WHERE e.run_no = ?8 AND e.seq > ?1
 AND (?2 IS NULL OR e.kind IN (SELECT value FROM json_each(?2)))
 AND (?3 IS NULL OR e.session IN (SELECT value FROM json_each(?3)))
 AND (?4 IS NULL OR e.at >= ?4) AND (?5 IS NULL OR e.at < ?5)
-ORDER BY e.seq LIMIT ?6
+AND e.seq <= ?7 ORDER BY e.seq LIMIT ?6
 
 -- name: event_last
 SELECT coalesce(max(seq), 0) FROM events
