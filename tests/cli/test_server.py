@@ -59,9 +59,9 @@ def test_both_print_the_same(weft: Weft, server: Running, url: str, tmp_path: Pa
     weft("run", "branches.yaml", "--server", url)
     store = str(server.directory / ".weft" / "weft.db")
     looks: list[list[str]] = [
-        ["ls"], ["ls", "--json"], ["tasks", "last"], ["tasks", "--state", "dead_letter", "--json"], ["show", "last"],
-        ["show", "last", "poor"], ["show", "last", "--json"], ["logs", "last"], ["logs", "last", "bad"],
-        ["logs", "last", "--json", "many"], ["logs", "last", "-f"], ["events", "last"], ["events", "--json"],
+        ["ls"], ["ls", "--json"], ["tasks", "--state", "dead_letter", "--json"], ["show", "last"],
+        ["show", "last", "--json"], ["logs", "last", "bad"], ["logs", "last", "--json", "many"],
+        ["logs", "last", "-f"], ["events", "last"], ["events", "--json"],
         ["events", "--task", "bad", "--kind", "finished"], ["why", "last"], ["why", "last", "after_bad"],
         ["verify", "last"], ["dead", "list"], ["pools"], ["show", "zzz"], ["show", "last", "zzz"], ["logs", "../x"],
         ["cancel", "last"], ["nodes", "show", "zzz"], ["advance", "last"],

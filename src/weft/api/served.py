@@ -19,7 +19,7 @@ T = TypeVar("T")
 THREADS = 8
 WAITING_MAX = 1000
 HEARTBEAT_S = 15.0
-PATIENCE_S = 1.5  # then the store is asked whether it is there: whoever asks hears of it within 5 s
+PATIENCE_S = 1.0  # then the store is asked whether it is there: whoever asks hears of it within 5 s
 
 
 class Pulse:

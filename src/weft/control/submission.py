@@ -5,15 +5,16 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from weft.authoring.children import family_of
-from weft.authoring.load import Loaded
 from weft.core.commands import Submit
 from weft.core.definition import encode_document
 from weft.core.rows import Pin
+
+if TYPE_CHECKING:
+    from weft.authoring.load import Loaded
 
 PRIORITY_MAX = 10
 KEY_MAX = 256
@@ -31,7 +32,7 @@ def id_from(text: str, length: int = 12) -> str:
 
 
 def submission(
-    loaded: Loaded,
+    loaded: "Loaded",
     inputs: str,
     *,
     source: str | None,
@@ -45,6 +46,8 @@ def submission(
 ) -> Submit:
     """`inputs` are JSON, complete and checked. Under one `key` only the same definition, inputs and limits are the
     same run; where its tasks start is not asked."""
+    from weft.authoring.children import family_of  # reads YAML, which looking at runs does not need
+
     workflow = loaded.workflow
     children, pins = family_of(loaded, source or "")
     same = msgspec.json.encode(msgspec.json.decode(inputs), order="sorted").decode()  # however it is written
