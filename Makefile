@@ -2,6 +2,8 @@
 # make bench  measured speed, as ratios        make lint   ruff and mypy alone
 PYTHON ?= python3
 BIN := .venv/bin
+# The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint bench bench-peers format docs clean simulate
 
