@@ -5,6 +5,7 @@ import time
 
 from tests.cluster.conftest import LEADER_RENEW_S, LEADER_TTL_S, Cluster
 from tests.conftest import Figure
+from tests.pausing import pause
 
 HOLD = "tasks: {waits: {run: 'while ! test -e open; do sleep 0.05; done'}}\n"
 
@@ -37,7 +38,7 @@ def test_a_leader_that_stands_still_loses_its_term_and_its_attempts(cluster: Clu
     assert (claim.claimed_by, claim.claim_attempt) == ("one", 1)
     assert claim.claim_expires_at is not None
     session, term = claim.session, cluster.control.leader().term
-    first.send_signal(signal.SIGSTOP)
+    pause(first.pid, cluster.store)
     cluster.worker("two")
     cluster.ended(run_id)
     assert cluster.leader() == "two"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.crash.harness import STARTUP_MAX_S, Place, diamond
+from tests.pausing import pause
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_a_node_stopped_past_its_lease_has_no_say(places: Any) -> None:
     stopped = place.start("stopped", "1.0", module="tests.crash.node_child")
     assert place.weft("submit", "crash.yaml") == 0, place.log()
     place.wait_for(1, stopped)
-    stopped.send_signal(signal.SIGSTOP)
+    pause(stopped.pid, place.directory / ".weft" / "weft.db")
     other = place.start("other", "1.0", module="tests.crash.node_child")
     _until(lambda: place.rows("SELECT state FROM runs") == [("succeeded",)])
     before = place.rows("SELECT task_id, attempt, outcome, session FROM attempts ORDER BY attempt")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.harness import Place
+from tests.pausing import pause
 
 CRASHES = ("once.before_commit", "once.committed")
 
@@ -131,7 +132,7 @@ def test_a_node_that_was_stopped_past_its_lease_cannot_complete_anything(place: 
     first = place.start("first", "0.6", module="tests.crash.node_child")
     began = place.directory / "began"
     until(began.exists)
-    first.send_signal(signal.SIGSTOP)
+    pause(first.pid, place.directory / ".weft" / "weft.db")
     second = place.start("second", "0.6", module="tests.crash.node_child")
     until(lambda: place.rows("SELECT 1 FROM records WHERE status = 'completed'") == [(1,)])
     (place.directory / "go").touch()
