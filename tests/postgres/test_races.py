@@ -141,10 +141,12 @@ def test_followers_miss_nothing(make_store: Make) -> None:
         put_run(tx, run_row(1), [])
 
     def followed() -> list[int]:
-        rows = reader.read("events_found_of_run", 0, None, None, None, None, 100, 1)
-        assert rows == reader.read("events_found", 0, None, None, None, None, 100)
+        settled = one.settled_event()
+        rows = reader.read("events_found_of_run", 0, None, None, None, None, 100, settled, 1)
+        assert rows == reader.read("events_found", 0, None, None, None, None, 100, settled)
         return [row[0] for row in rows]
 
+    assert followed() == []
     with one.transaction() as slow:
         assert slow is not None
         draft = draft_of(slow)
