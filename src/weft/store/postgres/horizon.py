@@ -17,7 +17,8 @@ from weft.store.postgres.statements import Statement
 MARKS_MAX = 64
 #: For the first mark of a process; a transaction that says nothing is ended by the server within 5 s.
 FIRST_MAX_S = 6.0
-LOOK_S = 0.01
+PATIENCE_S = 1.0  # for those under way: whoever asks wants what is there now, and most transactions last milliseconds
+LOOK_S = 0.005
 
 _MARK = Statement("SELECT coalesce(max(seq), 0), pg_current_xact_id()::text::bigint FROM events")
 _OLDEST = Statement("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint")
@@ -38,15 +39,16 @@ class Horizon:
             if len(self._marks) == MARKS_MAX:  # somebody takes very long: fewer marks do as well
                 del self._marks[1::2]
             self._marks.append((transaction, newest))
-            deadline = time.monotonic() + FIRST_MAX_S
-            while not self._look() and self._settled is None and time.monotonic() < deadline:
+            deadline = time.monotonic() + (FIRST_MAX_S if self._settled is None else PATIENCE_S)
+            self._look()
+            while (self._settled is None or self._settled < newest) and time.monotonic() < deadline:
                 time.sleep(LOOK_S)
+                self._look()
             return self._settled or 0
 
-    def _look(self) -> bool:
+    def _look(self) -> None:
         ((oldest,),) = self._ask(_OLDEST)
         done = [mark for mark in self._marks if mark[0] < oldest]
         if done:
             self._settled = done[-1][1]
             self._marks = self._marks[len(done) :]
-        return bool(done)
