@@ -167,8 +167,8 @@ CREATE TABLE signals (
   PRIMARY KEY (run_no, name)
 );
 
--- `xid` tells followers up to where nothing can appear any more: numbers are drawn before COMMIT, so a lower one may
--- become visible after a higher one.
+-- Numbers are drawn before COMMIT, so a lower one may become visible after a higher one: followers go by horizon.py. `xid` says
+-- where a new trigger begins to look.
 CREATE TABLE events (
   seq     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   run_no  BIGINT NOT NULL,

@@ -330,7 +330,7 @@ SELECT {trigger_row} FROM triggers g WHERE g.workflow = $1::text ORDER BY g.id F
 SELECT {trigger_row} FROM triggers g
 WHERE g.kind = $1::text AND g.key IS NOT NULL AND g.key = ANY($2::text[]) AND g.active ORDER BY g.id
 
--- name: event_newest: before which nothing can appear any more
+-- name: event_newest: of transactions older than any that is under way
 SELECT coalesce(max(seq), 0) FROM events WHERE xid < pg_snapshot_xmin(pg_current_snapshot())
 
 -- name: runs_unfinished_of_trigger
