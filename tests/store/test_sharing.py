@@ -1,6 +1,7 @@
 """Several processes on one store: nothing is lost, nobody starves, and the clock is everybody's."""
 
 import itertools
+import signal
 import subprocess
 import sys
 import threading
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from tests.pausing import pause
 from tests.store.conformance import Backend, draft_of, put_session
 from weft.core.needs import NextRun
 from weft.core.rows import EventRow
+from weft.store.protocol import StoreBusy
 
 ROOT = Path(__file__).parents[2]
 
@@ -144,6 +147,28 @@ def test_a_killed_writer_leaves_nothing_half_done(store: Any, backend: Backend, 
     assert number > count // 500
     if "gapless run numbers" not in backend.lacks:
         assert number == count // 500 + 1
+
+
+def test_a_writer_that_is_stopped_is_named(store: Any, backend: Backend, children: Any) -> None:
+    """SIGSTOP in the middle of a transaction: nobody can write, and whoever tries is told who is in the way."""
+    backend.needs("turns")
+    hog = children("hog", 0, rows=500)
+    hog.go()
+    with store.transaction() as tx:
+        put_session(tx, "s")
+    pause(hog.process.pid, backend.address, writing=True)
+    store.patience_ms = 300
+    for write in (lambda: store.transaction().__enter__(), lambda: store.renew("s", 30_000)):
+        with pytest.raises(StoreBusy, match=rf"process {hog.process.pid} has held its lock for more than 0\.3 s"):
+            write()
+    with store.transaction(wait=False) as tx:
+        assert tx is None
+    hog.process.send_signal(signal.SIGCONT)
+    store.patience_ms = 30_000
+    assert store.renew("s", 30_000)
+    with store.transaction() as tx:
+        put_session(tx, "t")
+    hog.made()
 
 
 def test_the_clock_goes_on_after_reopening(backend: Backend) -> None:

@@ -91,6 +91,8 @@ def make_node(
 ) -> Node:
     """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `tell` logs single
     attempts."""
+    store = control.store
+    store.patience_ms = min(store.patience_ms, settings.patience_ms)
     shell = ShellExecutor(answer_max=settings.artifact_max)
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The Python executor is closed first: its runners are the shell executor's to end.
@@ -103,7 +105,7 @@ def make_node(
     ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
     ports.contended, ports.tell = control.link.contended, tell
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
-    if control.store.takes_output:
+    if store.takes_output:
         ports.ship = control.link.ship
     assert settings.artifact_root is not None
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)

@@ -149,6 +149,12 @@ class NodeSettings(msgspec.Struct, frozen=True):
     functions: tuple[str, ...] | None = None  # inline ones that it has; None: whatever is asked for
     tell_all: bool = False  # log every attempt, not only those that fail
 
+    @property
+    def patience_ms(self) -> int:
+        """How long transactions may hold each other up: well below a lease and a term, so that a node that was cut
+        off in the middle of one takes nobody along."""
+        return int(min(self.lease_ttl_s, self.leader_ttl_s) * 1000 / 6)
+
     def facts(self, kinds: Iterable[str], session: str = "") -> NodeFacts:
         """This node, as placement knows it."""
         return NodeFacts(

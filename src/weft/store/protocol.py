@@ -13,6 +13,8 @@ from weft.core.needs import Need
 from weft.core.rows import RecordRow, TriggerRow
 from weft.store.shipment import Shipment
 
+PATIENCE_MS = 5000  # where no lease says otherwise
+
 
 class StoreError(Exception):
     """The store cannot do what was asked; the text says why, in one line, and what to do about it."""
@@ -84,6 +86,8 @@ class Store(Protocol):
     on_loop: bool  # a commit may run on an event loop's own thread
     takes_output: bool  # its nodes may be on several machines, so they send it the output of their attempts
     say: Callable[[str], None]  # one line for people: what is waited for
+    #: How long a transaction waits for another one, and how long it may hold others up while nothing is heard of it.
+    patience_ms: int
 
     @property
     def name(self) -> str:

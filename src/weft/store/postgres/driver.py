@@ -24,7 +24,7 @@ from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.transaction import CLOCK, Clock, PostgresTransaction
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import Wire, connect
-from weft.store.protocol import StoreError, StoreUnusable
+from weft.store.protocol import PATIENCE_MS, StoreError, StoreUnusable
 from weft.store.shipment import Shipment
 
 PROBE_CONNECT_S = 2  # libpq knows no less
@@ -47,6 +47,7 @@ class PostgresStore:
             raise StoreUnusable(f"{self.name}: {error}") from None
         self.clock: Clock | None = None  # a test's; else the server's
         self.say: Callable[[str], None] = lambda text: None
+        self.patience_ms = PATIENCE_MS
         self._lock = threading.Lock()
         self._wire: Wire | None = None
         self._renewal_lock = threading.Lock()
@@ -94,7 +95,7 @@ class PostgresStore:
             return
         try:
             wire = self._wire = self._usable(self._wire)
-            transaction = PostgresTransaction(wire, self.clock)
+            transaction = PostgresTransaction(wire, self.clock, self.patience_ms)
             try:
                 yield transaction
                 transaction.commit()
@@ -125,7 +126,7 @@ class PostgresStore:
         with self._output_lock:
             wire = self._output = self._usable(self._output)
             try:
-                return keep_output(wire, shipment)
+                return keep_output(wire, shipment, self.patience_ms)
             except BaseException:
                 wire.roll_back()
                 raise

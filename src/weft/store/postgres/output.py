@@ -1,22 +1,18 @@
 """Chunks of output into a database: who may send is locked in one round trip, chunks and COMMIT go in the next."""
 
 from weft.store.postgres.statements import Statement, statements
+from weft.store.postgres.transaction import limits
 from weft.store.postgres.wire import Wire
 from weft.store.shipment import Shipment
 
 _BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
-#: Of this transaction only. A chunk may take its time: nobody waits for it.
-_LIMITS = Statement(
-    "SELECT set_config('lock_timeout', '5s', true), set_config('statement_timeout', '15s', true),"
-    " set_config('idle_in_transaction_session_timeout', '5s', true)"
-)
 
 
-def keep_output(wire: Wire, shipment: Shipment) -> list[tuple[int, int]]:
+def keep_output(wire: Wire, shipment: Shipment, patience_ms: int) -> list[tuple[int, int]]:
     """(task, attempt) of those that were refused."""
     named = statements()
     wire.send(_BEGIN)
-    wire.send(_LIMITS)
+    wire.send(limits(patience_ms, plans=False))
     wire.send(named["output_holders"], *map(list, zip(*shipment.attempts(), strict=True)))
     held = {(task, attempt) for task, attempt in wire.rows(wire.sync()[-1])}
     taken = [chunk for chunk in shipment.chunks if (chunk.task_id, chunk.attempt) in held]

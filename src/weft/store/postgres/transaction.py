@@ -5,6 +5,7 @@ guarded inside the server (sql/writes.sql).
 """
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import msgspec
@@ -29,14 +30,14 @@ from weft.core.rows import (
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
-from weft.store.protocol import CommandUsed
+from weft.store.protocol import PATIENCE_MS, CommandUsed
 from weft.store.queries import RUN_COLUMNS, SESSION_COLUMNS
 
 ROWS_MAX = 5000  # of one statement: each must end within the server's time for one
 KEEP_REPLIES_MS = 7 * 86_400_000
 
 _COMMIT = Statement("COMMIT")
-_LIMITS = {"lock_timeout": "5s", "statement_timeout": "15s", "idle_in_transaction_session_timeout": "5s"}
+STATEMENT_MAX_MS = 15_000
 #: Planning costs more than most of our statements, so each is planned once per connection. But a plan is made for the
 #: table as it is then: a small one PostgreSQL reads whole, and would go on so with a million rows. With pages free
 #: and rows dear, the plan that touches the fewest rows wins at any size (tests/postgres/test_store.py looks at them).
@@ -45,10 +46,6 @@ _PLANS = {
     "enable_mergejoin": "off", "seq_page_cost": "0", "random_page_cost": "0", "cpu_tuple_cost": "1",
     "cpu_index_tuple_cost": "1",
 }  # fmt: skip
-_SETTINGS = Statement(
-    "SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in (_LIMITS | _PLANS).items())
-)
-_LASTING = Statement(_SETTINGS.text.decode().replace(", true)", ", false)"))
 #: Not now(): that is when the transaction began, before it waited for its locks.
 CLOCK = Statement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 
@@ -61,9 +58,23 @@ class Clock(Protocol):
     def now(self) -> int: ...
 
 
+@cache
+def limits(patience_ms: int, plans: bool = True, lasting: bool = False) -> Statement:
+    """What the server keeps to by itself, for one transaction or for as long as the session lasts."""
+    values = {
+        "lock_timeout": patience_ms, "idle_in_transaction_session_timeout": patience_ms,
+        "statement_timeout": STATEMENT_MAX_MS,
+    } | (_PLANS if plans else {})  # fmt: skip
+    local = "false" if lasting else "true"
+    return Statement(
+        "SELECT " + ", ".join(f"set_config('{name}', '{value}', {local})" for name, value in values.items())
+    )
+
+
 class PostgresTransaction:
-    def __init__(self, wire: Wire, clock: Clock | None) -> None:
+    def __init__(self, wire: Wire, clock: Clock | None, patience_ms: int = PATIENCE_MS) -> None:
         self._wire = wire
+        self._patience_ms = patience_ms
         self._clock = clock  # a test's
         self._begun = False
         self._now: int | None = None
@@ -98,7 +109,7 @@ class PostgresTransaction:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._wire.settle(_SETTINGS, _LASTING)
+            self._wire.settle(limits(self._patience_ms), limits(self._patience_ms, lasting=True))
 
     def _send(self, name: str, *parameters: Any) -> None:
         self._begin()

@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from weft.core.rows import RecordRow, TriggerRow
-from weft.store.protocol import StoreBusy, StoreError, StoreMoved, StoreUnusable
+from weft.store.protocol import PATIENCE_MS, StoreBusy, StoreError, StoreMoved, StoreUnusable
 from weft.store.shipment import Shipment
 from weft.store.sqlite.clock import StoreClock
 from weft.store.sqlite.migrate import check, latest, migrate, version
@@ -21,7 +21,6 @@ from weft.store.sqlite.reader import SqliteReader
 from weft.store.sqlite.transaction import SQL, SqliteTransaction, trigger_row
 from weft.store.sqlite.turnstile import Turnstile
 
-BUSY_MS = 5000
 NUMBER_MAX = 2**63 - 1
 _UNUSABLE = (
     errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EPERM, errno.EEXIST,
@@ -30,7 +29,7 @@ _UNUSABLE = (
 
 def _connect(path: str, name: str) -> apsw.Connection:
     connection = apsw.Connection(path, statementcachesize=200)
-    connection.set_busy_timeout(BUSY_MS)
+    connection.set_busy_timeout(PATIENCE_MS)
     # One plan per statement, for good. Without it SQLite prepares a statement anew whenever a bound value that it
     # looked at while planning changes: measured, 85 instead of 8 µs for an empty look at the schedule.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -50,6 +49,7 @@ class SqliteStore:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.say: Callable[[str], None] = lambda text: None
+        self.patience_ms = PATIENCE_MS
         self.name = "memory" if path is None else str(path)
         self._lock = threading.Lock()
         self._turnstile: Turnstile | None = None
@@ -85,7 +85,7 @@ class SqliteStore:
     def _look(self) -> None:
         reader = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            reader.set_busy_timeout(BUSY_MS)
+            reader.set_busy_timeout(PATIENCE_MS)
             check(reader, self.name)
         finally:
             reader.close()
@@ -99,7 +99,7 @@ class SqliteStore:
         try:
             if self._turnstile is None:
                 yield True
-            elif self._turnstile.enter(wait=wait):
+            elif self._entered(self._turnstile, wait=wait):
                 try:
                     yield True
                 finally:
@@ -108,6 +108,18 @@ class SqliteStore:
                 yield False
         finally:
             self._lock.release()
+
+    def _entered(self, turnstile: Turnstile, *, wait: bool) -> bool:
+        if turnstile.enter(self.patience_ms / 1000 if wait else 0.0):
+            return True
+        if not wait:
+            return False
+        holder = turnstile.holder()
+        who = "another process" if holder is None else f"process {holder}"
+        raise StoreBusy(
+            f"{self.name}: {who} has held its lock for more than {self.patience_ms / 1000:g} s."
+            " If it was stopped, let it go on, or end it"
+        )
 
     @contextmanager
     def transaction(self, *, wait: bool = True, marked: bool = False) -> Iterator[SqliteTransaction | None]:
@@ -154,7 +166,7 @@ class SqliteStore:
         with explained(self.name), self._renewal_lock:
             connection = self._for_renewals()
             if self._renewal_turn is not None:
-                self._renewal_turn.enter(wait=True)
+                self._entered(self._renewal_turn, wait=True)
             try:
                 now = self.clock.now()
                 connection.execute(SQL["lease_renew_if_live"], (session, now + ttl_ms))
@@ -265,7 +277,7 @@ class SqliteStore:
             return SqliteReader(self._writer, lambda: explained(self.name), self.now, shared=True)
         with explained(self.name):
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=100)
-            connection.set_busy_timeout(BUSY_MS)
+            connection.set_busy_timeout(PATIENCE_MS)
         return SqliteReader(connection, lambda: explained(self.name), self.now, shared=False)
 
     def now(self) -> int:
@@ -317,7 +329,7 @@ def explained(name: str) -> Iterator[None]:
             f"{name} cannot be opened: {error}. Check that its directory exists and is writable"
         ) from error
     except apsw.BusyError as error:
-        raise StoreBusy(f"{name} is locked by another program for more than {BUSY_MS // 1000} s") from error
+        raise StoreBusy(f"{name} is locked by another program for more than {PATIENCE_MS // 1000} s") from error
     except apsw.IOError as error:
         raise StoreUnusable(f"{name} cannot be read or written: {error}") from error
     except apsw.Error as error:
