@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from tests.postgres.proxy import Proxy
-from tests.store.conformance import make_world, put_run, run_row, task_row
+from tests.store.conformance import make_world, put_run, put_session, run_row, task_row
 from weft.authoring import load_value
 from weft.core import commands as c
 from weft.core import needs as n
@@ -183,7 +183,8 @@ BY_ID = (
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless
 QUEUE = (
     "tasks_queued", "tasks_queued_of_family", "tasks_queued_each_of_family", "tasks_due", "tasks_unsettled",
-    "tasks_ready", "glance", "tasks_errands", "tasks_errands_of_family", "runs_untold", "runs_untold_of_family",
+    "tasks_queued_spread", "tasks_ready", "glance", "tasks_errands", "tasks_errands_of_family", "runs_untold",
+    "runs_untold_of_family",
 )  # fmt: skip
 
 
@@ -198,16 +199,112 @@ def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, ma
             connection.execute("VACUUM ANALYZE")
         connection.execute("BEGIN")
         connection.execute(t.limits(5000).text)
-        for name in (*BY_ID, *QUEUE):
-            statement = statements()[name]
+        few = {f"{name} of 2": statements()[name].of_few(2) for name in BY_ID if "_if_" in name}
+        for name, statement in ({name: statements()[name] for name in (*BY_ID, *QUEUE)} | few).items():
             nulls = ", ".join("NULL" for _ in statement.kinds)
             connection.execute(b"PREPARE p AS " + statement.text)
             plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN EXECUTE p ({nulls})"))
             connection.execute("DEALLOCATE p")
             assert "Seq Scan" not in plan, f"{name}\n{plan}"
-            if name in BY_ID:
+            if name in BY_ID or name in few:
                 assert not COMPARED.search(plan), f"{name} compares all with all\n{plan}"
                 assert re.search(r"Index Cond: .*\b(id|no|pos)\b", plan), f"{name}\n{plan}"
+
+
+# -- beside other nodes ----------------------------------------------------------------------------------------
+
+
+def claimable(store: PostgresStore, session: str, limit: int) -> dict[int, int]:
+    """How many tasks of each run this session would be offered."""
+    runs: dict[int, int] = {}
+    with store.transaction() as tx:
+        assert tx is not None
+        for task in tx.load([n.Glance(session), n.Queued(["x"], None, limit)])[1]:
+            runs[task.run_no] = runs.get(task.run_no, 0) + 1
+    return runs
+
+
+def four_runs(store: PostgresStore, sessions: str, count: int = 300) -> None:
+    with store.transaction() as tx:
+        assert tx is not None
+        for session in sessions:
+            put_session(tx, session)
+        for no in (4, 5, 6, 7):
+            put_run(tx, run_row(no), [task_row(no, i, state="queued", rank=1000 * no) for i in range(count)])
+
+
+def test_a_node_alone_takes_what_is_first(store: PostgresStore) -> None:
+    four_runs(store, "a")
+    assert claimable(store, "a", 100) == claimable(store, "a", 100) == {4: 100}
+
+
+def test_two_nodes_begin_with_different_runs(store: PostgresStore) -> None:
+    four_runs(store, "ab")
+    claimable(store, "a", 1)  # now it knows that it is not alone
+    assert claimable(store, "a", 200) == {4: 200}
+    assert claimable(store, "b", 200) == {5: 200}
+    assert claimable(store, "a", 500) == {4: 300, 6: 200}
+    assert claimable(store, "a", 20) == {4: 20}, "a few are not worth the look at more"
+
+
+def test_what_is_the_share_of_another_is_not_left_behind(store: PostgresStore) -> None:
+    """That one may have no slots, or be busy with long tasks."""
+    four_runs(store, "ab", 100)
+    with store.transaction() as tx:
+        assert tx is not None
+        put_run(tx, run_row(9), [task_row(9, 0, state="queued", rank=-2000), task_row(9, 1, state="queued", rank=0)])
+    claimable(store, "a", 1)
+    assert claimable(store, "a", 150) == {9: 1, 4: 100, 6: 49}, "one is more than 5 s ahead of its own"
+    with psycopg.connect(store._url) as connection:
+        connection.execute("UPDATE tasks SET state = 'succeeded' WHERE run_no IN (4, 6)")
+    assert claimable(store, "a", 150) == {9: 2, 5: 100, 7: 48}, "it has none of its own"
+
+
+def test_a_node_that_stops_while_the_server_has_begun(make_store: Make) -> None:
+    """Half of what it writes is under way, and the end does not come: the server ends the transaction."""
+    paused, other = make_store(), make_store()
+    make_world(paused)
+    paused.patience_ms = 300
+    begun, resume = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with contextlib.suppress(StoreBusy), paused.transaction() as tx:
+            assert tx is not None
+            tx.load([n.Runs([3])])
+            put_run(tx, run_row(77), [task_row(77, i) for i in range(t.ROWS_MANY)])
+            begun.set()
+            resume.wait(30)
+
+    thread = threading.Thread(target=pause)
+    thread.start()
+    begun.wait(30)
+    with other.transaction() as tx:
+        assert tx is not None
+        assert len(tx.load([n.Runs([3])])[0]) == 1
+    resume.set()
+    thread.join()
+    assert other.reader().query("SELECT count(*) FROM runs WHERE no = 77") == [(0,)]
+
+
+def test_a_failure_in_the_first_part_undoes_all(store: PostgresStore) -> None:
+    """The server has gone on with the parts that follow, up to COMMIT."""
+    with store.transaction() as tx:
+        assert tx is not None
+        put_run(tx, run_row(1), [task_row(1, 0)])
+
+    def write_twice() -> None:
+        with store.transaction() as tx:
+            assert tx is not None
+            put_run(tx, run_row(2), [task_row(1, i % t.ROWS_MANY) for i in range(t.ROWS_MANY + 1)])
+            put_run(tx, run_row(3), [task_row(3, i) for i in range(t.ROWS_MANY)])
+
+    with pytest.raises(Exception, match="tasks_pkey"):
+        write_twice()
+    assert store.reader().query("SELECT count(*) FROM runs") == [(1,)]
+    with store.transaction() as tx:
+        assert tx is not None
+        put_run(tx, run_row(4), [task_row(4, i) for i in range(t.ROWS_MANY)])
+    assert store.reader().query("SELECT count(*) FROM tasks") == [(1 + t.ROWS_MANY,)]
 
 
 # -- connections -----------------------------------------------------------------------------------------------

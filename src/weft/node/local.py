@@ -5,6 +5,7 @@ thread: a commit waits for the network.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from weft.store.protocol import Store, StoreBusy, StoreError, Wakeups
 from weft.store.shipment import Shipment
 
 T = TypeVar("T")
+SEEN_MAX = 1000
 
 
 class LocalLink:
@@ -38,6 +40,8 @@ class LocalLink:
         self._exchanges = Committer(store, self.wakeups.tell_others)
         self._exchanges.workflows = self.committer.workflows
         self._files = None if directory is None else SessionFiles(directory / "sessions")
+        self._seen: dict[int, None] = {}  # runs of which a task was claimed, oldest first
+        self._facts: dict[int, RunFacts] = {}  # of those that were just claimed from for the first time
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-store")
         self._renewals = ThreadPoolExecutor(1, thread_name_prefix="weft-lease")
         self._output = ThreadPoolExecutor(1, thread_name_prefix="weft-output")
@@ -48,8 +52,24 @@ class LocalLink:
         return await self._in_thread(lambda: self.committer.commit(command))
 
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
-        reply = await self._commit(self._exchanges, command)
+        if self._store.on_loop:
+            reply = await self._commit(self._exchanges, command)
+        else:
+            reply = await self._in_thread(lambda: self._exchange(command))
         assert isinstance(reply, c.ExchangeReply)
+        return reply
+
+    def _exchange(self, command: c.Exchange) -> c.ExchangeReply:
+        """Whoever gets tasks of a run for the first time asks for its facts next: they are read while the thread is
+        at it."""
+        reply: c.ExchangeReply = self._exchanges.commit(command)
+        new = sorted({claim.run_no for claim in reply.claims} - self._seen.keys())
+        if new:
+            self._seen.update(dict.fromkeys(new))
+            while len(self._seen) > SEEN_MAX:
+                del self._seen[next(iter(self._seen))]
+            with contextlib.suppress(StoreBusy):  # then they are read when asked for
+                self._facts = {facts.no: facts for facts in self._read_facts(new)}
         return reply
 
     async def _commit(self, committer: Committer, command: c.Command) -> Any:
@@ -124,12 +144,16 @@ class LocalLink:
             self._files.forget(session)
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
-        return await self._read(
-            lambda: [
-                RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh))
-                for no, id, name, workflow, inputs, source, fresh in self._store.run_facts(run_nos)
-            ]
-        )
+        known, self._facts = self._facts, {}
+        if all(no in known for no in run_nos):
+            return [known[no] for no in run_nos]
+        return await self._read(lambda: self._read_facts(run_nos))
+
+    def _read_facts(self, run_nos: list[int]) -> list[RunFacts]:
+        return [
+            RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh))
+            for no, id, name, workflow, inputs, source, fresh in self._store.run_facts(run_nos)
+        ]
 
     async def workflow(self, hash: str) -> Workflow:
         found = self.committer.workflows.get(hash)

@@ -93,7 +93,11 @@ class Worker:
             return 0
         if self._failed_starts >= FAILED_STARTS_MAX:
             return 1 if not self.held else 0  # one at a time until a start succeeds
-        return max(0, self._settings.slots + self._ahead() - len(self.held))
+        slots = self._settings.slots
+        room = slots + self._ahead()
+        want = max(0, room - len(self.held))
+        # Beside the store, one half is done while the other is exchanged: all at once would leave both idle in turns.
+        return min(want, max(slots, room // 2)) if self._ports.link.beside else want
 
     def _ahead(self) -> int:
         if self._mean_s > LONG_TASK_S:
@@ -106,9 +110,9 @@ class Worker:
     @property
     def busy(self) -> bool:
         """There is claimed work for the slots that come free next, and room in the batch of reports. Where the store
-        works beside us, the half of it is done meanwhile."""
+        works beside us, most of it is done meanwhile."""
         waiting, reports = len(self._waiting), len(self._reports)
-        if self._ports.link.beside and reports >= waiting:
+        if self._ports.link.beside and reports * 2 >= waiting:
             return False
         return waiting * 4 >= max(1, self._settings.slots) and reports < REPORTS_MAX
 

@@ -131,16 +131,15 @@ class Notifier:
         if self._listens:
             connection.execute(f"LISTEN {CHANNEL}")
             self._notify(connection, f"{self._token}?")
-        tested = time.monotonic()
+        tested, told = time.monotonic(), float("-inf")
         while True:
-            if self._wanted.is_set():
+            now = time.monotonic()
+            if self._wanted.is_set() and (self._closing or now - told >= APART_S):
                 self._wanted.clear()
                 self._notify(connection, self._token)
-                if not self._closing:
-                    time.sleep(APART_S)
+                told = now
             if self._closing:
                 return
-            now = time.monotonic()
             if not self._listens and self._listeners:
                 self._not_heard()
             if not self._heard_own and now - tested > HEARD_WITHIN_S:
@@ -149,7 +148,8 @@ class Notifier:
             if self._listens and now - tested > TEST_EVERY_S:
                 self._heard_own, tested = False, now
                 self._notify(connection, f"{self._token}?")
-            ready, _, _ = select.select([pg.socket, self._pipe[0]], [], [], 1.0)
+            wait_s = max(0.0, told + APART_S - now) if self._wanted.is_set() else 1.0
+            ready, _, _ = select.select([pg.socket, self._pipe[0]], [], [], wait_s)
             if self._pipe[0] in ready:
                 self._drain()
             if pg.socket in ready:

@@ -16,6 +16,9 @@ from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS, TAS
 _PARAMETER = re.compile(r"\$(\d+)::(bigint|int|text|boolean|bytea)(\[\])?")
 
 
+_UNNEST = re.compile(r"unnest\((\$1::[^()]*)\)(\s+AS v\s+\([^)]*\))?")
+
+
 class Statement:
     """Its key is a hash of its text: two versions of Weft behind one pooler never take each other's for their own."""
 
@@ -28,11 +31,38 @@ class Statement:
         self.kinds = tuple(found[number] for number in sorted(found))
         self._encoders: tuple[Callable[[Any], bytes], ...] = tuple(ENCODERS[kind] for kind in self.kinds)
         self.formats = [1 if kind == "bytea" else 0 for kind in self.kinds]
+        self._few: dict[int, Statement] = {}
 
     def encoded(self, parameters: Sequence[Any]) -> list[bytes | None]:
         return [
             None if value is None else encode(value) for encode, value in zip(self._encoders, parameters, strict=True)
         ]
+
+    def of_few(self, count: int) -> "Statement":
+        """The same for exactly so many rows, one value after the other instead of one array for each column: an array
+        costs 6 µs, however short it is. A chain's exchange is 0.2 ms shorter."""
+        if count not in self._few:
+            self._few[count] = Statement(_written_out(self.text.decode(), count))
+        return self._few[count]
+
+
+def _written_out(text: str, count: int) -> str:
+    (match,) = _UNNEST.finditer(text)
+    width = match[1].count("$")
+    kinds = [kind for _, kind, _ in _PARAMETER.findall(match[1])]
+    more = (count - 1) * width
+
+    def moved(part: str) -> str:
+        """What all rows share comes after them; how many there are is known."""
+        part = part.replace("cardinality($1::bigint[])", str(count))
+        return re.sub(r"\$(\d+)", lambda number: f"${int(number[1]) + more}", part)
+
+    rows = [
+        "(" + ", ".join(f"${row * width + at}::{kind}" for at, kind in enumerate(kinds, 1)) + ")"
+        for row in range(count)
+    ]
+    values = f"(VALUES {', '.join(rows)}){match[2] or ' AS v'}"
+    return moved(text[: match.start()]) + values + moved(text[match.end() :])
 
 
 def _types(row: type[msgspec.Struct]) -> dict[str, str]:

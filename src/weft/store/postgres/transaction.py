@@ -6,6 +6,7 @@ guarded inside the server (sql/writes.sql).
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, Protocol
 
 import msgspec
@@ -33,7 +34,9 @@ from weft.store.postgres.wire import Wire
 from weft.store.protocol import PATIENCE_MS, CommandUsed
 from weft.store.queries import RUN_COLUMNS, SESSION_COLUMNS
 
-ROWS_MAX = 5000  # of one statement: each must end within the server's time for one
+ROWS_MAX = 1000  # of one statement: each must end within the server's time for one
+ROWS_FEW = 4  # written out, row by row, in a statement of their own
+ROWS_MANY = 100  # worth a beginning by the server while the rest is still encoded here
 KEEP_REPLIES_MS = 7 * 86_400_000
 
 _COMMIT = Statement("COMMIT")
@@ -78,6 +81,7 @@ class PostgresTransaction:
         self._clock = clock  # a test's
         self._begun = False
         self._now: int | None = None
+        self._asks: str | None = None  # the session whose exchange it is
 
     @property
     def now(self) -> int:
@@ -138,6 +142,8 @@ class PostgresTransaction:
     def _queued(self, need: n.Queued) -> "Read | None":
         if not need.demands or not need.limit:
             return None
+        if need.root is None and self._asks is not None and self._wire.shared and need.limit >= ROWS_MANY:
+            return self._tasks("tasks_queued_spread", need.demands, need.limit, self._asks)
         if need.root is None:
             return self._tasks("tasks_queued", need.demands, need.limit)
         return self._tasks("tasks_queued_of_family", need.demands, need.limit, need.root)
@@ -182,8 +188,19 @@ class PostgresTransaction:
         return lambda rows: [SessionRow(*row) for row in rows]
 
     def _glance(self, need: n.Glance) -> "Read":
+        self._asks = need.session
         self._send("glance", need.session)
-        return _glance_rows
+        return self._glance_rows
+
+    def _glance_rows(self, rows: list[tuple[Any, ...]]) -> list[Any]:
+        out = []
+        for row in rows:
+            wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand, shared = row[_SESSION_WIDTH:]
+            self._wire.shared = shared
+            moments = [at for at in (wake_at, deadline_at) if at is not None]
+            first = min(moments) if moments else None
+            out.append((SessionRow(*row[:_SESSION_WIDTH]), first, unsettled, sweeping, stopping, newest_demand or 0))
+        return out
 
     def _next_wake(self, need: n.NextWake) -> "Read":
         self._send("next_wake", need.but_tasks, need.but_runs)
@@ -389,9 +406,15 @@ class PostgresTransaction:
 
     def _rows(self, name: str, rows: list[tuple[Any, ...]], *shared: Any) -> None:
         """One array per column, then what all rows share."""
+        if len(rows) <= ROWS_FEW:
+            self._begin()
+            self._wire.send(SQL[name].of_few(len(rows)), *chain.from_iterable(rows), *shared)
+            return
         for at in range(0, len(rows), ROWS_MAX):
             columns = zip(*rows[at : at + ROWS_MAX], strict=True)
             self._send(name, *columns, *shared)
+            if len(rows) >= ROWS_MANY:
+                self._wire.hand_over()
 
     # -- people's commands -------------------------------------------------------------------------------
 
@@ -425,16 +448,6 @@ def _task_rows(rows: list[tuple[Any, ...]]) -> list[TaskRow]:
 
 def _run_rows(rows: list[tuple[Any, ...]]) -> list[RunRow]:
     return [RunRow(*row) for row in rows]
-
-
-def _glance_rows(rows: list[tuple[Any, ...]]) -> list[Any]:
-    out = []
-    for row in rows:
-        wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[_SESSION_WIDTH:]
-        moments = [at for at in (wake_at, deadline_at) if at is not None]
-        first = min(moments) if moments else None
-        out.append((SessionRow(*row[:_SESSION_WIDTH]), first, unsettled, sweeping, stopping, newest_demand or 0))
-    return out
 
 
 _T = PostgresTransaction

@@ -60,6 +60,7 @@ class Wire:
         self.prepare = prepare
         self._misplaced = misplaced
         self.lost = False
+        self.shared = False  # other nodes had a lease when somebody last looked
         self._reply_max_s = reply_max_s
         self._connection = connection or connect(url, name, connect_s=connect_s)
         self._pg = self._connection.pgconn
@@ -70,6 +71,7 @@ class Wire:
         self._loader = Transformer(self._connection)
         self._prepared: set[bytes] = set()
         self._sent: list[bytes | None] = []  # for each result to come: the statement that it prepares, or None
+        self._syncs = 0  # that were sent, and whose replies were not read yet
         self._poll = select.poll()
         self._socket = self._pg.socket
         self._poll.register(self._socket, select.POLLIN)
@@ -102,11 +104,22 @@ class Wire:
             raise self._broken(str(error)) from None
         self._sent.append(None)
 
+    def hand_over(self) -> None:
+        """Let the server begin with what was sent so far; the results come with the next `sync`. Not a mere flush:
+        a server that has seen no end of what it was sent waits for it without any timeout, with its locks held."""
+        try:
+            self._pg.pipeline_sync()
+            self._syncs += 1
+            self._pg.flush()
+        except psycopg.OperationalError as error:
+            raise self._broken(str(error)) from None
+
     def sync(self) -> list[pq.abc.PGresult]:
         """The results of all statements since the last one, in their order; raises what the first failure means."""
         sent, self._sent = self._sent, []
         try:
             self._pg.pipeline_sync()
+            self._syncs += 1
             results = self._receive()
         except psycopg.OperationalError as error:
             raise self._broken(str(error)) from None
@@ -137,6 +150,7 @@ class Wire:
             if not self.lost and self._sent:
                 self._sent = []
                 self._pg.pipeline_sync()
+                self._syncs += 1
                 self._receive()
             if not self.lost and self._pg.transaction_status != pq.TransactionStatus.IDLE:
                 self.send(_ROLLBACK)
@@ -172,7 +186,10 @@ class Wire:
                 if result is None:
                     continue
                 if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                    return results
+                    self._syncs -= 1
+                    if not self._syncs:
+                        return results
+                    continue
                 results.append(result)
                 if pg.status == pq.ConnStatus.BAD:
                     raise psycopg.OperationalError(result.get_error_message())

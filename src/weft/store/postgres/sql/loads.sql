@@ -11,7 +11,8 @@ SELECT {session_row},
   EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
     OR EXISTS (SELECT 1 FROM runs WHERE NOT told),
   EXISTS (SELECT 1 FROM tasks WHERE session = $1::text AND stop IS NOT NULL),
-  (SELECT max(no) FROM demands)
+  (SELECT max(no) FROM demands),
+  EXISTS (SELECT 1 FROM leases WHERE session <> $1::text)
 FROM sessions s WHERE s.id = $1::text FOR UPDATE OF s
 
 -- name: session_by_id
@@ -142,6 +143,23 @@ WITH picked AS MATERIALIZED (
     SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.demand = d.demand
     ORDER BY t.rank, t.id LIMIT $2::int FOR UPDATE SKIP LOCKED) q)
 SELECT {task} FROM picked t ORDER BY t.rank, t.id LIMIT $2::int
+
+-- name: tasks_queued_spread: beside other nodes. Each has its share of the runs among the first tasks, because reports to
+-- one run wait for each other. It takes others' when it has hardly any of its own, and when they are 5 s ahead of those
+WITH nodes AS MATERIALIZED (
+  SELECT greatest(count(*), 1) AS many, count(*) FILTER (WHERE l.session < $3::text) AS before FROM leases l),
+first AS MATERIALIZED (
+  SELECT q.id, q.rank, (q.id >> {ordinal_bits}) % n.many = n.before AS own
+  FROM nodes n CROSS JOIN unnest($1::text[]) AS d (demand) CROSS JOIN LATERAL (
+    SELECT t.id, t.rank FROM tasks t WHERE t.state = 'queued' AND t.demand = d.demand
+    ORDER BY t.rank, t.id LIMIT $2::int * 2 * least(n.many, 4)) q),
+share AS MATERIALIZED (SELECT count(*) AS many, min(f.rank) AS best FROM first f WHERE f.own),
+best AS MATERIALIZED (
+  SELECT f.id FROM first f CROSS JOIN share s WHERE f.own OR s.many < $2::int / 4 OR f.rank + 5000 < s.best
+  ORDER BY f.rank + CASE WHEN f.own THEN 0 ELSE 5000 END, f.id),
+picked AS MATERIALIZED (
+  SELECT t.* FROM best JOIN tasks t ON t.id = best.id AND t.state || '' = 'queued' LIMIT $2::int FOR UPDATE OF t SKIP LOCKED)
+SELECT {task} FROM picked t ORDER BY t.rank, t.id
 
 -- name: tasks_queued_of_family: over all runs that have not ended. An index of those that have something at work, which
 -- the other dialect has, would know `active`, and then no counter of a run could change in place any more.
