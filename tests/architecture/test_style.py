@@ -94,12 +94,16 @@ def test_requirements_are_pinned() -> None:
                 )
 
 
+#: On SQLite nodes write one after the other anyway.
+ONE_DIALECT = {"tasks_queued_spread": "postgres"}
+
+
 def test_both_dialects_have_the_same_named_statements() -> None:
     from weft.store.queries import queries
 
     dialects = sorted(path.parent.name for path in SRC.glob("store/*/sql") if path.is_dir())
     assert "sqlite" in dialects
-    names = {dialect: sorted(queries(dialect)) for dialect in dialects}
+    names = {d: sorted(name for name in queries(d) if ONE_DIALECT.get(name) != d) for d in dialects}
     assert all(found == names["sqlite"] for found in names.values()), names
 
 

@@ -260,32 +260,6 @@ def test_what_is_the_share_of_another_is_not_left_behind(store: PostgresStore) -
     assert claimable(store, "a", 150) == {9: 2, 5: 100, 7: 48}, "it has none of its own"
 
 
-def test_a_node_that_stops_while_the_server_has_begun(make_store: Make) -> None:
-    """Half of what it writes is under way, and the end does not come: the server ends the transaction."""
-    paused, other = make_store(), make_store()
-    make_world(paused)
-    paused.patience_ms = 300
-    begun, resume = threading.Event(), threading.Event()
-
-    def pause() -> None:
-        with contextlib.suppress(StoreBusy), paused.transaction() as tx:
-            assert tx is not None
-            tx.load([n.Runs([3])])
-            put_run(tx, run_row(77), [task_row(77, i) for i in range(t.ROWS_MANY)])
-            begun.set()
-            resume.wait(30)
-
-    thread = threading.Thread(target=pause)
-    thread.start()
-    begun.wait(30)
-    with other.transaction() as tx:
-        assert tx is not None
-        assert len(tx.load([n.Runs([3])])[0]) == 1
-    resume.set()
-    thread.join()
-    assert other.reader().query("SELECT count(*) FROM runs WHERE no = 77") == [(0,)]
-
-
 def test_a_failure_in_the_first_part_undoes_all(store: PostgresStore) -> None:
     """The server has gone on with the parts that follow, up to COMMIT."""
     with store.transaction() as tx:
@@ -431,8 +405,10 @@ def test_prepare_can_be_switched_off(url: str, make_store: Make) -> None:
         assert store.reader().query("SELECT count(*) FROM pg_prepared_statements") == [(0,)]
 
 
-def test_a_paused_node_blocks_nobody_for_long(make_store: Make) -> None:
-    """It holds a run's lock and says nothing: the server ends its transaction, and others go on."""
+@pytest.mark.parametrize("rows", [0, t.ROWS_MANY])
+def test_a_paused_node_blocks_nobody_for_long(make_store: Make, rows: int) -> None:
+    """It holds a run's lock and says nothing, perhaps while the server has begun with half of what it writes: its
+    transaction is ended, and others go on."""
     paused, other = make_store(), make_store()
     make_world(paused)
     paused.patience_ms = 300
@@ -442,9 +418,9 @@ def test_a_paused_node_blocks_nobody_for_long(make_store: Make) -> None:
         with contextlib.suppress(StoreBusy), paused.transaction() as tx:
             assert tx is not None
             tx.load([n.Runs([3])])
+            put_run(tx, run_row(77), [task_row(77, i) for i in range(rows)])
             begun.set()
             resume.wait(30)
-            put_run(tx, run_row(77), [])
 
     thread = threading.Thread(target=pause)
     thread.start()

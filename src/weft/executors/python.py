@@ -174,7 +174,8 @@ class PythonExecutor:
     def _stop_in(self, runner: RunnerLink, attempt: Attempt, reason: StopReason, grace_s: float) -> None:
         if attempt.stop is None:
             attempt.stop = reason
-            runner.send((STOP, attempt.id))
+            if grace_s > 0 or not runner.has_begun(attempt):  # without grace, nothing of it may run any more
+                runner.send((STOP, attempt.id))
         if grace_s > 0:
             self._arm(attempt, grace_s, lambda: self._grace_over(runner, attempt))
         else:

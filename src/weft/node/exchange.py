@@ -24,7 +24,7 @@ from weft.node.worker import Worker
 from weft.store.protocol import StoreUnusable
 
 FACTS_MAX = 1000
-GATHER_S = 0.02
+GATHER_S, GATHER_LONG_S = 0.02, 0.05
 RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -106,8 +106,10 @@ class ExchangeLoop:
         await asyncio.sleep(0)
         if self.worker.busy and not self.finishing:
             self.worker.calm.clear()
+            # Where nothing waits for what has ended, it may be told a little later.
+            patience_s = GATHER_LONG_S if self._ports.link.beside and not self.worker.followed else GATHER_S
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GATHER_S):
+                async with asyncio.timeout(patience_s):
                     await self.worker.calm.wait()
 
     async def _exchange_once(self) -> ExchangeReply | None:
@@ -126,8 +128,10 @@ class ExchangeLoop:
         reply = await self._say(command)
         if reply is None:
             return None
+        took = self._ports.clock() - sent
         self.exchanges += 1
-        self._meter.exchanged(command, reply, self._ports.clock() - sent)
+        self.worker.exchange_s += 0.3 * (took - self.worker.exchange_s)
+        self._meter.exchanged(command, reply, took)
         if reply.dead:
             self.dead = True
             return None

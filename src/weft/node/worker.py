@@ -78,6 +78,7 @@ class Worker:
         self._following: dict[tuple[int, int, int], None] = {}  # places of what needs the reported tasks
         self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
         self._mean_s = 0.0
+        self.exchange_s = 0.0  # what one takes, lately
         self.accepting = True
         self.output: OutputShipper | None = None  # takes it to where others read it
         self.calm = asyncio.Event()  # no longer busy
@@ -100,21 +101,27 @@ class Worker:
         return min(want, max(slots, room // 2)) if self._ports.link.beside else want
 
     def _ahead(self) -> int:
-        if self._mean_s > LONG_TASK_S:
-            return 0
+        return 0 if self._mean_s > LONG_TASK_S else min(AHEAD_MAX, self._ended_lately())
+
+    def _ended_lately(self) -> int:
         oldest = self._ports.clock() - AHEAD_WINDOW_S
         while self._ended and self._ended[0][0] < oldest:
             self._ended.popleft()
-        return min(AHEAD_MAX, sum(count for _, count in self._ended))
+        return sum(count for _, count in self._ended)
 
     @property
     def busy(self) -> bool:
         """There is claimed work for the slots that come free next, and room in the batch of reports. Where the store
-        works beside us, most of it is done meanwhile."""
-        waiting, reports = len(self._waiting), len(self._reports)
-        if self._ports.link.beside and reports * 2 >= waiting:
+        works beside us, there must be more: for as long as the next exchange will take."""
+        waiting = len(self._waiting)
+        if waiting * 4 < max(1, self._settings.slots) or len(self._reports) >= REPORTS_MAX:
             return False
-        return waiting * 4 >= max(1, self._settings.slots) and reports < REPORTS_MAX
+        return not self._ports.link.beside or waiting > self._ended_lately() / AHEAD_WINDOW_S * self.exchange_s
+
+    @property
+    def followed(self) -> bool:
+        """Others need what has ended and was not told yet."""
+        return bool(self._following)
 
     @property
     def idle(self) -> bool:
