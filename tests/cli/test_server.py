@@ -4,15 +4,19 @@ import os
 import re
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.api.conftest import Running
+from tests.api.conftest import Running, until
 from tests.cli.conftest import BRANCHES, Result, Weft, wait_for
+from tests.control.cut import Cut
 
 TOKEN = "a-token-of-some-length"
+LINES = "for i in 1 2 3 4 5 6; do echo line $i; until [ -e go$i ]; do sleep 0.02; done; done"
 
 
 @pytest.fixture
@@ -149,3 +153,43 @@ def test_a_token_is_needed_and_taken(weft: Weft, tmp_path: Path) -> None:
         assert weft("ls", "--server", url, env={"WEFT_TOKEN": TOKEN}).code == 0
     finally:
         made.close()
+
+
+def test_the_command_line_through_breaks(
+    weft: Weft, start: Callable[..., "subprocess.Popen[str]"], server: Running, tmp_path: Path
+) -> None:
+    """`logs -f` and `run` print every line once, also of a server that is away for a while."""
+    (tmp_path / "lines.yaml").write_text(f"name: lines\ntasks:\n  a: {LINES}\n  b: {{needs: [a], run: echo more}}\n")
+
+    cut = Cut(server.port)
+
+    def disturb() -> None:
+        run = until(lambda: [one.id for one in server.control.runs()])[0]
+        beside.append(start("logs", run, "-f", "--server", cut.url))
+        for i in range(1, 7):
+            size = len("line 1\n") * i
+            until(lambda: server.control.attempts(run, "a"))
+            until(lambda: server.control.read_output(run, "a", 1, "stdout").size == size)  # noqa: B023
+            if i % 2:
+                cut.refusing = True
+            cut.cut()
+            (tmp_path / f"go{i}").touch()
+            time.sleep(0.3)
+            cut.refusing = False
+
+    beside: list[subprocess.Popen[str]] = []
+    disturbing = threading.Thread(target=disturb)
+    disturbing.start()
+    done = weft("run", "lines.yaml", "--logs", "--json", "--server", cut.url)
+    disturbing.join()
+    assert done.code == 0, done
+    run = server.control.runs()[0].id
+    events = [line["seq"] for line in done.lines if line.get("type") == "event" or "seq" in line]
+    assert events == [event.seq for event in server.control.events(run)]
+    printed = "".join(f"line {i}\n" for i in range(1, 7)) + "more\n"
+    assert "".join(line.partition("│ ")[2] + "\n" for line in done.err.splitlines() if "│ " in line) == printed
+    told, _ = beside[0].communicate(timeout=60)
+    logs = weft("logs", run, "-f", "--server", cut.url)
+    assert logs == weft("logs", run, "-f", "--store", str(server.directory / ".weft" / "weft.db"))
+    assert told == logs.out
+    cut.close()

@@ -15,6 +15,7 @@ from weft.cli.tracker import Running, Tracker
 from weft.cli.views import JsonView, LineView, Tails, View
 from weft.control.output import AttemptOutput
 from weft.control.protocol import Control
+from weft.control.records import RunInfo
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 
@@ -60,7 +61,7 @@ class Follower:
         self._run_id = run_id
         self._view = view
         self._sink = sink
-        self._tracker = Tracker(control, run_id, workflow, after)
+        self._tracker = Tracker(control, control.follow(run_id, after=after), run_id, workflow, after)
         self._streams = self._make_streams(workflow, options)
         self._asked: dict[tuple[str, str], None] = {}  # signals that somebody has been asked for
         self._woken = True
@@ -85,7 +86,7 @@ class Follower:
         return streams
 
     def _open_output(self, task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
-        return self._control.open_output(self._run_id, task, attempt, stream)
+        return self._tracker.followed.open_output(task, attempt, stream)
 
     def _at_its_end(self) -> bool:
         if self._tracker.run_ended and self._control.run(self._run_id).finished:
@@ -118,8 +119,7 @@ class Follower:
             self._woken = True
         return bool(events)
 
-    def _show_run(self, running: dict[str, Running], now: int) -> None:
-        run = self._control.run(self._run_id)
+    def _show_run(self, run: RunInfo, running: dict[str, Running], now: int) -> None:
         self._over = run.finished
         self._rests = run.pace == "rest"
         alone = all(name in self._tracker.children.values() for name in running)
@@ -140,6 +140,7 @@ class Follower:
 
     def _catch_up(self) -> None:
         """What the node's last words were, and what others still send."""
+        self._tracker.followed.catch_up()
         until = time.monotonic() + SENDING_MAX_S
         while self._read() or (self._streams is not None and (self._streams.poll() or self._streams.busy)):
             if self._streams is not None and self._streams.waiting:

@@ -1,7 +1,6 @@
 """events, why, verify: what happened to a run, what it waits for, and whether its history explains its state."""
 
 import json
-import time
 from argparse import Namespace
 from datetime import datetime
 from typing import Any
@@ -12,12 +11,14 @@ from weft.cli.session import Session
 from weft.cli.terminal import printable
 from weft.cli.views import event_json
 from weft.cli.words import clock, counted, state_word
+from weft.control.following import Followed
 from weft.control.protocol import Control
 from weft.control.records import EventInfo
 from weft.core.durations import NotReadable, parse_duration_ms
 
 EVENTS_LIMIT = 1000
 FOLLOW_EVERY_S = 0.1
+FOLLOW_MOST_S = 5.0  # where we are told of news
 PAGE = 500
 FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
 
@@ -34,18 +35,39 @@ def events(args: Namespace, session: Session) -> int:
     left = limit_of(args, 2**62 if args.follow else EVENTS_LIMIT)
     filters = _filters(args, control.now())
     after = _begin(args, control, left)
+    followed = control.follow(run_id, after=after, **filters)
+    try:
+        return _tell(args, session, control, followed, run_id, after, left, filters)
+    finally:
+        followed.close()
+
+
+def _tell(
+    args: Namespace,
+    session: Session,
+    control: Control,
+    followed: Followed,
+    run_id: str | None,
+    after: int,
+    left: int,
+    filters: dict[str, Any],
+) -> int:
+    over = False
     while True:
-        page = control.events(run_id, after=after, limit=min(PAGE, left), **filters)
+        page = followed.events(min(PAGE, left))
         for event in page:
             session.print(event_json(event) if args.json else _line(session, event, with_run=run_id is None))
         left -= len(page)
         if page:
-            after = page[-1].seq
+            after, over = page[-1].seq, False
             session.out.stream.flush()
-        elif not args.follow or (run_id is not None and control.run(run_id).finished):
+        elif over or not args.follow:
             return OK
+        elif run_id is not None and control.run(run_id).finished:
+            over = True
+            followed.catch_up()  # its last ones may have come since
         else:
-            time.sleep(FOLLOW_EVERY_S)
+            followed.wait(FOLLOW_EVERY_S, FOLLOW_MOST_S)
         if left <= 0:
             if not args.json and control.events(run_id, after=after, limit=1, **filters):
                 session.warn(f"more: weft events {run_id or ''}{' ' if run_id else ''}--after {after}")

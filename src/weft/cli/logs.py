@@ -11,6 +11,7 @@ from weft.cli.session import Session, json_text
 from weft.cli.streaming import Prefixer, Streams
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Tracker
+from weft.control.following import Followed
 from weft.control.output import AttemptOutput
 from weft.control.protocol import Control
 from weft.control.records import TaskInfo
@@ -18,6 +19,7 @@ from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
 
 FOLLOW_EVERY_S = 0.1
+FOLLOW_MOST_S = 5.0  # where we are told of news
 PREFIX_WIDTH_MAX = 24
 SENDING_MAX_S = 5.0  # an attempt has ended, and its node is still sending
 SENDING_LOOK_S = 0.05
@@ -28,16 +30,18 @@ def logs(args: Namespace, session: Session) -> int:
     _, run_id = control.find(args.run)
     chosen = _chosen(args, control, run_id)
     many = args.task is None or chosen[0].elements is not None
-    streams = _streams(args, session, control, run_id, many)
+    followed = control.follow(run_id)
+    streams = _streams(args, session, control, followed, run_id, many)
     sys.stdout.flush()
     try:
         if args.follow:
-            _follow(args, control, run_id, streams)
+            _follow(args, control, followed, run_id, streams)
         else:
             tasks = control.all_tasks(run_id) if args.task is None else iter(chosen)
             _print_what_is_there(args, session, control, run_id, tasks, streams)
     finally:
         streams.close()
+        followed.close()
         sys.stdout.flush()
     return OK
 
@@ -56,9 +60,11 @@ def _chosen(args: Namespace, control: Control, run_id: str) -> list[TaskInfo]:
     return [task, *(t for t in control.all_tasks(run_id) if t.pos == task.pos and t.idx >= 0)]
 
 
-def _streams(args: Namespace, session: Session, control: Control, run_id: str, many: bool) -> Streams:
+def _streams(
+    args: Namespace, session: Session, control: Control, followed: Followed, run_id: str, many: bool
+) -> Streams:
     def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
-        return control.open_output(run_id, task, attempt, stream)
+        return followed.open_output(task, attempt, stream)
 
     if args.json:
         return Streams(opened, _write_json, args.stream)
@@ -121,9 +127,10 @@ def _read_to_its_end(streams: Streams) -> None:
     streams.give_up()
 
 
-def _follow(args: Namespace, control: Control, run_id: str, streams: Streams) -> None:
+def _follow(args: Namespace, control: Control, followed: Followed, run_id: str, streams: Streams) -> None:
     """From the beginning of the last attempt on, until what was asked for has ended."""
-    tracker = Tracker(control, run_id, control.workflow(run_id))
+    tracker = Tracker(control, followed, run_id, control.workflow(run_id))
+    looked, over = -1, False
     while True:
         more = False
         while tracker.read()[0]:
@@ -136,9 +143,15 @@ def _follow(args: Namespace, control: Control, run_id: str, streams: Streams) ->
                 streams.begin(running.task, running.attempt, running.session)
         while streams.poll():
             pass
-        if not more and not streams.busy and _over(args, control, run_id):
-            return
-        time.sleep(FOLLOW_EVERY_S)
+        if not more and not streams.busy:
+            if over:
+                return
+            if looked != tracker.seq:  # nothing ends without an event
+                looked, over = tracker.seq, _over(args, control, run_id)
+        if over:
+            followed.catch_up()  # its last words may be on their way
+        else:
+            followed.wait(FOLLOW_EVERY_S, FOLLOW_MOST_S)
 
 
 def _wanted(args: Namespace, task: str, attempt: int) -> bool:

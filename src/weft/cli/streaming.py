@@ -25,19 +25,23 @@ class Following:
         self._output = output
         self._at = 0
         self._look_at = 0.0
+        self._told = False
         self.missing = 0
         self.then: Then = "more"
         self.node: str | None = None
 
     def read(self) -> bytes:
-        if self.then in ("running", "sending") and time.monotonic() < self._look_at:
+        if self.then in ("running", "sending") and not self._told and time.monotonic() < self._look_at:
             return b""
         piece = self._output.read(self._at)
         self.missing += piece.at - self._at
         self._at = piece.next
-        self.then, self.node = piece.then, piece.node
+        self.then, self.node, self._told = piece.then, piece.node, piece.told
         self._look_at = time.monotonic() + LOOK_AGAIN_S
         return piece.data
+
+    def look_now(self) -> None:
+        self._look_at = 0.0
 
     def close(self) -> None:
         self._output.close()
@@ -63,6 +67,8 @@ class Streams:
     def end(self, task: str, attempt: int, session: str | None = None) -> None:
         self.begin(task, attempt, session)
         self._ending[task, attempt] = None
+        for _, following in self._open[task, attempt]:
+            following.look_now()
 
     @property
     def busy(self) -> bool:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from weft.control.following import Followed
 from weft.control.protocol import Control
 from weft.control.records import EventInfo
 from weft.core.workflow import Workflow
@@ -35,8 +36,9 @@ class Change(msgspec.Struct):
 
 
 class Tracker:
-    def __init__(self, control: Control, run_id: str, workflow: Workflow, after: int = 0) -> None:
+    def __init__(self, control: Control, followed: Followed, run_id: str, workflow: Workflow, after: int = 0) -> None:
         self._control = control
+        self.followed = followed
         self.run_id = run_id
         self.workflow = workflow
         self.seq = after
@@ -63,7 +65,7 @@ class Tracker:
 
     def read(self) -> tuple[list[EventInfo], list[Change]]:
         """The next page of events and what they mean; empty when there is nothing new."""
-        events = self._control.events(self.run_id, after=self.seq, limit=PAGE)
+        events = self.followed.events(PAGE)
         self.ended = []
         changes: list[Change] = []
         for event in events:

@@ -9,9 +9,11 @@ from weft.cli.session import Session
 from weft.cli.sink import Sink
 from weft.cli.summary import Summary, summarise
 from weft.control.protocol import Control
+from weft.control.records import RunInfo
 from weft.store.protocol import StoreBusy
 
 REDRAW_S = 0.25
+RUN_S = 1.0  # its counters, and signals that runs below it wait for: our stream tells of neither
 LOOK_S = 0.05
 LOOK_MAX_S = 0.5  # the longer nothing happens, the less often we ask
 SLOWER = 1.2
@@ -40,26 +42,36 @@ def watch(session: Session, control: Control, run_id: str, after: int, options: 
 
 class Watch(Follower):
     def run(self) -> Summary:
-        self._view.begin(self._control.run(self._run_id))
+        run = self._control.run(self._run_id)
+        self._view.begin(run)
         self._tracker.look_at_running()
+        ahead = self._control.now() - _now_ms()
         try:
-            self._follow()
+            self._follow(run, ahead)
             self._catch_up()
             return summarise(self._control, self._run_id, len(self._tracker.again), False)
         finally:
             if self._streams is not None:
                 self._streams.close()
+            self._tracker.followed.close()
 
-    def _follow(self) -> None:
-        pause, next_draw, seen = LOOK_S, 0.0, self._tracker.seq
+    def _follow(self, run: RunInfo, ahead: int) -> None:
+        pause, next_draw, next_look, shown = LOOK_S, 0.0, 0.0, -1
+        seen = self._tracker.seq
         while True:
             try:
                 more = self._read_for(READ_S, time.monotonic)
                 if self._streams is not None and not self._sink.full:
                     more = self._streams.poll() or more
-                if time.monotonic() >= next_draw:
-                    self._show_run(dict(self._tracker.running), self._control.now())
-                    next_draw = time.monotonic() + REDRAW_S
+                now = time.monotonic()
+                if now >= next_draw and (self._tracker.seq != shown or now >= next_look):
+                    shown = self._tracker.seq
+                    run = self._control.run(self._run_id)
+                    self._show_run(run, dict(self._tracker.running), _now_ms() + ahead)
+                    next_draw, next_look = now + REDRAW_S, now + RUN_S
+                elif now >= next_draw:
+                    self._view.tick(run, dict(self._tracker.running), _now_ms() + ahead)
+                    next_draw = now + REDRAW_S
                 if not more and self._at_its_end():
                     return
             except StoreBusy as error:
@@ -67,11 +79,8 @@ class Watch(Follower):
                 continue
             pause = LOOK_S if self._tracker.seq != seen else min(LOOK_MAX_S, pause * SLOWER)
             seen = self._tracker.seq
-            self._wait(0.0 if more and not self._sink.full else pause)
-
-    def _wait(self, seconds: float) -> None:
-        """For news. A stream of events would wake us from here."""
-        time.sleep(seconds)
+            most = REDRAW_S if self._view.paced or self._tracker.seq != shown else RUN_S
+            self._tracker.followed.wait(0.0 if more and not self._sink.full else pause, most)
 
     def _say_silent(self, error: StoreBusy) -> None:
         """The run goes on by itself; what happens meanwhile is read when the server is back."""
@@ -79,3 +88,7 @@ class Watch(Follower):
             self._waiting_for_store = True
             self._view.note(f"waiting for the server: {error}")
         time.sleep(SERVER_RETRY_S)
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

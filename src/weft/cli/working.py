@@ -188,7 +188,7 @@ class Work(Follower):
 
     def _draw(self, node: Node) -> None:
         now = self._control.now()
-        self._show_run(self._running(node, now), now)
+        self._show_run(self._control.run(self._run_id), self._running(node, now), now)
 
     def _running(self, node: Node, now: int) -> dict[str, Running]:
         """What others run, as the events say; what our own node runs, as it knows better: events come later, and

@@ -8,6 +8,7 @@
 `client.control` has all other verbs: the same as of a store within reach.
 """
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from weft.authoring.load import Loaded
     from weft.authoring.sdk_flows import TracedFlow
 
-LOOK_S = 0.02
+TOLD_MAX_S = 10.0  # the server says when it has ended
+LOOK_S = 0.02  # while it cannot
 LOOK_MAX_S = 0.5
 SLOWER = 1.2
 
@@ -76,14 +78,21 @@ class Client:
 
     def wait(self, run_id: str, timeout_s: float | None = None) -> RunInfo:
         """Until the run has ended; TimeoutError if that takes longer."""
-        until = None if timeout_s is None else time.monotonic() + timeout_s
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        if (found := self.control.run(run_id)).finished:
+            return found
         pause = LOOK_S
-        while not (found := self.control.run(run_id)).finished:
-            if until is not None and time.monotonic() + pause > until:
-                raise TimeoutError(f"run {found.id} is {found.state} after {timeout_s:g} s")
-            time.sleep(pause)
-            pause = min(LOOK_MAX_S, pause * SLOWER)
-        return found
+        followed = self.control.follow(found.id, after=self.control.last_event(), kinds=["run_finished"])
+        try:
+            while not (found := self.control.run(found.id)).finished:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"run {found.id} is {found.state} after {timeout_s:g} s")
+                followed.wait(min(pause, left), min(TOLD_MAX_S, left))
+                pause = min(LOOK_MAX_S, pause * SLOWER)
+            return found
+        finally:
+            followed.close()
 
     def output(self, run_id: str) -> Any:
         """The output of a run that has ended; RunFailed if it did not succeed."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.control.records import EventInfo, NotFound
+from weft.core.canonical import RECORD_KINDS, canonical_lines
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
@@ -41,6 +42,15 @@ def events(
             break
         given[0] = rows[-1][0]
     return found[:limit]
+
+
+def canonical(control: "LocalControl", ref: str) -> list[str]:
+    found: list[tuple[str, str | None, dict[str, Any]]] = []
+    after = 0
+    while page := control.events(ref, after=after):
+        found += [(e.kind, e.task, e.data) for e in page if e.kind in RECORD_KINDS]
+        after = page[-1].seq
+    return canonical_lines(found)
 
 
 def _sessions(control: "LocalControl", node: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import msgspec
 
 from weft.control import cluster, family, finding, history, inspect, placing, results, tokens, triggering, versions
+from weft.control.following import Followed, LookedAt
 from weft.control.metrics import Figures, figures
 from weft.control.output import AttemptOutput, open_output
 from weft.control.output_reading import read_output
@@ -42,7 +43,6 @@ from weft.control.records import (
 )  # fmt: skip
 from weft.control.submission import id_from, new_id, same_again
 from weft.core import commands as c
-from weft.core.canonical import RECORD_KINDS, canonical_lines
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, ApiRole, Pin, RunRow, TaskRow
@@ -287,18 +287,16 @@ class LocalControl:
         """Of a run, or (None) of the whole cluster; `filters` as in `history.events`."""
         return history.events(self, ref, after, limit, **filters)
 
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> Followed:
+        return LookedAt(self, None if ref is None else self.find(ref)[1], after, filters)
+
     def last_event(self) -> int:
         """The number of the newest event of all."""
         return int(self._read("event_last")[0][0])
 
     def canonical(self, ref: str) -> list[str]:
         """The level records as they stand, one JSON text each: the same bytes whatever order tasks finished in."""
-        events: list[tuple[str, str | None, dict[str, Any]]] = []
-        after = 0
-        while page := self.events(ref, after=after):
-            events += [(e.kind, e.task, e.data) for e in page if e.kind in RECORD_KINDS]
-            after = page[-1].seq
-        return canonical_lines(events)
+        return history.canonical(self, ref)
 
     def resting(self, ref: str) -> bool:
         """A run that is moved by hand has nothing to do until somebody advances it."""
@@ -530,7 +528,8 @@ class LocalControl:
     ) -> Iterator[list[str]]:
         """Remove finished runs, a hundred at a time; gives the ids of those that are gone, their files included.
         `cache`: results that tasks kept before that moment go too; expired ones always do."""
-        while True:
+        more = True
+        while more:
             reply = self._commit(c.Prune(finished_before, 100, states, cache))
             removed = [run_id for _, run_id in reply.data["runs"]]
             for run_id in removed:
@@ -538,8 +537,7 @@ class LocalControl:
                 for root in (self.output_root, self.artifact_root):
                     shutil.rmtree(root / run_id, ignore_errors=True)
             yield removed
-            if not reply.more:
-                return
+            more = reply.more
 
     def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> tuple[NodeInfo, c.Reply]:
         """No new claims for this node; what still runs at the deadline goes back; then it leaves."""

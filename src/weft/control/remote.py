@@ -1,7 +1,6 @@
 """The verbs people use, on a server: the same records, the same errors and the same words as on a store.
 
-What happens is found out by asking again and again (`events`, `run`); a stream may take that over, and changes
-nothing for whoever calls these verbs.
+Whatever is followed comes by the server's streams (`follow`).
 """
 
 import copy
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from weft.control.cursors import cursor, keys_in
+from weft.control.following import Followed
 from weft.control.output import AttemptOutput, Piece
 from weft.control.records import (
     AttemptInfo,
@@ -35,6 +35,7 @@ from weft.control.records import (
     WorkflowInfo,
 )  # fmt: skip
 from weft.control.remote_submission import submit_body
+from weft.control.streamed import Streamed
 from weft.control.submission import new_id
 from weft.control.tokens import token_of
 from weft.control.triggering import trigger_named
@@ -225,6 +226,9 @@ class RemoteControl:
                 break
             after = page[-1].seq
         return found
+
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> Followed:
+        return Streamed(self, self._wire, None if ref is None else self.find(ref)[1], after, filters)
 
     def canonical(self, ref: str) -> list[str]:
         found: list[str] = self._get("runs", _run_name(ref), "records").field("lines", list[str])

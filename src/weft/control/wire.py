@@ -19,6 +19,7 @@ from weft.control.wire_errors import ServerSilent, error_of, is_passing
 
 CONNECT_S = 5.0
 ANSWER_S = 60.0  # a large run takes a while to verify
+STREAM_SILENT_S = 45.0  # it says that it is there every 15 s
 WAIT_S = 5.0  # for a server that does not answer, or has no store right now
 RETRY_S = 0.2
 RETRY_AFTER_MAX_S = 2.0
@@ -67,17 +68,30 @@ class Wire:
         command_id: str | None = None,
     ) -> Answer:
         """The answer, or the error that a store within reach would have raised."""
-        asked = [(name, _text(value)) for name, value in query if value is not None]
-        target = self._prefix + path + (f"?{urlencode(asked)}" if asked else "")
         data = None if method == "GET" else msgspec.json.encode({} if body is None else body)
-        headers = {"Accept": "application/json"}
+        headers = self._headers("application/json")
         if data is not None:
             headers["Content-Type"] = "application/json"
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
         if command_id is not None:
             headers["Weft-Command"] = command_id
-        return self._insist(method, target, data, headers)
+        return self._insist(method, self._target(path, query), data, headers)
+
+    def _target(self, path: str, query: Iterable[tuple[str, Any]]) -> str:
+        asked = [(name, _text(value)) for name, value in query if value is not None]
+        return self._prefix + path + (f"?{urlencode(asked)}" if asked else "")
+
+    def _headers(self, accept: str) -> dict[str, str]:
+        token = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+        return {"Accept": accept, **token}
+
+    def open_stream(
+        self, connection: http.client.HTTPConnection, path: str, query: Iterable[tuple[str, Any]], last_id: str
+    ) -> http.client.HTTPResponse:
+        """On a connection of its own, and once: whoever reads it comes back by themselves."""
+        headers = {**self._headers("text/event-stream"), "Last-Event-ID": last_id}
+        self._connect(connection, STREAM_SILENT_S)
+        connection.request("GET", self._target(path, query), None, headers)
+        return connection.getresponse()
 
     def _insist(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> Answer:
         until = time.monotonic() + self.wait_s
@@ -121,21 +135,28 @@ class Wire:
         headers: dict[str, str],
     ) -> Answer:
         if connection.sock is None:
-            connection.timeout = CONNECT_S
-            connection.connect()
-            opened: socket.socket | None = connection.sock
-            if opened is not None:
-                opened.settimeout(ANSWER_S)
+            self._connect(connection, ANSWER_S)
         connection.request(method, target, data, headers)
         reply = connection.getresponse()
         body = reply.read()
         return Answer(reply.status, {name.lower(): value for name, value in reply.getheaders()}, body)
 
+    @staticmethod
+    def _connect(connection: http.client.HTTPConnection, answer_s: float) -> None:
+        connection.timeout = CONNECT_S
+        connection.connect()
+        opened: socket.socket | None = connection.sock
+        if opened is not None:
+            opened.settimeout(answer_s)
+
+    def new_connection(self) -> http.client.HTTPConnection:
+        make = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        return make(self._host, self._port, timeout=CONNECT_S)
+
     def _connection(self) -> http.client.HTTPConnection:
         found: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
         if found is None:
-            make = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            found = self._own.connection = make(self._host, self._port, timeout=CONNECT_S)
+            found = self._own.connection = self.new_connection()
             with self._lock:
                 self._all.append(found)
         return found
