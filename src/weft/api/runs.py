@@ -18,6 +18,7 @@ from weft.core.commands import Refused, Reply, Submit
 routes = Routes("runs")
 BATCH_MAX = 1000
 TASKS_SHOWN = 200
+WHOLE_MAX = 64 * 1024 * 1024  # of artifacts, in one output: they are held in memory
 CLOCK_SLACK_MS = 60_000  # runs are numbered as they come; their times may be out of order by no more than this
 
 Key = Annotated[
@@ -205,11 +206,16 @@ def list_waiting(control: Asking, run: Run, limit: Limit = 100) -> r.WantedSigna
 
 
 @routes("GET", "/v1/runs/{run}/output", role="viewer", reply=r.RunOutput, refused=(404, 409))
-def get_run_output(control: Asking, run: Run) -> r.RunOutput:
-    """What the run's workflow says is its `output`; null if it says nothing. 409 while it is under way."""
+def get_run_output(
+    control: Asking,
+    run: Run,
+    whole: Annotated[bool, Query(description="Large outputs in their places, not references to their files")] = False,
+) -> r.RunOutput:
+    """What the run's workflow says is its `output`; null if it says nothing. 409 while it is under way. Large outputs
+    stand there as `{"$artifact": {…}}`; with `whole` they are read, 64 MiB of them together."""
     info = control.run(run)
     try:
-        return r.RunOutput(output=control.output(info.id))
+        return r.RunOutput(output=control.output(info.id, artifacts_max=WHOLE_MAX if whole else 0))
     except Refused as refused:
         if refused.code != "invalid":
             raise

@@ -2,17 +2,20 @@
 
 from typing import Annotated, Any, Literal
 
-from fastapi import Path, Query
+from fastapi import Header, Path, Query
 from starlette.responses import Response
 
 from weft.api import replies as r
+from weft.api.file_parts import FileParts
 from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import TASK_PATTERN, Run, Task, TaskStates
+from weft.api.problems import Trouble
 from weft.api.routes import BODY, Actor, Asking, CommandId, Routes, Shared
 from weft.api.runs import CancelBody, Key, changed, started
 from weft.api.submitting import SubmitBody
 from weft.control.output_reading import PART_MAX
 from weft.core.commands import Refused
+from weft.store.artifact_files import ArtifactError
 
 routes = Routes("tasks")
 
@@ -126,3 +129,26 @@ def get_task_output(
         "Weft-Ended": "true" if part.ended else "false", "Weft-Attempt": str(attempt),
     }  # fmt: skip
     return Response(part.data, media_type="application/octet-stream", headers=headers)
+
+
+@routes(
+    "GET", "/v1/runs/{run}/tasks/{task}/artifact", role="viewer", status=(200, 206), refused=(404, 409, 416),
+    media="application/octet-stream",
+)  # fmt: skip
+def get_task_artifact(
+    control: Asking,
+    run: Run,
+    task: Task,
+    attempt: Annotated[int | None, Query(ge=1, le=1_000_000, description="Of this attempt, not of the last")] = None,
+    range_: Annotated[str | None, Header(alias="Range", description="Some bytes of it: bytes=0-99")] = None,
+    if_range: Annotated[str | None, Header(alias="If-Range", description="Only if this is its ETag")] = None,
+) -> Response:
+    """A large output as its file has it: JSON, by range if asked. Its hash is the ETag; Weft-Artifact is what the
+    result says of it. 409 (`artifact_elsewhere`) if this server cannot read the file."""
+    try:
+        reference, file = control.open_artifact(run, task, attempt)
+    except ArtifactError as error:
+        raise Trouble(
+            409, "artifact_elsewhere", str(error), "ask a server on that node's machine, or share the directory"
+        ) from None
+    return FileParts(file, reference, range_, if_range)

@@ -102,6 +102,6 @@ class Client:
         if run.state != "succeeded":
             raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(self.control, run.id))
         try:
-            return self.control.output(run.id)
+            return self.control.output(run.id, artifacts_max=2**62)
         except Refused as refused:
             raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None

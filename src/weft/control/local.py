@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 import msgspec
 
@@ -43,6 +43,7 @@ from weft.control.records import (
 )  # fmt: skip
 from weft.control.submission import id_from, new_id, same_again
 from weft.core import commands as c
+from weft.core.artifacts import Reference
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, ApiRole, Pin, RunRow, TaskRow
@@ -50,7 +51,6 @@ from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
 from weft.node.secrets import Secrets
-from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Reader, Store, StoreBusy
 from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
 
@@ -418,9 +418,12 @@ class LocalControl:
     def context(self, ref: str) -> dict[str, Any]:
         return results.context_of(self, ref)
 
-    def output(self, ref: str, artifacts: ArtifactFiles | None = None) -> Any:
-        """The run's result as its workflow's `output` says; None if it says nothing."""
-        return results.output_of(self, ref, artifacts)
+    def output(self, ref: str, *, artifacts_max: int = 0) -> Any:
+        """The value of the workflow's `output`, as in `results.output_of`."""
+        return results.output_of(self, ref, artifacts_max)
+
+    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[Reference, BinaryIO]:
+        return results.open_artifact(self, ref, task, attempt)
 
     def open_output(self, ref: str, task: str, attempt: int, stream: StreamName) -> AttemptOutput:
         """One stream of an attempt, to be read piece by piece, also while it grows."""

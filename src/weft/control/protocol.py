@@ -5,7 +5,7 @@ same records and the same errors. One suite of tests runs over both (tests/contr
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
 from weft.control.following import Followed
 from weft.control.output import AttemptOutput
@@ -31,6 +31,7 @@ from weft.control.records import (
     WantedSignal,
     WorkflowInfo,
 )  # fmt: skip
+from weft.core.artifacts import Reference
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.rows import ApiRole
 from weft.core.workflow import Workflow
@@ -94,7 +95,14 @@ class Control(Protocol):
     def canonical(self, ref: str) -> list[str]: ...
     def resting(self, ref: str) -> bool: ...
     def context(self, ref: str) -> dict[str, Any]: ...
-    def output(self, ref: str) -> Any: ...
+    def output(self, ref: str, *, artifacts_max: int = 0) -> Any:
+        """Of what is in artifact files, so many bytes in their places; with 0, references: {"$artifact": {…}}."""
+        ...
+
+    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[Reference, BinaryIO]:
+        """A large output's file, of this attempt or of the last; close it. ArtifactError: it cannot be had here."""
+        ...
+
     def why(self, ref: str, task: str | None = None) -> list[Explanation]: ...
     def verify(self, ref: str) -> Verification: ...
     def dead_letters(self, *, after: int = 0, limit: int = 1000) -> tuple[list[TaskInfo], int | None]: ...

@@ -4,9 +4,13 @@ Whatever is followed comes by the server's streams (`follow`).
 """
 
 import copy
+import hashlib
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
+
+import msgspec
 
 from weft.control.cursors import cursor, keys_in
 from weft.control.following import Followed
@@ -40,12 +44,14 @@ from weft.control.submission import new_id
 from weft.control.tokens import token_of
 from weft.control.triggering import trigger_named
 from weft.control.wire import Answer, Wire, path
+from weft.core.artifacts import Reference
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.compile import compile_workflow
 from weft.core.rows import ApiRole
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.secrets import Secrets
+from weft.store.artifact_files import ArtifactError
 from weft.store.protocol import StoreError
 from weft.store.shipment import CHUNK_MAX
 
@@ -238,12 +244,20 @@ class RemoteControl:
         found: dict[str, Any] = self._get("runs", _run_name(ref), "context").field("context", dict[str, Any])
         return found
 
-    def output(self, ref: str) -> Any:
-        answer = self._get("runs", _run_name(ref), "output")
+    def output(self, ref: str, *, artifacts_max: int = 0) -> Any:
+        answer = self._get("runs", _run_name(ref), "output", query=[("whole", True if artifacts_max else None)])
         error = answer.field("error", str | None)
         if error is not None:
             raise Refused("invalid", error)
         return answer.field("output", Any)
+
+    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[Reference, BinaryIO]:
+        target = path("runs", _run_name(ref), "tasks", self._task_name(ref, task), "artifact")
+        answer = self._wire("GET", target, [("attempt", attempt)])
+        reference = msgspec.json.decode(answer.headers["weft-artifact"], type=Reference)
+        if hashlib.sha256(answer.body).hexdigest() != reference.sha256:
+            raise ArtifactError(f"what the server gave is not what node {reference.node} wrote to {reference.path}")
+        return reference, io.BytesIO(answer.body)
 
     def why(self, ref: str, task: str | None = None) -> list[Explanation]:
         below = [] if task is None else ["tasks", self._task_name(ref, task)]

@@ -1,10 +1,12 @@
-"""What a run leaves behind: its context, and its `output`, worked out from the ends of its tasks."""
+"""What a run leaves behind: its context, its `output`, worked out from the ends of its tasks, and large outputs."""
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from weft.core.artifacts import reference_of, with_error, with_output
+from weft.control.records import NotFound
+from weft.core.artifacts import KEY, Reference, reference_of, with_error, with_output
 from weft.core.commands import Refused
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.names import Ended, names_for, tasks_view
@@ -20,10 +22,10 @@ def context_of(control: "LocalControl", ref: str) -> dict[str, Any]:
     return {key: msgspec.json.decode(value) for key, value, _, _ in control._read("context_of_run", no)}
 
 
-def output_of(control: "LocalControl", ref: str, artifacts: ArtifactFiles | None = None) -> Any:
+def output_of(control: "LocalControl", ref: str, artifacts_max: int) -> Any:
     """The value of the workflow's `output`; None if it has none. Refused while the run is under way, and if the
-    value can't be worked out: what it reads may not have run. Outputs in artifact files are loaded from `artifacts`;
-    without it, each stands there as a reference to its file: {"$artifact": {…}}."""
+    value can't be worked out: what it reads may not have run. Outputs in artifact files are loaded, so many bytes of
+    them together; with 0, each stands there as a reference to its file: {"$artifact": {…}}."""
     run = control.run(ref)
     workflow = control.workflow(run.id)
     if workflow.output is None:
@@ -32,7 +34,8 @@ def output_of(control: "LocalControl", ref: str, artifacts: ArtifactFiles | None
         raise Refused("conflict", f"run {run.id} is {run.state}: its output comes with its end")
     positions = msgspec.json.encode(workflow.output_reads).decode()
     rows = control._read("ends_at", run.no, positions) if workflow.output_reads else []
-    ends = [_with_artifact(Ended(*row), run.id, artifacts) for row in rows]
+    ends = [Ended(*row) for row in rows]
+    _place_artifacts(control, run.id, ends, artifacts_max)
     names = names_for(
         inputs=run.inputs,
         tasks=tasks_view(ends, workflow),
@@ -45,16 +48,42 @@ def output_of(control: "LocalControl", ref: str, artifacts: ArtifactFiles | None
         raise Refused("invalid", f"output: {error.message}") from error
 
 
-def _with_artifact(ended: Ended, run_id: str, artifacts: ArtifactFiles | None) -> Ended:
-    reference = reference_of(ended.result)
-    if reference is None or ended.result is None:
-        return ended
-    if artifacts is None:
-        shown = msgspec.json.encode({"$artifact": reference}).decode()
-        ended.result = with_output(ended.result, shown)
-        return ended
-    try:
-        ended.result = with_output(ended.result, artifacts.read(run_id, reference).decode())
-    except ArtifactError as error:
-        ended.result = with_error(ended.result, str(error))
-    return ended
+def _place_artifacts(control: "LocalControl", run_id: str, ends: list[Ended], bytes_max: int) -> None:
+    found = [(ended, ended.result, reference_of(ended.result)) for ended in ends]
+    size = sum(reference.bytes for _, _, reference in found if reference is not None)
+    if 0 < bytes_max < size:
+        raise Refused(
+            "invalid", f"output: it reads {size:,} bytes of artifacts, over {bytes_max:,}: read each by itself"
+        )
+    for ended, result, reference in found:
+        if reference is None or result is None:
+            continue
+        if not bytes_max:
+            shown = msgspec.json.encode({"$artifact": reference}).decode()
+            ended.result = with_output(result, shown)
+            continue
+        try:
+            ended.result = with_output(result, _files(control).read(run_id, reference).decode())
+        except ArtifactError as error:
+            ended.result = with_error(result, str(error))
+
+
+def open_artifact(control: "LocalControl", ref: str, task: str, attempt: int | None) -> tuple[Reference, BinaryIO]:
+    """The file of a large output: of this attempt, or of the last. ArtifactError: it is not here."""
+    run_id = control.find(ref)[1]
+    attempts = control.attempts(run_id, task)
+    found = [one for one in attempts if attempt is None or one.attempt == attempt]
+    if not found:
+        last = f"has no attempt {attempt}; its last is {attempts[-1].attempt}" if attempts else "has not run yet"
+        raise NotFound(f"{task} {last}")
+    result = found[-1].result or {}
+    if KEY not in result:
+        raise NotFound(f"attempt {found[-1].attempt} of {task} has no artifact; a smaller output is in its result")
+    reference = msgspec.convert(result[KEY], Reference)
+    if re.fullmatch(r"[0-9a-f]{64}", reference.sha256) is None:  # it becomes a part of a path
+        raise ArtifactError(f"attempt {found[-1].attempt} of {task} refers to no artifact that there could be")
+    return reference, _files(control).open(run_id, reference)
+
+
+def _files(control: "LocalControl") -> ArtifactFiles:
+    return ArtifactFiles(control.artifact_root, "here", 0)

@@ -8,6 +8,7 @@ import msgspec
 from weft.authoring.errors import DefinitionErrors, LocatedError
 from weft.control.records import Ambiguous, LeaderInfo, NotFound, Observing
 from weft.core.commands import Refused
+from weft.store.artifact_files import ArtifactError
 from weft.store.protocol import CommandUsed, StoreBusy, StoreError, StoreUnusable
 
 TEXT_SHOWN = 200
@@ -61,6 +62,8 @@ def _of_code(status: int, problem: _Problem) -> Exception:
         return Ambiguous(detail)
     if code == "command_used":
         return CommandUsed(detail)
+    if code == "artifact_elsewhere":
+        return ArtifactError(detail)
     if code == "store_unusable":
         return StoreUnusable(detail)
     if status == 503:

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from weft.core.artifacts import Reference
 
@@ -62,17 +63,29 @@ class ArtifactFiles:
 
     def read(self, run_id: str, reference: Reference) -> bytes:
         """Found by its content below this node's own root, wherever the one that wrote it has its root."""
+        with self.open(run_id, reference) as file:
+            data = file.read()
+        if hashlib.sha256(data).hexdigest() != reference.sha256:
+            raise self._changed(file.name, reference)
+        return data
+
+    def open(self, run_id: str, reference: Reference) -> BinaryIO:
+        """To be read by parts: it has as many bytes as were written."""
         path = self._path(run_id, reference.sha256)
         try:
-            data = path.read_bytes()
+            file = path.open("rb")
         except OSError as error:
             raise ArtifactError(
                 f"it was written on node {reference.node}, and node {self._node} cannot read {path}:"
                 f" {error.strerror}; share one directory between them (setting artifacts)"
             ) from None
-        if hashlib.sha256(data).hexdigest() != reference.sha256:
-            raise ArtifactError(f"{path} does not hold what node {reference.node} wrote")
-        return data
+        if os.fstat(file.fileno()).st_size != reference.bytes:
+            file.close()
+            raise self._changed(path, reference)
+        return file
+
+    def _changed(self, path: str | Path, reference: Reference) -> ArtifactError:
+        return ArtifactError(f"{path} does not hold what node {reference.node} wrote")
 
     def remove(self, run_id: str) -> None:
         shutil.rmtree(self._root / run_id, ignore_errors=True)
