@@ -37,6 +37,7 @@ from weft.api.hub import Listen
 from weft.api.problems import Trouble, trouble_of
 from weft.api.routes import Declared, Routes
 from weft.api.served import THREADS, Served
+from weft.api.sign_in import sign_in
 from weft.api.submitting import Submitting
 from weft.control.metrics import Figures
 from weft.control.protocol import Control
@@ -122,7 +123,8 @@ def declared(resources: Iterable[Routes] = RESOURCES) -> list[Declared]:
 
 def _explain_errors(app: FastAPI) -> None:
     async def any_error(request: Request, error: Exception) -> Response:
-        return trouble_of(error).response()
+        trouble = trouble_of(error)
+        return sign_in(request, trouble) or trouble.response()
 
     async def by_framework(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -52,7 +52,8 @@ def get_page(
     before: Annotated[int | None, Query(ge=0, le=2**53, description="Only runs with a lower number")] = None,
     limit: Limit = 50,
 ) -> Response:
-    """A page for people: recent runs and nodes."""
+    """A page for people: recent runs and nodes. On a server that asks for a token, a browser without one gets a page
+    with the 401 that asks for it (text/html)."""
     states = None if state is None else [str(one) for one in state]
     runs = control.runs(states=states, before=before, limit=limit, children=False)
     text = page(runs, control.nodes(), control.leader(), control.now(), more=len(runs) == limit, first=before is None)
