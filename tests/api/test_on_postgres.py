@@ -12,6 +12,8 @@ from tests.postgres_server import emptied
 from weft.api.metrics import METRICS
 from weft.api.token_gate import Tokens
 from weft.control.local import LocalControl
+from weft.control.records import EventInfo
+from weft.control.remote import RemoteControl
 from weft.store.postgres.driver import PostgresStore
 
 TOKEN = "0123456789abcdef"
@@ -58,3 +60,20 @@ def test_metrics_are_read(elsewhere: Running) -> None:
     assert {name for name, *_ in found} >= {name for name, known in METRICS.items() if known.kind == "gauge"} - {
         "weft_tasks_open", "weft_queue_tasks", "weft_queue_oldest_seconds", "weft_leader",
     }  # fmt: skip
+
+
+def test_a_run_is_followed_from_elsewhere(elsewhere: Running) -> None:
+    """Events that PostgreSQL shows later than others come in their order all the same, each once."""
+    control = RemoteControl(f"http://127.0.0.1:{elsewhere.port}", TOKEN)
+    run = elsewhere.client(TOKEN).post("/v1/runs", {"definition": CHAIN}).json["run"]
+    followed = control.follow(run)
+    told: list[EventInfo] = []
+    while not told or told[-1].kind != "run_finished":
+        followed.wait(0.05, 5.0)
+        told += followed.events(2)
+    followed.close()
+    assert [event.seq for event in told] == [event.seq for event in elsewhere.other.events(run)]
+    until(lambda: control.node_work("here").running_count == 0)
+    work = control.node_work("here")
+    assert (work.claims, work.outcomes, work.counted) == (2, {"succeeded": 2}, "all")
+    control.close()

@@ -198,3 +198,20 @@ def test_a_family_and_what_it_waits_for(place: Place) -> None:
     assert [workflow.name for workflow in control.workflows(run)] == ["parent", "child"]
     control.signal(wanted.run, "go")
     assert place.ended(run) == "succeeded"
+
+
+def test_what_a_node_did_is_counted_within_bounds(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.work()
+    place.ended(place.submit(CHAIN))
+    until(lambda: place.store.node_work("here").running_count == 0)
+    work = place.control.node_work("here")
+    assert (work.counted, work.claims, work.outcomes) == ("all", 2, {"succeeded": 2})
+    monkeypatch.setattr("weft.control.cluster.LOOKED_AT", 1)
+    session = place.store.node("here").session
+    until(lambda: place.store.node("here").measured_at)  # the next time is in ten seconds
+    place.store.store.renew(session, 30_000, '{"counted":{"claims":7,"outcomes":{"succeeded":5,"failed":1}}}')
+    work = place.control.node_work("here")
+    assert (work.counted, work.claims, work.outcomes) == ("node", 7, {"succeeded": 5, "failed": 1})
+    place.store.store.renew(session, 30_000, "{}")
+    work = place.control.node_work("here")
+    assert (work.counted, work.claims, work.outcomes) == ("newest", 1, {"succeeded": 1})

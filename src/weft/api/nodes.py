@@ -29,7 +29,9 @@ def get_node(control: Asking, node: Node) -> NodeInfo:
 
 @routes("GET", "/v1/nodes/{node}/workers", role="viewer", reply=NodeWork, refused=(404, 409))
 def get_node_work(control: Asking, node: Node) -> NodeWork:
-    """What a node has claimed and how that ended, what it runs now, and when it was last active."""
+    """What a node has claimed and how that ended, what it runs now, and when it was last active. `counted` says what
+    the totals cover: `all` attempts; in a store with more than 100,000 of them, what the `node` told of itself, up to
+    ten seconds ago, or, if it told nothing, only the `newest` 100,000."""
     return control.node_work(node)
 
 

@@ -1,6 +1,6 @@
 """Who is there, who leads, and which node somebody means."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from weft.control.local import LocalControl
 
 RUNNING_SHOWN = 100
+LOOKED_AT = 100_000
 TTL_MS = 30_000  # of a session that does not say
 
 
@@ -77,19 +78,23 @@ def leader(control: "LocalControl") -> LeaderInfo:
 
 
 def work_of(control: "LocalControl", ref: str) -> NodeWork:
-    """What a node has done and does. Reads all attempts: they have no index by session, which every end would pay."""
+    """What a node has done and does. Attempts have no index by session, which every end would pay: so many of them
+    are looked at, and in a store with more, what the node has told of itself goes before that."""
     found = node(control, ref)
     with control.snapshot():
-        ended = control._read("attempts_of_session", found.session)
+        ended = control._read("attempts_of_session", found.session, LOOKED_AT)
+        ((more,),) = control._read("attempts_beyond", LOOKED_AT)
+        told = _counted(control._read("facts_of_session", found.session)) if more else None
         held = control._read("tasks_of_session", found.session, RUNNING_SHOWN)
         ((dead,),) = control._read("count_sessions_dead", found.node)
         ((exchanges, claimed_at, running),) = control._read("session_activity", found.session)
     until = None if found.lease_ms is None else control.now() + found.lease_ms
     moments = [at for at in (claimed_at, *(finished for _, _, finished in ended)) if at is not None]
+    outcomes = {outcome: count for outcome, count, _ in ended} if told is None else told["outcomes"]
     return NodeWork(
         node=found.node, session=found.session, health=found.health,
-        claims=running + sum(count for _, count, _ in ended),
-        outcomes={outcome: count for outcome, count, _ in ended},
+        claims=running + sum(outcomes.values()) if told is None else told["claims"], outcomes=outcomes,
+        counted="all" if not more else "newest" if told is None else "node",
         running=[
             ClaimInfo(
                 run_id=run_id, task=control._workflow(workflow).tasks[pos].called(idx), attempt=attempt,
@@ -100,3 +105,9 @@ def work_of(control: "LocalControl", ref: str) -> NodeWork:
         running_count=running, leases_expired=dead, stale_reports=found.stale_reports or 0, exchanges=exchanges,
         active_at=max(moments, default=None),
     )  # fmt: skip
+
+
+def _counted(rows: list[Any]) -> dict[str, Any] | None:
+    """What the session has counted (node/meter.py), if it has told of it."""
+    found: dict[str, Any] | None = msgspec.json.decode(rows[0][1]).get("counted") if rows else None
+    return found

@@ -1,6 +1,6 @@
 """What people and programs get to see: plain records, the same from a store and over HTTP."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -181,6 +181,9 @@ class NodeWork(msgspec.Struct, kw_only=True):
     health: str
     claims: int  # attempts it has claimed, all together
     outcomes: dict[str, int]  # how those that are over ended: succeeded, failed, cancelled, lost, returned
+    #: What those two cover: `all` attempts in the store; in one with more than 100,000, what the `node` told of
+    #: itself, up to ten seconds ago; if it told nothing, only the `newest` 100,000 of all nodes.
+    counted: Literal["all", "node", "newest"]
     running: list[ClaimInfo]  # the first hundred
     running_count: int
     leases_expired: int  # sessions under this node's name whose lease passed or whose process was gone

@@ -186,8 +186,16 @@ ORDER BY w.created_at DESC, w.hash DESC LIMIT $4::int
 -- name: workflow_versions_by_prefix
 SELECT w.hash, w.created_at FROM workflows w WHERE w.name = $1::text AND w.hash >= $2::text AND w.hash < $3::text ORDER BY w.hash LIMIT 2
 
--- name: attempts_of_session: (outcome, how many, the last one's end)
-SELECT a.outcome, count(*), max(a.finished_at) FROM attempts a WHERE a.session = $1::text GROUP BY a.outcome ORDER BY a.outcome
+-- name: attempts_of_session: (outcome, how many, the last one's end), among so many of the newest tasks'
+SELECT a.outcome, count(*), max(a.finished_at)
+FROM (SELECT session, outcome, finished_at FROM attempts ORDER BY task_id DESC LIMIT $2::bigint) a
+WHERE a.session = $1::text GROUP BY a.outcome ORDER BY a.outcome
+
+-- name: attempts_beyond: are there more than so many?
+SELECT EXISTS (SELECT 1 FROM attempts ORDER BY task_id DESC LIMIT 1 OFFSET $1::bigint)
+
+-- name: facts_of_session
+SELECT f.at, f.body FROM node_facts f WHERE f.session = $1::text
 
 -- name: tasks_of_session: what it holds
 SELECT r.id, r.workflow, t.pos, t.idx, t.attempt, t.claimed_at, t.started_at FROM tasks t JOIN runs r ON r.no = t.run_no
