@@ -213,8 +213,7 @@ def test_a_client_is_told_of_the_end(server: Running, cut: Cut) -> None:
         ends: list[str] = []
         waiting = threading.Thread(target=lambda: ends.append(client.wait(run).state))
         waiting.start()
-        until(lambda: cut.streams)
-        time.sleep(0.2)
+        until(lambda: server.app.state.served.hub.readers == 1)
         cut.cut()
         for name in ("a", "b", "c", "d"):
             server.control.signal(run, name)

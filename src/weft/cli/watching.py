@@ -81,6 +81,8 @@ class Watch(Follower):
             seen = self._tracker.seq
             most = REDRAW_S if self._view.paced or self._tracker.seq != shown else RUN_S
             self._tracker.followed.wait(0.0 if more and not self._sink.full else pause, most)
+            if self._view.paced and not more:  # events and picture change together: nothing is seen ended and running
+                time.sleep(max(0.0, next_draw - time.monotonic()))
 
     def _say_silent(self, error: StoreBusy) -> None:
         """The run goes on by itself; what happens meanwhile is read when the server is back."""
