@@ -22,6 +22,7 @@ from weft.core import needs as n
 from weft.core.definition import encode_document
 from weft.node.committer import Committer
 from weft.store.postgres import migrate as m
+from weft.store.postgres import statements as s
 from weft.store.postgres import transaction as t
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.errors import connect_error
@@ -188,6 +189,15 @@ QUEUE = (
 )  # fmt: skip
 
 
+def alike(name: str) -> Statement:
+    """For rows that differ in their first column only."""
+    statement = statements()[name]
+    width = sum(kind.endswith("[]") for kind in statement.kinds)
+    found = statement.with_alike((False, *[True] * (width - 1)))
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("rows", [0, 60])
 def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, make_store: Make, rows: int) -> None:
     """Each statement is planned once per connection. What starts from ids must look each of them up."""
@@ -200,6 +210,7 @@ def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, ma
         connection.execute("BEGIN")
         connection.execute(t.limits(5000).text)
         few = {f"{name} of 2": statements()[name].of_few(2) for name in BY_ID if "_if_" in name}
+        few |= {f"{name}, alike": alike(name) for name in BY_ID if "_if_" in name}
         for name, statement in ({name: statements()[name] for name in (*BY_ID, *QUEUE)} | few).items():
             nulls = ", ".join("NULL" for _ in statement.kinds)
             connection.execute(b"PREPARE p AS " + statement.text)
@@ -209,6 +220,25 @@ def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, ma
             if name in BY_ID or name in few:
                 assert not COMPARED.search(plan), f"{name} compares all with all\n{plan}"
                 assert re.search(r"Index Cond: .*\b(id|no|pos)\b", plan), f"{name}\n{plan}"
+
+
+def test_columns_with_one_value_travel_once(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And when there are too many kinds of rows for that, as arrays like all others."""
+    monkeypatch.setattr(s, "ALIKE_MAX", 3)
+    monkeypatch.setattr(statements()["tasks_insert_fresh"], "_alike", {})
+    mixed: list[dict[str, Any]] = [
+        {}, {"rank": lambda i: i}, {"demand": lambda i: f"d{i}"}, {"ready_at": lambda i: None if i else 7},
+        {"rank": lambda i: -i, "ready_at": lambda i: i}, {"state": lambda i: "queued" if i % 2 else "pending"},
+    ]  # fmt: skip
+    wanted = []
+    with store.transaction() as tx:
+        assert tx is not None
+        for no, columns in enumerate(mixed, 1):
+            rows = [task_row(no, i, **{k: of(i) for k, of in columns.items()}) for i in range(t.ROWS_MANY)]
+            put_run(tx, run_row(no), rows)
+            wanted += [(row.id, row.state, row.demand, row.ready_at, row.rank) for row in rows]
+    assert len(statements()["tasks_insert_fresh"]._alike) == 3
+    assert store.reader().query("SELECT id, state, demand, ready_at, rank FROM tasks ORDER BY id") == wanted
 
 
 # -- beside other nodes ----------------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ from weft.store.postgres.values import ENCODERS
 from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS, TASK_COLUMNS, queries
 
 _PARAMETER = re.compile(r"\$(\d+)::(bigint|int|text|boolean|bytea)(\[\])?")
-
-
 _UNNEST = re.compile(r"unnest\((\$1::[^()]*)\)(\s+AS v\s+\([^)]*\))?")
+
+
+ALIKE_MAX = 50
 
 
 class Statement:
@@ -32,6 +33,7 @@ class Statement:
         self._encoders: tuple[Callable[[Any], bytes], ...] = tuple(ENCODERS[kind] for kind in self.kinds)
         self.formats = [1 if kind == "bytea" else 0 for kind in self.kinds]
         self._few: dict[int, Statement] = {}
+        self._alike: dict[tuple[bool, ...], Statement] = {}
 
     def encoded(self, parameters: Sequence[Any]) -> list[bytes | None]:
         return [
@@ -44,6 +46,14 @@ class Statement:
         if count not in self._few:
             self._few[count] = Statement(_written_out(self.text.decode(), count))
         return self._few[count]
+
+    def with_alike(self, alike: tuple[bool, ...]) -> "Statement | None":
+        """The same for rows that have one value in these columns, which then travels once: an array costs
+        0.2 µs a row. None: there are enough of these already, each of which the server plans and keeps."""
+        found = self._alike.get(alike)
+        if found is None and len(self._alike) < ALIKE_MAX:
+            found = self._alike[alike] = Statement(_with_values(self.text.decode(), alike))
+        return found
 
 
 def _written_out(text: str, count: int) -> str:
@@ -63,6 +73,23 @@ def _written_out(text: str, count: int) -> str:
     ]
     values = f"(VALUES {', '.join(rows)}){match[2] or ' AS v'}"
     return moved(text[: match.start()]) + values + moved(text[match.end() :])
+
+
+def _with_values(text: str, alike: tuple[bool, ...]) -> str:
+    """The numbers of the parameters stay as they are."""
+    (match,) = _UNNEST.finditer(text)
+    parameters = _PARAMETER.findall(match[1])
+    names = re.findall(r"\w+", match[2].split("(")[1]) if match[2] else [f"c{number}" for number, _, _ in parameters]
+    chosen, arrays, columns = [], [], []
+    for (number, kind, _), name, same in zip(parameters, names, alike, strict=True):
+        if same:
+            chosen.append(f"${number}::{kind} AS {name}")
+        else:
+            chosen.append(f"w.{name}")
+            arrays.append(f"${number}::{kind}[]")
+            columns.append(name)
+    rows = f"(SELECT {', '.join(chosen)} FROM unnest({', '.join(arrays)}) AS w ({', '.join(columns)})) AS v"
+    return text[: match.start()] + rows + text[match.end() :]
 
 
 def _types(row: type[msgspec.Struct]) -> dict[str, str]:

@@ -411,10 +411,21 @@ class PostgresTransaction:
             self._wire.send(SQL[name].of_few(len(rows)), *chain.from_iterable(rows), *shared)
             return
         for at in range(0, len(rows), ROWS_MAX):
-            columns = zip(*rows[at : at + ROWS_MAX], strict=True)
-            self._send(name, *columns, *shared)
-            if len(rows) >= ROWS_MANY:
+            columns = list(zip(*rows[at : at + ROWS_MAX], strict=True))
+            if len(rows) < ROWS_MANY:
+                self._send(name, *columns, *shared)
+            else:
+                self._send_alike(name, columns, shared)
                 self._wire.hand_over()
+
+    def _send_alike(self, name: str, columns: list[tuple[Any, ...]], shared: tuple[Any, ...]) -> None:
+        """The first column, mostly an id, is an array in any case: statements count by it."""
+        alike = (False, *[column.count(column[0]) == len(column) for column in columns[1:]])
+        statement = SQL[name].with_alike(alike) or SQL[name]
+        if statement is not SQL[name]:
+            columns = [column[0] if same else column for column, same in zip(columns, alike, strict=True)]
+        self._begin()
+        self._wire.send(statement, *columns, *shared)
 
     # -- people's commands -------------------------------------------------------------------------------
 
