@@ -161,7 +161,8 @@ def test_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("FROM_NODE", "node")
     monkeypatch.setenv("CHANGED", "node")
     monkeypatch.setenv("WEFT_STORE", "secret of the node")
-    outcome = run(tmp_path, "env", env={"CHANGED": "task", "WEFT_TASK": "t1", "ODD": "a=b\n'\"$x ü"})
+    given = {"CHANGED": "task", "WEFT_TASK": "t1", "ODD": "a=b\n'\"$x ü", "WEFT_TOKEN": "for a server"}
+    outcome = run(tmp_path, "env", env=given)
     assert outcome.result is not None
     text = outcome.result["stdout"]
     assert "FROM_NODE=node\n" in text
@@ -169,6 +170,7 @@ def test_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "ODD=a=b\n'\"$x ü\n" in text
     assert "WEFT_TASK=t1\n" in text
     assert "WEFT_STORE" not in text
+    assert "WEFT_TOKEN=for a server\n" in text
 
 
 def test_what_a_command_inherits(tmp_path: Path) -> None:

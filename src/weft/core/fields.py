@@ -18,6 +18,7 @@ INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object
 #: Weft sets these for every attempt, so a definition that set them would be overruled without a word.
 OWN_VARIABLES: Final = (
     "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
+    "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED",
 )  # fmt: skip
 
 TASK_NAME: Final = Pattern(

@@ -25,7 +25,9 @@ from typing import Any
 
 HELLO, START, STOP, TRUST, CLOSE, PIDS, ENDED = range(7)
 
-TOKEN = b"WEFT_TOKEN"
+#: The variable by which whatever an attempt leaves behind is known as its own. (WEFT_TOKEN is a server's token, which a
+#: task may need.)
+TOKEN = b"WEFT_SPAWNED"
 
 Message = tuple[Any, ...]
 
