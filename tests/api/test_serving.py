@@ -88,7 +88,7 @@ def test_one_process_serves_leads_and_works(serve: Callable[..., Process]) -> No
     assert process.said[-1]["message"] == "stopped"
 
 
-def test_without_slots_it_serves_and_does_not_work(serve: Callable[..., Process]) -> None:
+def test_without_slots_it_serves_and_does_not_work(serve: Callable[..., Process], tmp_path: Path) -> None:
     process = serve("--slots", "0")
     run = process.client.post("/v1/tasks", {"run": "true"}).json["run"]
     (node,) = process.client.get("/v1/nodes").json["nodes"]
@@ -96,6 +96,12 @@ def test_without_slots_it_serves_and_does_not_work(serve: Callable[..., Process]
     until(lambda: process.client.get("/v1/leader").json["session"])
     assert process.client.get(f"/v1/runs/{run}").json["run"]["state"] == "running"
     assert process.client.get(f"/v1/runs/{run}/tasks/task").json["task"]["state"] == "queued"
+    (told,) = process.client.get(f"/v1/runs/{run}/why").json["explanations"]
+    assert told["summary"] == "no node works"
+    (tmp_path / "chain.yaml").write_text("- echo one\n")
+    submitted = [sys.executable, "-m", "weft", "submit", "chain.yaml"]
+    done = subprocess.run(submitted, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "no live worker" in done.stderr
     assert process.stop() == 0
 
 

@@ -13,6 +13,7 @@ from weft.api.problems import Trouble, bad_inputs
 from weft.authoring.children import workflows_of
 from weft.authoring.load import Loaded, load_text, load_value
 from weft.control.placing import facts_of, unplaceable
+from weft.control.plan import live_nodes
 from weft.control.protocol import Control
 from weft.control.submission import KEY_MAX, PRIORITY_MAX, id_from, submission
 from weft.core.commands import Submit
@@ -144,7 +145,7 @@ class Submitting:
         """What no node that is here could ever run is refused at once; with no node here, it waits for one."""
         now = time.monotonic()
         if now >= self._nodes_until:
-            nodes = [n for n in self._control.nodes() if n.scope is None and n.health in ("healthy", "stale")]
+            nodes = live_nodes(self._control)
             with self._lock:
                 self._nodes = [facts_of(node) for node in nodes]
                 self._placeable = {}

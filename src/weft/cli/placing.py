@@ -29,7 +29,7 @@ def alive(control: Control, node: NodeInfo) -> bool:
 
 def workers(control: Control) -> list[NodeInfo]:
     """Live nodes that take anything."""
-    return [node for node in control.nodes() if node.scope is None and alive(control, node)]
+    return [n for n in control.nodes() if n.scope is None and n.slots != 0 and alive(control, n)]
 
 
 def refuse_unplaceable(control: Control, workflow: Workflow, config: Config | None) -> None:

@@ -54,7 +54,7 @@ class Plan(msgspec.Struct, kw_only=True):
 
 def live_nodes(control: Control) -> list[NodeInfo]:
     """Nodes that take tasks of any run."""
-    return [n for n in control.nodes() if n.scope is None and n.health in ("healthy", "stale")]
+    return [n for n in control.nodes() if n.scope is None and n.slots != 0 and n.health in ("healthy", "stale")]
 
 
 def plan_of(

@@ -12,6 +12,8 @@ from weft.core.rules.readiness import ending_of
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
+NO_SLOTS = "it has no slots: it serves, and runs nothing"
+
 
 class NodeView(msgspec.Struct, frozen=True):
     """A live node as an explanation sees it."""
@@ -101,8 +103,11 @@ def _other_level(s: Situation, own: int, now: int) -> tuple[str, list[str]]:
 
 
 def _queued(s: Situation) -> tuple[str, list[str]]:
+    start = "start one: weft worker, or weft resume RUN"
     if not s.nodes:
-        return "no node is running", ["start one: weft worker, or weft resume RUN"]
+        return "no node is running", [start]
+    if all(node.slots == 0 for node in s.nodes):
+        return "no node works", [*(f"{node.facts.name}: {NO_SLOTS}" for node in s.nodes), start]
     refusals = [(node.facts.name, refusals_of(s.demand, node, s.run.id)) for node in s.nodes]
     able = [name for name, reasons in refusals if not reasons]
     details = [f"{name}: {'; '.join(reasons)}" for name, reasons in refusals if reasons]
@@ -120,7 +125,9 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
         return f"it was given to {s.holder or 'a node'}, which alone may take it for {left:.1f} s", [*busy, *details]
     if not able:
         waits = any(
-            not eligible(s.demand, node.facts) for node in s.nodes if not node.draining and node.scope is None
+            not eligible(s.demand, node.facts)
+            for node in s.nodes
+            if not node.draining and node.scope is None and node.slots != 0
         )
         return "no live node has room for it now" if waits else "no live node may take it", details
     if s.run.owner is not None:
@@ -136,6 +143,8 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
 def refusals_of(demand: dict[str, Any], node: NodeView, run_id: str | None) -> list[str]:
     """Why a live node does not take a task of this demand now, whatever is ahead of it."""
     reasons = []
+    if node.slots == 0:
+        reasons.append(NO_SLOTS)
     if node.draining:
         reasons.append("it is draining and takes nothing more")
     if node.scope is not None and node.scope != run_id:
