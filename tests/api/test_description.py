@@ -4,11 +4,13 @@ No 5xx, no status that is not described, and every body as its schema says. With
 here ever runs. Deterministic: the same requests every time.
 """
 
+import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,8 @@ from hypothesis.errors import Unsatisfiable
 from tests.api.conftest import CHAIN, Running
 from weft.api.app import create_app, declared
 from weft.api.auth import OneToken
+from weft.api.problems import MEDIA_TYPE, Problem
+from weft.api.routes import JSON, Declared
 from weft.control.local import LocalControl
 from weft.store.sqlite.driver import SqliteStore
 
@@ -98,6 +102,52 @@ def test_without_a_token_there_is_only_one_answer(server: Running, operations: d
         case.validate_response(answer, checks=checks())
 
     sent(operations[label], schemathesis.GenerationMode.POSITIVE, check)
+
+
+@cache
+def described() -> dict[str, Any]:
+    """By route: what the description says of it."""
+    with tempfile.TemporaryDirectory() as directory:
+        control = LocalControl(SqliteStore(Path(directory) / "weft.db"))
+        try:
+            paths: dict[str, Any] = create_app(control).openapi()["paths"]
+            return {f"{method.upper()} {path}": paths[path][method] for path in paths for method in paths[path]}
+        finally:
+            control.close()
+
+
+@pytest.mark.parametrize("route", declared(), ids=lambda route: f"{route.method} {route.path}")
+def test_every_answer_has_an_example(route: Declared) -> None:
+    """Those of JSON are of the type that the route replies with, and nothing in them is unknown to it."""
+    operation = described()[f"{route.method} {route.path}"]
+    assert "\n" not in operation["summary"]
+    for status, answer in operation["responses"].items():
+        if status == "204":
+            continue
+        ((media, content),) = answer["content"].items()
+        example = content["example"]
+        if media == MEDIA_TYPE:
+            assert msgspec.convert(example, Problem).status == int(status)
+        elif media == JSON:
+            assert msgspec.to_builtins(msgspec.convert(example, route.reply)) == example
+        else:
+            assert isinstance(example, str)
+
+
+def test_the_examples_of_requests_can_be_sent(serving: Callable[..., Running]) -> None:
+    """As they stand, to a server that knows nothing of what they name, but takes them for what they are."""
+    server = serving(node=False)
+    here = {"run": "last", "task": "a", "node": "here", "name": "nightly", "trigger": "cron"}
+    sent = 0
+    for route in declared():
+        if route.body is None and not route.raw:
+            continue
+        content = described()[f"{route.method} {route.path}"]["requestBody"]["content"][JSON]
+        answer = server.call(route.method, route.path.format(**here), content["example"])
+        assert answer.status not in (400, 415, 422), (route.path, answer)
+        assert answer.status in (*route.status, *route.refused)
+        sent += 1
+    assert sent > 12
 
 
 def test_everything_that_is_declared_is_described(tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ class RetryBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-@routes("POST", "/v1/runs/{run}/dead/retry", role="operator", reply=r.Changed, refused=(404, 409))
+@routes(
+    "POST", "/v1/runs/{run}/dead/retry", role="operator", reply=r.Changed, refused=(404, 409),
+    example={"tasks": ["load"]},
+)  # fmt: skip
 def retry_dead(control: Asking, run: Run, body: Annotated[RetryBody, BODY]) -> r.Changed:
     """Run dead letters of a run that has ended again, and what needs them."""
     return changed(control.retry_dead(run, body.tasks))

@@ -8,6 +8,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from weft.api import examples
 from weft.api.problems import MEDIA_TYPE, Problem
 from weft.api.routes import JSON, Declared
 
@@ -16,6 +17,13 @@ ABOUT = """Weft runs graphs of tasks, durably and in parallel.
 
 Times are milliseconds of the store's clock. Lists are pages: `next` is the `cursor` of the following one. Errors are
 problem+json with a `code` for machines, a `detail` for people, and a `fix` where one is known."""
+
+
+HEADERS = {
+    401: ("WWW-Authenticate", "Always `Bearer`"),
+    429: ("Retry-After", "Seconds until it is worth another try"),
+    503: ("Retry-After", "Seconds until it is worth another try"),
+}
 
 
 def describe(app: FastAPI, routes: list[Declared]) -> dict[str, Any]:
@@ -38,6 +46,9 @@ def describe(app: FastAPI, routes: list[Declared]) -> dict[str, Any]:
                 content["example"] = route.example
             required = bool(_required(route.body))
             operation["requestBody"] = {"required": required, "content": {JSON: content}}
+        if route.raw:
+            anything: dict[str, Any] = {"schema": {}, "example": route.example}
+            operation["requestBody"] = {"required": False, "content": {JSON: anything}}
     out["components"] = {
         "schemas": components,
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -52,13 +63,19 @@ def _responses(route: Declared, by_type: dict[str, Any]) -> dict[str, Any]:
         if status == 204:
             continue
         if route.reply is not None:
-            found[str(status)]["content"] = {route.media: {"schema": by_type[str(route.reply)]}}
+            schema, example = by_type[str(route.reply)], examples.of_reply(route.reply)
+            found[str(status)]["content"] = {route.media: {"schema": schema, "example": example}}
         elif route.media != JSON:
-            found[str(status)]["content"] = {route.media: {"schema": {"type": "string", "format": "binary"}}}
+            content: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+            if route.media in examples.TEXTS:
+                content["example"] = examples.TEXTS[route.media]
+            found[str(status)]["content"] = {route.media: content}
     for status in route.refused:
-        found[str(status)] = {
-            "description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": by_type[str(Problem)]}},
-        }  # fmt: skip
+        content = {"schema": by_type[str(Problem)], "example": examples.refusal(status)}
+        found[str(status)] = {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: content}}
+        if status in HEADERS:
+            name, told = HEADERS[status]
+            found[str(status)]["headers"] = {name: {"description": told, "schema": {"type": "string"}}}
     return found
 
 

@@ -17,7 +17,7 @@ CODES = {400: "delivery", 401: "unauthorized", 409: "paused", 413: "too_large", 
 
 @routes(
     "POST", "/v1/hooks/{name}", role="anyone", reply=r.HookTaken, status=(202, 200),
-    refused=(400, 401, 404, 409, 413, 429),
+    refused=(400, 401, 404, 409, 413, 429), example={"ref": "refs/tags/v1"}, raw=True,
 )  # fmt: skip
 async def take_hook(
     served: Shared,

@@ -40,7 +40,10 @@ class DrainBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "drained by request"
 
 
-@routes("POST", "/v1/nodes/{node}/drain", role="operator", reply=r.Draining, refused=(404, 409))
+@routes(
+    "POST", "/v1/nodes/{node}/drain", role="operator", reply=r.Draining, refused=(404, 409),
+    example={"deadline_ms": 60_000, "reason": "a new kernel"},
+)  # fmt: skip
 def drain_node(control: Asking, node: Node, body: Annotated[DrainBody, BODY]) -> r.Draining:
     """Let a node finish and leave: it claims nothing more; what still runs at the deadline goes back at no cost."""
     found, done = control.drain(node, body.deadline_ms, body.reason)

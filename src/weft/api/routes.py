@@ -65,6 +65,7 @@ class Declared(NamedTuple):
     media: str
     summary: str
     example: Any
+    raw: bool = False
 
 
 class Routes:
@@ -85,8 +86,10 @@ class Routes:
         refused: tuple[int, ...] = (),
         media: str = JSON,
         example: Any = None,
+        raw: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """`status`: the first is what the handler's value is sent with; the others it sends by itself."""
+        """`status`: the first is what the handler's value is sent with; the others it sends by itself. `example` is
+        one of a body; `raw`: the body may be anything, and the handler reads it by itself."""
 
         def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
             special, plain = _parameters(handler)
@@ -95,10 +98,11 @@ class Routes:
             also |= set() if role == "anyone" else {401, 429}
             also |= set() if body is None else {400, 413, 415}
             summary = (inspect.getdoc(handler) or "").split(". ")[0].split("\n\n")[0].split(".\n")[0].rstrip(".")
+            summary = summary.replace("\n", " ")
             self.declared.append(
                 Declared(
                     method, path, role, handler.__name__, reply, status, tuple(sorted(also)),
-                    body, media, summary, example,
+                    body, media, summary, example, raw,
                 )
             )  # fmt: skip
             self.router.add_api_route(

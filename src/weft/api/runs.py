@@ -27,7 +27,10 @@ Key = Annotated[
 ]
 
 
-@routes("POST", "/v1/runs", role="operator", reply=r.Started, status=(201, 200), refused=(404, 409))
+@routes(
+    "POST", "/v1/runs", role="operator", reply=r.Started, status=(201, 200), refused=(404, 409),
+    example={"definition": {"name": "hello", "tasks": {"a": {"run": "echo hello"}}}, "priority": 5, "key": "hello-1"},
+)  # fmt: skip
 def submit_run(
     served: Shared, command_id: CommandId, actor: Actor, body: Annotated[SubmitBody, BODY], key: Key = None
 ) -> Response:
@@ -49,7 +52,10 @@ class BatchBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     runs: Annotated[list[SubmitBody], msgspec.Meta(min_length=1, max_length=BATCH_MAX)]
 
 
-@routes("POST", "/v1/runs:batch", role="operator", reply=r.Batch)
+@routes(
+    "POST", "/v1/runs:batch", role="operator", reply=r.Batch,
+    example={"runs": [{"workflow": "nightly", "inputs": {"day": "2026-01-31"}}, {"task": {"run": "make"}}]},
+)  # fmt: skip
 def submit_runs(control: Asking, served: Shared, command_id: CommandId, body: Annotated[BatchBody, BODY]) -> r.Batch:
     """Start many runs in one transaction. What is wrong with one is told in its place and hinders no other."""
     items: list[r.BatchItem | None] = []
@@ -119,7 +125,10 @@ class CancelBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "cancelled by request"
 
 
-@routes("POST", "/v1/runs/{run}/cancel", role="operator", reply=r.Changed, refused=(404, 409))
+@routes(
+    "POST", "/v1/runs/{run}/cancel", role="operator", reply=r.Changed, refused=(404, 409),
+    example={"reason": "not needed"},
+)  # fmt: skip
 def cancel_run(control: Asking, run: Run, body: Annotated[CancelBody, BODY]) -> r.Changed:
     """Stop a run: nothing more starts, what runs is stopped."""
     return changed(control.cancel(run, None, body.reason))
@@ -135,7 +144,10 @@ class RerunBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     fresh: bool = False  # tasks with `cache` run all the same
 
 
-@routes("POST", "/v1/runs/{run}/rerun", role="operator", reply=r.Changed, status=(201,), refused=(404, 409))
+@routes(
+    "POST", "/v1/runs/{run}/rerun", role="operator", reply=r.Changed, status=(201,), refused=(404, 409),
+    example={"fresh": True},
+)  # fmt: skip
 def rerun_run(control: Asking, run: Run, body: Annotated[RerunBody, BODY]) -> Response:
     """Start a new run with the same definition and inputs."""
     done = control.rerun(run, fresh=body.fresh)
@@ -146,7 +158,10 @@ class AdvanceBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     by_task: bool = False  # by one task instead of by one level
 
 
-@routes("POST", "/v1/runs/{run}/advance", role="operator", reply=r.Changed, refused=(404, 409))
+@routes(
+    "POST", "/v1/runs/{run}/advance", role="operator", reply=r.Changed, refused=(404, 409),
+    example={"by_task": False},
+)  # fmt: skip
 def advance_run(control: Asking, run: Run, body: Annotated[AdvanceBody, BODY]) -> r.Changed:
     """Move a run that rests between its levels on."""
     return changed(control.advance(run, by_task=body.by_task))
@@ -160,7 +175,10 @@ class SignalBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reject: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)] | None = None
 
 
-@routes("POST", "/v1/runs/{run}/signal", role="operator", reply=r.Changed, refused=(404, 409))
+@routes(
+    "POST", "/v1/runs/{run}/signal", role="operator", reply=r.Changed, refused=(404, 409),
+    example={"name": "approve", "data": {"by": "me"}},
+)  # fmt: skip
 def signal_run(control: Asking, run: Run, body: Annotated[SignalBody, BODY]) -> r.Changed:
     """Answer a task that waits for a signal, now or before it is reached. Each signal is applied once."""
     if body.data is not None and body.reject is not None:

@@ -36,7 +36,10 @@ class PoolBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     size: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
-@routes("PUT", "/v1/pools/{name}", role="admin", reply=r.PoolSet)
+@routes(
+    "PUT", "/v1/pools/{name}", role="admin", reply=r.PoolSet,
+    example={"size": 4},
+)  # fmt: skip
 def set_pool(control: Asking, name: PoolName, body: Annotated[PoolBody, BODY]) -> r.PoolSet:
     """Make a pool, or change its size. 0 lets nothing more start; what runs goes on."""
     done = control.set_pool(name, body.size)
@@ -51,7 +54,10 @@ class PruneBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cache: bool = False  # also results that `cache` has kept since before that
 
 
-@routes("POST", "/v1/runs:prune", role="admin", reply=r.Pruned)
+@routes(
+    "POST", "/v1/runs:prune", role="admin", reply=r.Pruned,
+    example={"before": 1_769_821_200_000, "states": ["succeeded"]},
+)  # fmt: skip
 def prune_runs(control: Asking, body: Annotated[PruneBody, BODY]) -> r.Pruned:
     """Remove runs that ended long ago, with their output, about a thousand at a time."""
     states = None if body.states is None else [str(state) for state in body.states]

@@ -77,7 +77,10 @@ def _page(
     return r.TaskPage(tasks=tasks, next=None if after is None else cursor("tasks", after))
 
 
-@routes("POST", "/v1/tasks", role="operator", reply=r.Started, status=(201, 200), refused=(409,))
+@routes(
+    "POST", "/v1/tasks", role="operator", reply=r.Started, status=(201, 200), refused=(409,),
+    example={"run": "make", "timeout": "10m", "retry": {"max": 2}},
+)  # fmt: skip
 def submit_task(
     served: Shared, command_id: CommandId, actor: Actor, body: Annotated[dict[str, Any], BODY], key: Key = None
 ) -> Response:
@@ -92,7 +95,10 @@ def get_task(control: Asking, run: Run, task: Task) -> r.TaskDetail:
     return r.TaskDetail(task=control.task(run, task), attempts=control.attempts(run, task))
 
 
-@routes("POST", "/v1/runs/{run}/tasks/{task}/cancel", role="operator", reply=r.Changed, refused=(404, 409))
+@routes(
+    "POST", "/v1/runs/{run}/tasks/{task}/cancel", role="operator", reply=r.Changed, refused=(404, 409),
+    example={"reason": "not needed"},
+)  # fmt: skip
 def cancel_task(control: Asking, run: Run, task: Task, body: Annotated[CancelBody, BODY]) -> r.Changed:
     """Stop one task. What needs it is treated as after a failure."""
     return changed(control.cancel(run, task, body.reason))

@@ -73,7 +73,10 @@ class FireBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     body: Any = None
 
 
-@routes("POST", "/v1/triggers/{name}/{trigger}/fire", role="operator", reply=r.TriggerDone, refused=(404, 409))
+@routes(
+    "POST", "/v1/triggers/{name}/{trigger}/fire", role="operator", reply=r.TriggerDone, refused=(404, 409),
+    example={"body": {"ref": "refs/tags/v1"}},
+)  # fmt: skip
 def fire_trigger(
     control: Asking, name: WorkflowName, trigger: TriggerName, body: Annotated[FireBody, BODY]
 ) -> r.TriggerDone:

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from weft.api import replies as r
+from weft.api.examples import DEFINITION
 from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import Hash, HashQuery, WholeHash, WorkflowName
 from weft.api.problems import Trouble
@@ -27,7 +28,10 @@ def get_workflow(control: Asking, name: WorkflowName) -> VersionInfo:
     return control.version(name)
 
 
-@routes("PUT", "/v1/workflows/{name}", role="admin", reply=r.Applied, refused=(404, 409))
+@routes(
+    "PUT", "/v1/workflows/{name}", role="admin", reply=r.Applied, refused=(404, 409),
+    example={"definition": DEFINITION},
+)  # fmt: skip
 def apply_workflow(
     control: Asking, served: Shared, name: WorkflowName, body: Annotated[ApplyBody, BODY]
 ) -> r.Applied:
