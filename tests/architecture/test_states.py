@@ -9,6 +9,7 @@ from tests.core.scenarios.story import Story, read_files
 from tests.core.test_scenarios import STORIES
 from tests.docs.events import ANY, CLUSTER_EVENTS, EVENTS, events_reference
 from tests.docs.states import states_reference
+from weft.core.event_kinds import EVENT_KINDS
 from weft.core.replay import Replay
 from weft.core.states import (
     ACTIVE,
@@ -83,6 +84,10 @@ def test_the_page_of_events_lists_exactly_those() -> None:
     assert sorted(EVENTS) == sorted(emitted_kinds())
     assert sorted(CLUSTER_EVENTS) == sorted(cluster_kinds())
     assert (ROOT / "docs/reference/events.md").read_text() == events_reference(), "make docs"
+
+
+def test_a_filter_may_ask_for_exactly_those() -> None:
+    assert sorted(EVENT_KINDS) == sorted([*emitted_kinds(), *cluster_kinds()])
 
 
 def test_the_stories_tell_of_every_kind_with_the_fields_that_are_documented() -> None:

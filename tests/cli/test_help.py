@@ -56,6 +56,7 @@ def test_every_command_has_help(call: Weft, name: str) -> None:
         (["ls", "--limit", "0"], "--limit"),
         (["ls", "--state", "suceeded"], "did you mean succeeded?"),
         (["tasks", "--state", "finished"], "known states"),
+        (["events", "--kind", "submited"], "did you mean 'submitted'?"),
         (["prune"], "--older"),
         (["prune", "--older", "soon"], "--older"),
         (["dead"], "list"),

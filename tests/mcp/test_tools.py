@@ -299,7 +299,7 @@ def test_mapped_tasks_and_sub_workflows_say_where_to_look(agents: Agents) -> Non
     [
         ("list_tasks", {"limit": 0}, "arguments", "limit"),
         ("list_tasks", {"limit": 101}, "arguments", "limit"),
-        ("list_tasks", {"limit": "many"}, "arguments", "int"),
+        ("list_tasks", {"limit": "many"}, "arguments", "a whole number"),
         ("list_tasks", {"stats": ["failed"]}, "arguments", "did you mean 'states'"),
         ("list_tasks", {"states": ["fine"]}, "arguments", "fine"),
         ("list_tasks", {"cursor": "bogus"}, "cursor", "next"),

@@ -34,6 +34,7 @@ from weft.api.auth import Gate, Open
 from weft.api.description import describe
 from weft.api.door import BODY_MAX, Door
 from weft.api.hub import Listen
+from weft.api.mistakes import parameter_trouble
 from weft.api.problems import Trouble, trouble_of
 from weft.api.routes import Declared, Routes
 from weft.api.served import THREADS, Served
@@ -135,17 +136,26 @@ def _explain_errors(app: FastAPI) -> None:
 
     async def bad_parameters(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        errors = [
-            {"path": ".".join(str(part) for part in one["loc"]), "message": str(one["msg"])} for one in error.errors()
-        ]
-        told = "; ".join(f"{one['path']}: {one['message']}" for one in errors[:5])
-        return Trouble(422, "parameters", told, errors=errors).response()
+        return parameter_trouble(error.errors(), _described(request)).response()
 
     app.add_exception_handler(HTTPException, by_framework)
     app.add_exception_handler(RequestValidationError, bad_parameters)
     for kind in _KNOWN:
         app.add_exception_handler(kind, any_error)
     app.add_exception_handler(Exception, any_error)
+
+
+def _described(request: Request) -> dict[str, str]:
+    """What each parameter of the route is, by its name."""
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    if dependant is None:
+        return {}
+    described = {}
+    for one in (dependant, *dependant.dependencies):
+        for field in (*one.path_params, *one.query_params, *one.header_params):
+            if field.field_info.description:
+                described[field.alias] = field.field_info.description
+    return described
 
 
 def _known() -> tuple[type[Exception], ...]:

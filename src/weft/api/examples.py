@@ -1,6 +1,6 @@
 """Examples in the description of the API.
 
-Those of replies are made from their types, so that none is out of step: a field's value goes by the type's and the
+Those of replies are made from their types, so that none says what is not so: a field's value goes by the type's and the
 field's name, or by the field's name alone; what no table knows gets the plainest value of its type. Those of requests
 stand with their routes. All of them tell of one run of one workflow.
 """

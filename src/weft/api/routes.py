@@ -12,7 +12,7 @@ without a role cannot be declared; the table of routes and roles is `Routes.decl
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
 import msgspec
@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.api.auth import Caller, Needed, requires
+from weft.api.mistakes import body_trouble
 from weft.api.problems import Trouble
 from weft.api.served import Served
 from weft.control.protocol import Control
@@ -182,7 +183,7 @@ def decoded(data: bytes, of: Any) -> Any:
     try:
         return msgspec.json.decode(data or b"{}", type=of)
     except msgspec.ValidationError as error:
-        raise Trouble(422, "body", f"the body is not what this route takes: {error}") from None
+        raise body_trouble(error, of) from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise Trouble(400, "json", f"the body is no JSON: {error}") from None
 
@@ -195,14 +196,18 @@ async def _body(request: Request) -> bytes:
     return data
 
 
-def _query_names(plain: list[inspect.Parameter]) -> list[str]:
-    from fastapi.params import Query
+def _query_names(plain: Iterable[inspect.Parameter]) -> list[str]:
+    """Also those of a bundle: `Annotated[Bundle, Depends()]`, a dataclass with a field for each."""
+    from fastapi.params import Depends, Query
 
     names = []
     for parameter in plain:
-        for part in get_args(parameter.annotation)[1:]:
+        kind, *parts = get_args(parameter.annotation) or (None,)
+        for part in parts:
             if isinstance(part, Query):
                 names.append(part.alias or parameter.name)
+            elif isinstance(part, Depends):
+                names += _query_names(inspect.signature(kind, eval_str=True).parameters.values())
     return names
 
 

@@ -6,6 +6,7 @@ was removed), `unauthorized` (the token was revoked or expired).
 """
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import Header, Path, Query
@@ -70,7 +71,7 @@ async def stream_run_events(
     return EventStream(request, ("events", run_id), source, at, _of(kind))
 
 
-def _of(kinds: list[str] | None) -> "Wanted":
+def _of(kinds: Sequence[str] | None) -> "Wanted":
     return Wanted(None if kinds is None else frozenset(kinds))
 
 

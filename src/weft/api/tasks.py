@@ -15,11 +15,14 @@ from weft.api.runs import CancelBody, Key, changed, started
 from weft.api.submitting import SubmitBody
 from weft.control.output_reading import PART_MAX
 from weft.core.commands import Refused
+from weft.core.workflow import TaskKind
 from weft.store.artifact_files import ArtifactError
 
 routes = Routes("tasks")
 
-Kinds = Annotated[list[str] | None, Query(alias="type", max_length=8, description="Only tasks of this type")]
+Kinds = Annotated[
+    list[TaskKind] | None, Query(alias="type", max_length=8, description="Only tasks of this type; may be repeated")
+]
 WorkflowFilter = Annotated[str | None, Query(max_length=128, description="Only of this workflow: a name or a hash")]
 NodeFilter = Annotated[
     str | None, Query(max_length=64, description="Only those that this node (name or session) runs or ran last")
@@ -62,7 +65,7 @@ def _page(
     control: Asking,
     run: str | None,
     state: list[Any] | None,
-    kinds: list[str] | None,
+    kinds: list[TaskKind] | None,
     workflow: str | None,
     node: str | None,
     given: str | None,
@@ -70,9 +73,10 @@ def _page(
     **more: Any,
 ) -> r.TaskPage:
     at = keys(given, "tasks", int)
+    of_kinds = None if kinds is None else [str(kind) for kind in kinds]
     tasks, after = control.tasks(
-        run, states=state, kinds=kinds, workflow=workflow, node=node, after=0 if at is None else at[0], limit=limit,
-        **more,
+        run, states=state, kinds=of_kinds, workflow=workflow, node=node, after=0 if at is None else at[0],
+        limit=limit, **more,
     )  # fmt: skip
     return r.TaskPage(tasks=tasks, next=None if after is None else cursor("tasks", after))
 

@@ -15,6 +15,8 @@ from weft.control.following import Followed
 from weft.control.protocol import Control
 from weft.control.records import EventInfo
 from weft.core.durations import NotReadable, parse_duration_ms
+from weft.core.event_kinds import EVENT_KINDS
+from weft.core.suggest import nearest
 
 EVENTS_LIMIT = 1000
 FOLLOW_EVERY_S = 0.1
@@ -24,6 +26,7 @@ FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
 
 
 def events(args: Namespace, session: Session) -> int:
+    kinds = None if args.kind is None else [_kind(word) for kind in args.kind for word in kind.split(",")]
     control = session.control()
     run_id = None if args.run is None else control.find(args.run)[1]
     if args.canonical:
@@ -33,7 +36,7 @@ def events(args: Namespace, session: Session) -> int:
             session.print(line)
         return OK
     left = limit_of(args, 2**62 if args.follow else EVENTS_LIMIT)
-    filters = _filters(args, control.now())
+    filters = {"kinds": kinds, **_filters(args, control.now())}
     after = _begin(args, control, left)
     followed = control.follow(run_id, after=after, **filters)
     try:
@@ -91,10 +94,17 @@ def _filters(args: Namespace, now: int) -> dict[str, Any]:
     return {
         "node": args.node,
         "task": args.task,
-        "kinds": None if args.kind is None else [word.strip() for kind in args.kind for word in kind.split(",")],
         "since": None if args.since is None else _moment("--since", args.since, now),
         "until": None if args.until is None else _moment("--until", args.until, now),
     }
+
+
+def _kind(word: str) -> str:
+    if word.strip() not in EVENT_KINDS:
+        meant = nearest(word.strip(), EVENT_KINDS)
+        fix = f"did you mean {meant!r}?" if meant else "docs/reference/events.md has them all"
+        raise GiveUp(BAD_INPUT, f"--kind: no event is called {word.strip()!r}", fix)
+    return word.strip()
 
 
 def _moment(option: str, text: str, now: int) -> int:

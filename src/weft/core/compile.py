@@ -25,7 +25,7 @@ from weft.core.references import (
     value_reads_context,
 )
 from weft.core.trigger_definitions import define_triggers
-from weft.core.workflow import Cache, Passes, Retry, TaskDef, Tolerate, Workflow
+from weft.core.workflow import Cache, Passes, Retry, TaskDef, TaskKind, Tolerate, Workflow
 
 _ACCEPTING = ("any_success", "on_failure", "always")
 _HANDLERS = ("on_failure", "always")
@@ -272,7 +272,7 @@ class _Defaults:
         return ms
 
 
-def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[TaskKind, dict[str, Any]]:
     if "run" in task:
         return "shell", _with_input({"run": task["run"], "shell": shell_of(task, defaults)}, task)
     if "argv" in task:

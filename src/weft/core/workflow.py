@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 When = Literal["all_success", "none_failed", "any_success", "on_failure", "always"]
+TaskKind = Literal["shell", "python", "inline", "wait", "workflow"]
 OnFailure = Literal["halt", "halt_now", "continue"]
 Mode = Literal["eager", "levels"]
 CatchUp = Literal["none", "last", "all"]

@@ -25,8 +25,8 @@ from typing import Any
 
 HELLO, START, STOP, TRUST, CLOSE, PIDS, ENDED = range(7)
 
-#: The variable by which whatever an attempt leaves behind is known as its own. (WEFT_TOKEN is a server's token, which a
-#: task may need.)
+#: The variable by which whatever an attempt leaves behind is known as its own. (WEFT_TOKEN is a token of a server's,
+#: which a task may need.)
 TOKEN = b"WEFT_SPAWNED"
 
 Message = tuple[Any, ...]

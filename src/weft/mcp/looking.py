@@ -10,6 +10,7 @@ from weft.control.records import RunInfo
 from weft.control.timing import measured_path
 from weft.core.commands import Refused
 from weft.core.states import RunState, TaskState
+from weft.core.workflow import TaskKind
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import Asking, Tools
@@ -102,7 +103,7 @@ def _output(control: Control, run: RunInfo) -> tuple[object, str | None, str | N
 class ListTasks(a.Given):
     run: a.Run | None = None
     states: Annotated[list[TaskState], Meta(description="Only tasks in one of these states")] | None = None
-    types: Annotated[list[str], Meta(description="Only of these types: shell, python, wait …")] | None = None
+    types: Annotated[list[TaskKind], Meta(description="Only of these types")] | None = None
     workflow: a.WorkflowName | None = None
     node: a.Node | None = None
     cursor: a.Cursor | None = None
@@ -116,7 +117,8 @@ def list_tasks(asking: Asking, given: ListTasks) -> r.TaskPage:
     at = keys(given.cursor, "tasks", int)
     found, after = asking.control.tasks(
         given.run, states=None if given.states is None else [str(state) for state in given.states],
-        kinds=given.types, workflow=given.workflow, node=given.node, after=0 if at is None else at[0],
+        kinds=None if given.types is None else [str(kind) for kind in given.types], workflow=given.workflow,
+        node=given.node, after=0 if at is None else at[0],
         limit=given.limit,
     )  # fmt: skip
     now = asking.control.now()

@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from weft import __version__
 from weft.api.auth import RANK, Caller
+from weft.api.mistakes import body_trouble
 from weft.api.problems import Problem, Trouble, trouble_of
 from weft.api.served import Served
 from weft.core.suggest import nearest
@@ -108,11 +109,7 @@ def _converted(tool: Tool, arguments: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(arguments, tool.takes)
     except msgspec.ValidationError as error:
-        known = [field.encode_name for field in msgspec.structs.fields(tool.takes)]
-        wrong = next((name for name in arguments if name not in known), None)
-        meant = None if wrong is None else nearest(wrong, known)
-        fix = f"did you mean {meant!r}?" if meant else f"it takes {', '.join(known)}"
-        raise Trouble(422, "arguments", f"{tool.name} does not take this: {error}", fix) from None
+        raise body_trouble(error, tool.takes, "arguments", f"{tool.name}: ") from None
 
 
 def _told(value: msgspec.Struct) -> types.CallToolResult:
@@ -138,7 +135,8 @@ def _refused(problem: Problem) -> types.CallToolResult:
 
 def _forbidden(tool: Tool, caller: Caller, read_only: bool) -> Trouble:
     if read_only and not tool.reads_only:
-        return Trouble(403, "read_only", f"{tool.name} changes something, and this server only looks", "ask another")
+        told = f"{tool.name} changes something, and this server only looks"
+        return Trouble(403, "read_only", told, "ask a person: it was started with --read-only")
     return Trouble(
         403, "forbidden", f"{tool.name} needs the role {tool.role}, and the token has {caller.role}",
         "use a token with that role",
