@@ -13,6 +13,7 @@ from weft.api.problems import Trouble
 from weft.api.token_gate import ADDRESSES_MAX, BELIEVED_S, FAILURE_EVERY_S, FAILURES_MAX, KNOWN_MAX, Failures, Tokens
 from weft.control.local import LocalControl
 from weft.control.records import Ambiguous, NotFound, TokenInfo
+from weft.store.protocol import StoreBusy
 from weft.store.sqlite.driver import SqliteStore
 
 
@@ -195,3 +196,37 @@ def test_too_many_wrong_tokens_are_429_with_a_time(serving: Callable[..., Runnin
     assert answer.code == "too_many_failures"
     assert int(answer.headers["retry-after"]) >= 1
     assert server.get("/healthz").status == 200
+
+
+def test_who_has_shown_no_token_learns_nothing_of_the_store(
+    serving: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*args: Any) -> Any:
+        raise StoreBusy("postgresql://weft@db.internal/weft does not answer: connection refused")
+
+    server = serving(node=False, gate=Tokens(silent))
+    monkeypatch.setattr(server.control, "now", silent)
+    monkeypatch.setattr(server.control, "fire_webhook", silent)
+    monkeypatch.setattr(server.control, "on_behalf", lambda *args: server.control)
+    answers = [
+        server.get("/readyz"), server.client("of-no-use").get("/v1/runs"), server.post("/v1/hooks/push", {}),
+        server.get("/healthz"),
+    ]  # fmt: skip
+    assert [answer.status for answer in answers] == [503, 503, 503, 200]
+    for answer in answers[:3]:
+        assert (answer.code, answer.json["detail"]) == ("store_busy", "the store does not answer")
+        assert int(answer.headers["retry-after"]) > 0
+    assert answers[3].json.keys() == {"status", "version"}
+
+
+def test_the_words_for_a_token_that_will_not_do(serving: Callable[..., Running], control: LocalControl) -> None:
+    server = serving(node=False, control=control, gate=Tokens(control.token_holder))
+    made = control.create_token("looks", "viewer")
+    looks = server.client(made.token)
+    refused = looks.post("/v1/tasks", {"run": "true"})
+    assert (refused.status, refused.json["fix"]) == (403, "use a token with that role")
+    assert server.get("/v1/runs").json["fix"] == "send the header Authorization: Bearer TOKEN"
+    unknown = server.client("weft_00000000_nonsense").get("/v1/runs")
+    assert (unknown.status, unknown.json["detail"]) == (
+        401, "this token is not known here, has expired, or was revoked"
+    )  # fmt: skip

@@ -109,3 +109,12 @@ def test_what_is_wrong_with_a_definition_is_said_with_its_place(server: Running)
     other = server.call("PUT", "/v1/workflows/other", {"definition": DEFINITION})
     assert (other.status, other.code) == (422, "body")
     assert server.get("/v1/triggers/deploy/nothing").status == 404
+
+
+def test_who_calls_too_often_is_told_when_to_come_back(server: Running) -> None:
+    limited = {**DEFINITION, "triggers": [{"webhook": {"name": "pushed", "secret": "HOOK", "rate": "2/h"}}]}
+    assert server.call("PUT", "/v1/workflows/deploy", {"definition": limited}).status == 200
+    assert [hook(server, {"n": n}).status for n in range(2)] == [202, 202]
+    third = hook(server, {"n": 3})
+    assert (third.status, third.code) == (429, "rate_limited")
+    assert 3500 < int(third.headers["retry-after"]) <= 3600

@@ -11,8 +11,9 @@ from typing import Literal, Protocol
 import msgspec
 from starlette.requests import Request
 
-from weft.api.problems import Trouble
+from weft.api.problems import Trouble, store_silent
 from weft.core.rows import ApiRole
+from weft.store.protocol import StoreError
 
 Needed = Literal["anyone", "viewer", "operator", "admin"]
 RANK: dict[str, int] = {"anyone": 0, "viewer": 1, "operator": 2, "admin": 3}
@@ -65,7 +66,8 @@ def requires(role: Needed) -> Callable[[Request], Awaitable[None]]:
             return
         caller = await known_caller(request.app.state.served.gate, request)
         if RANK[caller.role] < RANK[role]:
-            raise Trouble(403, "forbidden", f"this needs the role {role}, and the token has {caller.role}")
+            told = f"this needs the role {role}, and the token has {caller.role}"
+            raise Trouble(403, "forbidden", told, "use a token with that role")
 
     return check
 
@@ -73,10 +75,15 @@ def requires(role: Needed) -> Callable[[Request], Awaitable[None]]:
 async def known_caller(gate: Gate, request: Request) -> Caller:
     """Whoever asks, whatever they may; also left in `request.state.caller`. Nobody is a Trouble."""
     token = bearer(request)
-    caller = await gate.caller(token, request)
+    try:
+        caller = await gate.caller(token, request)
+    except StoreError:
+        raise store_silent() from None
     if caller is None:
-        detail = "this token is not known here" if token else "a token is needed"
-        fix = "send the header Authorization: Bearer TOKEN"
+        detail, fix = "a token is needed", "send the header Authorization: Bearer TOKEN"
+        if token:
+            detail = "this token is not known here, has expired, or was revoked"
+            fix = "ask an admin for another: `weft token list`, `weft token create`"
         raise Trouble(401, "unauthorized", detail, fix, headers={"WWW-Authenticate": "Bearer"})
     request.state.caller = caller
     return caller

@@ -1,8 +1,8 @@
 """Examples in the description of the API.
 
-Those of replies are made from their types, so that none says what is not so: a field's value goes by the type's and the
-field's name, or by the field's name alone; what no table knows gets the plainest value of its type. Those of requests
-stand with their routes. All of them tell of one run of one workflow.
+Those of replies are made from their types, so that none says what is not so: a field's value goes by the type's and
+the field's name, or by the field's name alone; what no table knows gets the plainest value of its type. Those of
+requests stand with their routes. All of them tell of one run of one workflow.
 """
 
 import types
@@ -90,7 +90,7 @@ TEXTS: Final = {
     "application/octet-stream": "42 rows\n",
 }  # fmt: skip
 
-_MISTAKE: Final = {"path": "query.limit", "message": "Input should be less than or equal to 1000"}
+_MISTAKE: Final = {"path": "limit", "message": "expected at most 1000, found '5000'"}
 #: One way in which a request may be refused with this status.
 REFUSALS: Final = {
     400: ("json", "the body is no JSON: Input data was truncated", None),
@@ -100,7 +100,7 @@ REFUSALS: Final = {
     409: ("ambiguous", "k3 could be any of k3v9x2m8qa4t, k3w01rt5mz8d", None),
     413: ("too_large", "a request's body may have 33,554,432 bytes", "split it, or raise body_max"),
     415: ("media_type", "the body must be JSON", "send the header Content-Type: application/json"),
-    422: ("parameters", "query.limit: Input should be less than or equal to 1000", None),
+    422: ("parameters", "limit: expected at most 1000, found '5000'", "limit is: At most so many lines"),
     429: ("too_many_failures", "too many wrong tokens came from this address", "wait, then use a good one"),
     503: ("store_busy", "the store does not answer", "try again in a moment"),
 }  # fmt: skip

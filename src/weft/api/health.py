@@ -1,9 +1,10 @@
 """Is the process there, and should it get requests?"""
 
 from weft import __version__
-from weft.api.problems import Trouble
+from weft.api.problems import Trouble, store_silent
 from weft.api.replies import Health
 from weft.api.routes import Asking, Routes, Shared
+from weft.store.protocol import StoreError
 
 routes = Routes("health")
 
@@ -20,6 +21,9 @@ def readyz(served: Shared, control: Asking) -> Health:
     why = "it is about to stop" if served.stopping.is_set() else served.ready()
     if why is not None:
         raise Trouble(503, "not_ready", why)
-    control.now()
-    control.last_event()
+    try:
+        control.now()
+        control.last_event()
+    except StoreError:
+        raise store_silent() from None
     return Health(status="ready", version=__version__)

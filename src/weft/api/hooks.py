@@ -7,9 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.api import replies as r
-from weft.api.problems import Trouble
+from weft.api.problems import Trouble, store_silent
 from weft.api.routes import Routes, Shared, reply
 from weft.control.records import HookRefused
+from weft.store.protocol import StoreError
 
 routes = Routes("hooks")
 CODES = {400: "delivery", 401: "unauthorized", 409: "paused", 413: "too_large", 422: "condition", 429: "rate_limited"}
@@ -36,7 +37,11 @@ async def take_hook(
         except HookRefused as refused:
             if refused.status == 503:
                 raise Trouble(503, "secret_missing", str(refused), "give the server this secret") from None
-            raise Trouble(refused.status, CODES.get(refused.status, "refused"), str(refused)) from None
+            later = {"Retry-After": str(refused.again_s)} if refused.again_s is not None else None
+            code = CODES.get(refused.status, "refused")
+            raise Trouble(refused.status, code, str(refused), headers=later) from None
+        except StoreError:
+            raise store_silent() from None
         told = r.HookTaken(
             trigger=done.data["trigger"], outcome=done.data["outcome"], run=done.run_id, existing=done.existing
         )  # fmt: skip

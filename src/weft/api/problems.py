@@ -62,6 +62,11 @@ class Trouble(Exception):
         return Response(body, self.problem.status, media_type=MEDIA_TYPE, headers=self.headers)
 
 
+def store_silent() -> Trouble:
+    """For those who have shown no token: where the store is and why it is silent is not theirs to know."""
+    return Trouble(503, "store_busy", "the store does not answer", "try again in a moment")
+
+
 def bad_inputs(problems: "list[ValueProblem] | tuple[ValueProblem, ...]") -> Trouble:
     errors = [
         {"path": ".".join(str(part) for part in problem.path), "message": problem.message, "fix": problem.fix}

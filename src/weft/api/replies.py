@@ -248,5 +248,3 @@ class Pruned(msgspec.Struct, kw_only=True):
 class Health(msgspec.Struct, kw_only=True):
     status: str
     version: str
-    store: str | None = None
-    detail: str | None = None

@@ -317,12 +317,14 @@ class TriggerInfo(msgspec.Struct, kw_only=True):
 
 
 class HookRefused(Exception):
-    """A call of a webhook that is not followed: `status` for HTTP, the text for the caller, `detail` for the log."""
+    """A call of a webhook that is not followed: `status` for HTTP, the text for the caller, `detail` for the log;
+    `again_s`: after so many seconds it would be."""
 
-    def __init__(self, status: int, message: str, detail: str = "") -> None:
+    def __init__(self, status: int, message: str, detail: str = "", again_s: int | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.detail = detail or message
+        self.again_s = again_s
 
 
 class NotFound(Exception):

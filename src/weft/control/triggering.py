@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.apply import trigger_of
 from weft.core.suggest import nearest
+from weft.core.workflow import TriggerDef
 from weft.node.secrets import MissingSecret, Secrets
 from weft.store.queries import FIRE_COLUMNS, TRIGGER_COLUMNS
 from weft.triggers.protocol import BadTrigger
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 BODY_MAX = 1 << 20
 CAUSE_MAX = 200
+FIRES_TOLD_MAX = 1000
 #: In which a caller says that this is the same call as before.
 DELIVERY_HEADERS = ("idempotency-key", "x-weft-delivery", "x-github-delivery")
 SIGNATURE_HEADERS = ("x-weft-signature", "x-hub-signature-256")
@@ -165,8 +168,18 @@ def fire_webhook(
         return control._commit(c.Fire(row.id, [c.Firing(cause, run_id, names)]))
     except c.Refused as refused:
         if refused.code == "rate_limited":
-            raise HookRefused(429, refused.message) from None
+            raise HookRefused(429, refused.message, again_s=_again_s(control, row.id, definition)) from None
         raise
+
+
+def _again_s(control: "LocalControl", trigger: str, definition: TriggerDef) -> int | None:
+    """How long until a fire within its rate is old enough not to count."""
+    if definition.rate is None:
+        return None
+    count, within_ms = definition.rate
+    told = fires(control, trigger, min(count, FIRES_TOLD_MAX))
+    left_ms = told[-1].at + within_ms - control.now() if told else 0
+    return max(1, math.ceil(left_ms / 1000))
 
 
 def _hooks(control: "LocalControl", name: str) -> list[TriggerRow]:
