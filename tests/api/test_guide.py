@@ -5,12 +5,17 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from tests.api.conftest import Running, until
 from tests.architecture.source import ROOT
+from weft import config as settings
+from weft.cli.parser import make_parser
+from weft.core.durations import parse_duration_ms
 
 LINES = re.findall(r"^\$ (curl .*)$", (ROOT / "docs/guides/server.md").read_text(), re.MULTILINE)
 
@@ -24,13 +29,56 @@ def test_what_the_guide_says_works(server: Running) -> None:
         at = words.index("--json") if "--json" in words else None
         if at is not None:
             words[at : at + 2] = ["-H", "Content-Type: application/json", "--data", words[at + 1]]
+        if "/output/" in line:
+            server.ended("last")
         if "cancel" in line:
             until(lambda: server.control.run("last").state == "running")
         done = subprocess.run([*words, "--fail-with-body"], capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, (line, done.stdout, done.stderr)
-        json.loads(done.stdout)
+        if "/output/" in line:
+            assert done.stdout.endswith(b"\r\n999\n" if "-i" in words else b"\n1000\n"), done.stdout[-40:]
+        else:
+            json.loads(done.stdout)
     assert server.control.run("last").state == "cancelled"
 
 
 def test_the_description_says_where_it_is(server: Running, tmp_path: Path) -> None:
     assert server.get("/openapi.json").json["openapi"].startswith("3.1")
+
+
+DEPLOYMENT = (ROOT / "docs/guides/deployment.md").read_text()
+
+
+def block(language: str) -> str:
+    found = re.search(rf"^```{language}\n(.*?)^```", DEPLOYMENT, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    unit = block("ini")
+    (command,) = re.findall(r"^ExecStart=/usr/local/bin/(.*)$", unit, re.MULTILINE)
+    args = make_parser().parse_args(command.split()[1:])
+    (wait_s,) = re.findall(r"^TimeoutStopSec=([0-9]+)$", unit, re.MULTILINE)
+    assert parse_duration_ms(args.drain) < int(wait_s) * 1000
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("there is no systemd-analyze here")
+    path = tmp_path / "weft.service"
+    path.write_text(unit.replace("/usr/local/bin/weft", sys.executable))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(path)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_container_is_given_what_weft_knows() -> None:
+    lines = block("dockerfile")
+    (command,) = re.findall(r"^CMD (.*)$", lines, re.MULTILINE)
+    make_parser().parse_args(json.loads(command)[1:])
+    (variables,) = re.findall(r"^ENV (.*)$", lines, re.MULTILINE)
+    given = dict(word.split("=") for word in variables.split())
+    read = settings.load(given, Path("/"))
+    assert (read.host, read.log_format, read.drain) == ("0.0.0.0", "json", 20.0)
+    (extras,) = re.findall(r"'/src\[(.*)\]'", lines)
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert set(extras.split(",")) <= set(tomllib.load(file)["project"]["optional-dependencies"])

@@ -31,7 +31,8 @@ QUERIES = [
     ("/v1/runs?limit=1e9", "limit: expected a whole number, found '1e9'", "limit is: At most so many lines"),
     ("/v1/nodes?ended=perhaps", "ended: expected true or false, found 'perhaps'",
      "ended is: Also those that ended, the last thousand"),
-    ("/v1/workflows/w/diff?old=abcd", "new: it is missing", "new is: A version's hash, or the beginning of it"),
+    ("/v1/workflows/w/diff?old=Abcd", "old: 'Abcd' does not match ^[0-9a-f]{4,64}$",
+     "old is: A version's hash, or the beginning of it"),
     ("/v1/events?kinds=started", "this route takes no 'kinds' in its query", "did you mean 'kind'?"),
     ("/v1/runs?stat=failed", "this route takes no 'stat' in its query", "did you mean 'state'?"),
 ]  # fmt: skip

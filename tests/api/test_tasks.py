@@ -155,6 +155,10 @@ def test_workflows_have_versions_and_differences(quiet: Running) -> None:
     assert quiet.get(f"/v1/workflows/chain/versions/{old[:10]}").json["hash"] == old
     diff = quiet.get(f"/v1/workflows/chain/diff?old={old[:12]}&new={new[:12]}").json["lines"]
     assert "+on_failure: continue" in diff
+    assert quiet.get("/v1/workflows/chain/diff").json["lines"] == diff
+    assert quiet.get(f"/v1/workflows/chain/diff?new={new[:6]}").json["lines"] == diff
+    assert quiet.get(f"/v1/workflows/chain/diff?old={old}").json["lines"] == diff
+    assert "has no version before" in quiet.get(f"/v1/workflows/chain/diff?new={old}").json["detail"]
     for path in ("chains", "chain/versions/ffff", f"chain/diff?old={old}&new=0000", "chains/versions"):
         assert quiet.get(f"/v1/workflows/{path}").status == 404, path
 

@@ -22,7 +22,9 @@ Node = Annotated[
 WorkflowName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="A workflow's name")]
 Hash = Annotated[str, Path(pattern=r"^[0-9a-f]{4,64}$", description="A version's hash, or a unique beginning of it")]
 WholeHash = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="A version's hash")]
-HashQuery = Annotated[str, Query(pattern=r"^[0-9a-f]{4,64}$", description="A version's hash, or the beginning of it")]
+HashQuery = Annotated[
+    str | None, Query(pattern=r"^[0-9a-f]{4,64}$", description="A version's hash, or the beginning of it")
+]
 PoolName = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$", description="A pool's name")]
 
 RunStates = Annotated[

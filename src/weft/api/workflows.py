@@ -10,6 +10,7 @@ from weft.api.problems import Trouble
 from weft.api.routes import BODY, Asking, Routes, Shared
 from weft.api.submitting import ApplyBody
 from weft.control.records import VersionDiff, VersionInfo
+from weft.control.versions import last_change
 
 routes = Routes("workflows")
 
@@ -73,6 +74,7 @@ def get_document(control: Asking, hash: WholeHash) -> r.Stored:
 
 
 @routes("GET", "/v1/workflows/{name}/diff", role="viewer", reply=VersionDiff, refused=(404,))
-def diff_versions(control: Asking, name: WorkflowName, old: HashQuery, new: HashQuery) -> VersionDiff:
-    """What changed between two versions, as lines of a unified diff."""
-    return control.diff(name, old, new)
+def diff_versions(control: Asking, name: WorkflowName, old: HashQuery = None, new: HashQuery = None) -> VersionDiff:
+    """What changed between two versions, as lines of a unified diff. Without `new` it is the current version (or the
+    newest, if none was applied), without `old` the one before that."""
+    return control.diff(name, *last_change(control, name, old, new))

@@ -2,10 +2,11 @@
 
 from argparse import Namespace
 
-from weft.cli.exits import BAD_INPUT, NOT_FOUND, OK, GiveUp
+from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import moment
+from weft.control.versions import last_change
 
 SHORT = 12
 
@@ -54,17 +55,7 @@ def _diff(args: Namespace, session: Session) -> int:
     control = session.control()
     if len(args.diff) > 2:
         raise GiveUp(BAD_INPUT, "--diff takes two versions at most")
-    if len(args.diff) == 2:
-        old, new = args.diff
-    else:
-        known = control.versions(args.name, limit=1000)
-        new = control.applied().get(args.name, known[0].hash)
-        at = next((at for at, one in enumerate(known) if one.hash == new), 0)
-        older = [*args.diff, *(one.hash for one in known[at + 1 :])]
-        if not older:
-            raise GiveUp(NOT_FOUND, f"{args.name} has no version before {new[:SHORT]}")
-        old = older[0]
-    found = control.diff(args.name, old, new)
+    found = control.diff(args.name, *last_change(control, args.name, *args.diff))
     if args.json:
         session.print_json(found)
         return OK

@@ -8,6 +8,7 @@ from weft.core.suggest import nearest
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
+    from weft.control.protocol import Control
 
 NAMES_SEARCHED = 1000
 
@@ -49,6 +50,20 @@ def diff(control: "LocalControl", name: str, old: str, new: str) -> VersionDiff:
         _lines(before.document), _lines(after.document), before.hash[:12], after.hash[:12], lineterm=""
     )
     return VersionDiff(name=name, old=before.hash, new=after.hash, lines=list(lines))
+
+
+def last_change(control: "Control", name: str, old: str | None = None, new: str | None = None) -> tuple[str, str]:
+    """What to compare where not both are named: the current (or newest) version with the one before it."""
+    if old is not None and new is not None:
+        return old, new
+    known = [one.hash for one in control.versions(name, limit=1000)]
+    if new is None:
+        new = control.applied().get(name, known[0])
+    at = next((at for at, hash in enumerate(known) if hash.startswith(new)), None)
+    older = [] if at is None else known[at + 1 :]
+    if old is None and not older:
+        raise NotFound(f"{name} has no version before {new[:12]}")
+    return old or older[0], new
 
 
 def _lines(document: Any) -> list[str]:
