@@ -30,7 +30,7 @@ QUERIES = [
     ("/v1/runs?limit=0", "limit: expected at least 1, found '0'", "limit is: At most so many lines"),
     ("/v1/runs?limit=1e9", "limit: expected a whole number, found '1e9'", "limit is: At most so many lines"),
     ("/v1/nodes?ended=perhaps", "ended: expected true or false, found 'perhaps'",
-     "ended is: Also those that ended, the last thousand"),
+     "ended is: Also those that ended"),
     ("/v1/workflows/w/diff?old=Abcd", "old: 'Abcd' does not match ^[0-9a-f]{4,64}$",
      "old is: A version's hash, or the beginning of it"),
     ("/v1/events?kinds=started", "this route takes no 'kinds' in its query", "did you mean 'kind'?"),

@@ -196,7 +196,7 @@ def test_the_store_and_its_pools(quiet: Running) -> None:
     quiet.submit(CHAIN)
     info = quiet.get("/v1/store").json
     assert (info["kind"], info["tasks"], info["runs"]) == ("sqlite", {"pending": 1, "queued": 1}, {"running": 1})
-    assert quiet.get("/v1/pools").json == {"pools": []}
+    assert quiet.get("/v1/pools").json == {"pools": [], "next": None}
     assert quiet.call("PUT", "/v1/pools/gpu", {"size": 2}).json == {
         "name": "gpu",
         "size": 2,

@@ -6,6 +6,7 @@ import msgspec
 from fastapi import Query
 
 from weft.api import replies as r
+from weft.api.paging import Cursor, Limit, page_of
 from weft.api.parameters import Node
 from weft.api.routes import BODY, Asking, Routes
 from weft.control.records import LeaderInfo, NodeInfo, NodeWork
@@ -15,10 +16,15 @@ routes = Routes("nodes")
 
 @routes("GET", "/v1/nodes", role="viewer", reply=r.NodeList)
 def list_nodes(
-    control: Asking, ended: Annotated[bool, Query(description="Also those that ended, the last thousand")] = False
+    control: Asking,
+    ended: Annotated[bool, Query(description="Also those that ended")] = False,
+    cursor_: Cursor = None,
+    limit: Limit = 100,
 ) -> r.NodeList:
     """List nodes, those that started first come first."""
-    return r.NodeList(nodes=control.nodes(ended=ended)[-1000:])
+    found = control.nodes(ended=ended)
+    nodes, more = page_of(found, "nodes", lambda node: (node.started_at, node.session), cursor_, limit, int, str)
+    return r.NodeList(nodes=nodes, next=more)
 
 
 @routes("GET", "/v1/nodes/{node}", role="viewer", reply=NodeInfo, refused=(404, 409))

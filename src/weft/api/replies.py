@@ -51,10 +51,12 @@ class VersionPage(msgspec.Struct, kw_only=True):
 
 class NodeList(msgspec.Struct, kw_only=True):
     nodes: list[NodeInfo]
+    next: str | None
 
 
 class TriggerList(msgspec.Struct, kw_only=True):
     triggers: list[TriggerInfo]
+    next: str | None
 
 
 class FireList(msgspec.Struct, kw_only=True):
@@ -100,6 +102,7 @@ class Applied(msgspec.Struct, kw_only=True):
 
 class PoolList(msgspec.Struct, kw_only=True):
     pools: list[PoolInfo]
+    next: str | None
 
 
 class RunDetail(msgspec.Struct, kw_only=True):
@@ -151,6 +154,7 @@ class Current(msgspec.Struct, kw_only=True):
     """Hashes, by the names of workflows."""
 
     current: dict[str, str]
+    next: str | None
 
 
 class Clock(msgspec.Struct, kw_only=True):
@@ -232,6 +236,7 @@ class PoolSet(msgspec.Struct, kw_only=True):
 
 class TokenList(msgspec.Struct, kw_only=True):
     tokens: list[TokenInfo]
+    next: str | None
 
 
 class TokenRevoked(msgspec.Struct, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from weft.api import replies as r
+from weft.api.paging import Cursor, Limit, page_of
 from weft.api.parameters import PoolName
 from weft.api.routes import BODY, Asking, Routes
 from weft.control.records import StoreInfo
@@ -27,9 +28,10 @@ def get_clock(control: Asking) -> r.Clock:
 
 
 @routes("GET", "/v1/pools", role="viewer", reply=r.PoolList)
-def list_pools(control: Asking) -> r.PoolList:
-    """List pools, with who holds their places."""
-    return r.PoolList(pools=control.pools())
+def list_pools(control: Asking, cursor_: Cursor = None, limit: Limit = 100) -> r.PoolList:
+    """List pools by name, with who holds their places."""
+    pools, more = page_of(control.pools(), "pools", lambda pool: (pool.name,), cursor_, limit, str)
+    return r.PoolList(pools=pools, next=more)
 
 
 class PoolBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

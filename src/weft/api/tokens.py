@@ -6,6 +6,7 @@ import msgspec
 from fastapi import Path
 
 from weft.api import replies as r
+from weft.api.paging import Cursor, Limit, page_of
 from weft.api.routes import BODY, Asking, Routes
 from weft.control.records import NewToken
 from weft.control.tokens import LABEL_MAX
@@ -25,9 +26,10 @@ class TokenBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 @routes("GET", "/v1/tokens", role="admin", reply=r.TokenList)
-def list_tokens(control: Asking) -> r.TokenList:
+def list_tokens(control: Asking, cursor_: Cursor = None, limit: Limit = 100) -> r.TokenList:
     """List tokens, revoked and expired ones too. What they are is not known: only hashes are kept."""
-    return r.TokenList(tokens=control.tokens()[-1000:])
+    tokens, more = page_of(control.tokens(), "tokens", lambda one: (one.created_at, one.id), cursor_, limit, int, str)
+    return r.TokenList(tokens=tokens, next=more)
 
 
 @routes(

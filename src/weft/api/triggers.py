@@ -6,6 +6,7 @@ import msgspec
 from fastapi import Path, Query
 
 from weft.api import replies as r
+from weft.api.paging import Cursor, Limit, page_of
 from weft.api.parameters import WorkflowName
 from weft.api.routes import BODY, Asking, Routes
 from weft.control.records import TriggerInfo
@@ -20,9 +21,13 @@ TriggerName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$", description=
 def list_triggers(
     control: Asking,
     workflow: Annotated[str | None, Query(max_length=128, description="Only those of this workflow")] = None,
+    cursor_: Cursor = None,
+    limit: Limit = 100,
 ) -> r.TriggerList:
     """List all triggers that are active, by workflow and name."""
-    return r.TriggerList(triggers=control.triggers(workflow))
+    found = control.triggers(workflow)
+    triggers, more = page_of(found, "triggers", lambda one: (one.id,), cursor_, limit, str)
+    return r.TriggerList(triggers=triggers, next=more)
 
 
 @routes("GET", "/v1/triggers/{name}/{trigger}", role="viewer", reply=TriggerInfo, refused=(404,))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from weft.api import replies as r
 from weft.api.examples import DEFINITION
-from weft.api.paging import Cursor, Limit, cursor, keys
+from weft.api.paging import Cursor, Limit, cursor, keys, page_of
 from weft.api.parameters import Hash, HashQuery, WholeHash, WorkflowName
 from weft.api.problems import Trouble
 from weft.api.routes import BODY, Asking, Routes, Shared
@@ -62,9 +62,10 @@ def get_version(control: Asking, name: WorkflowName, hash: Hash) -> VersionInfo:
 
 
 @routes("GET", "/v1/applied", role="viewer", reply=r.Current)
-def list_applied(control: Asking) -> r.Current:
+def list_applied(control: Asking, cursor_: Cursor = None, limit: Limit = 1000) -> r.Current:
     """The current version of every workflow that was applied, by its name."""
-    return r.Current(current=control.applied())
+    found, more = page_of(control.applied().items(), "applied", lambda one: (one[0],), cursor_, limit, str)
+    return r.Current(current=dict(found), next=more)
 
 
 @routes("GET", "/v1/documents/{hash}", role="viewer", reply=r.Stored, refused=(404,))

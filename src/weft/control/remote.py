@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PAGE: Final = 1000  # what a server gives at once
+ALL: Final = 1 << 62
 PART_MAX: Final = 1 << 20
 BATCH: Final = 1000
 WORKFLOWS_KEPT: Final = 100
@@ -275,8 +276,7 @@ class RemoteControl:
         return found, None if more is None else int(keys_in(more)[1])
 
     def nodes(self, *, ended: bool = False) -> list[NodeInfo]:
-        found: list[NodeInfo] = self._get("nodes", query=[("ended", ended)]).field("nodes", list[NodeInfo])
-        return found
+        return self._pages(["nodes"], "nodes", NodeInfo, [("ended", ended)], None, ALL)[0]
 
     def node(self, ref: str) -> NodeInfo:
         found: NodeInfo = self._get("nodes", _node_name(ref)).value(NodeInfo)
@@ -291,8 +291,7 @@ class RemoteControl:
         return found
 
     def pools(self) -> list[PoolInfo]:
-        found: list[PoolInfo] = self._get("pools").field("pools", list[PoolInfo])
-        return found
+        return self._pages(["pools"], "pools", PoolInfo, [], None, ALL)[0]
 
     def info(self) -> StoreInfo:
         found: StoreInfo = self._get("store").value(StoreInfo)
@@ -357,13 +356,17 @@ class RemoteControl:
         return found
 
     def applied(self) -> dict[str, str]:
-        found: dict[str, str] = self._get("applied").field("current", dict[str, str])
-        return found
+        found: dict[str, str] = {}
+        at: str | None = None
+        while True:
+            answer = self._get("applied", query=[("cursor", at), ("limit", PAGE)])
+            found |= answer.field("current", dict[str, str])
+            at = answer.field("next", str | None)
+            if at is None:
+                return found
 
     def triggers(self, workflow: str | None = None) -> list[TriggerInfo]:
-        answer = self._get("triggers", query=[("workflow", workflow)])
-        found: list[TriggerInfo] = answer.field("triggers", list[TriggerInfo])
-        return found
+        return self._pages(["triggers"], "triggers", TriggerInfo, [("workflow", workflow)], None, ALL)[0]
 
     def trigger(self, ref: str) -> TriggerInfo:
         return trigger_named(self.triggers(), ref)
@@ -383,8 +386,7 @@ class RemoteControl:
         return "triggers", found.workflow, found.name
 
     def tokens(self) -> list[TokenInfo]:
-        found: list[TokenInfo] = self._get("tokens").field("tokens", list[TokenInfo])
-        return found
+        return self._pages(["tokens"], "tokens", TokenInfo, [], None, ALL)[0]
 
     # -- writing -----------------------------------------------------------------------------------------
 
