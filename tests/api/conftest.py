@@ -89,6 +89,7 @@ class Running:
         node: bool = True,
         control: LocalControl | None = None,
         port: int = 0,
+        log: Callable[[str, Any], None] = lambda message, fields: None,
         **more: Any,
     ) -> None:
         self.directory = directory
@@ -98,7 +99,7 @@ class Running:
         self.other: LocalControl = self.control  # of another process, where a test has one
         if node:
             config = settings.load({}, directory, {"workdir": directory, "name": "here", "slots": 4})
-            self._nodes = NodeThread(self.control, config, {}, lambda message, fields: None)
+            self._nodes = NodeThread(self.control, config, {}, log)
             self._nodes.start_worker()
         listener = listening("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]

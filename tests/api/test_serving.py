@@ -105,6 +105,43 @@ def test_without_slots_it_serves_and_does_not_work(serve: Callable[..., Process]
     assert process.stop() == 0
 
 
+def test_who_follows_a_run_that_nobody_works_on_is_told_so(serve: Callable[..., Process], tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{serve('--slots', '0').port}"
+    (tmp_path / "chain.yaml").write_text("- echo one\n")
+    followed = subprocess.Popen(
+        [sys.executable, "-m", "weft", "run", "chain.yaml", "--server", url], cwd=tmp_path, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        assert followed.stderr is not None
+        assert "no live worker: start one with `weft worker` on its store" in followed.stderr.readline()
+    finally:
+        followed.kill()
+        followed.communicate()
+
+
+def test_for_people_only_what_was_set_is_logged_and_mistakes_keep_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text("name: flow\ntasks:\n  a: {runn: x}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "serve", "--port", "0", "--slots", "3", "--dir", "."], cwd=tmp_path,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        lines = []
+        while not lines or "fix: did you mean 'run'?" not in lines[-1]:
+            lines.append(process.stderr.readline())
+            assert lines[-1], lines
+        assert "settings  store=" in lines[0]
+        assert "slots=3  port=0" in lines[0]
+        assert "gpus" not in lines[0]
+        assert any(line.startswith("    flow.yaml:3:7: unknown key 'runn'") for line in lines)
+        assert any(line.strip() == "^^^^" or line.strip().endswith("^") for line in lines)
+    finally:
+        process.terminate()
+        process.communicate(timeout=WAIT_S)
+
+
 def test_sigterm_lets_running_tasks_end_and_answers_requests_under_way(
     serve: Callable[..., Process], tmp_path: Path
 ) -> None:

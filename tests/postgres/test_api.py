@@ -69,3 +69,20 @@ def test_a_database_that_says_nothing(server: Running, proxy: Proxy) -> None:
     until(lambda: server.get("/readyz").status == 200)
     assert server.get(f"/v1/runs/{run}").json["run"]["state"] == "running"
     server.submit(CHAIN)
+
+
+def test_a_node_says_that_the_store_was_silent_and_that_it_is_back(url: str, proxy: Proxy, tmp_path: Path) -> None:
+    said: list[str] = []
+    control = LocalControl(PostgresStore(proxy.through(url)), root=tmp_path / ".weft")
+    server = Running(tmp_path, control=control, log=lambda message, fields: said.append(message))
+    try:
+        server.ended(server.submit(CHAIN))
+        proxy.refuse = True
+        proxy.cut()
+        until(lambda: "the store did not answer" in said)
+        assert "the store answers again" not in said
+        proxy.refuse = False
+        until(lambda: "the store answers again" in said)
+        server.ended(server.submit(CHAIN))
+    finally:
+        server.close()

@@ -45,7 +45,8 @@ def submit(args: Namespace, session: Session) -> int:
 
 def _say_who_works(session: Session, control: Control) -> None:
     if not workers(control):
-        session.warn("no live worker: start one with `weft worker`, or work on it here with `weft resume last`")
+        here = ", or work on it here with `weft resume last`" if session.server is None else " on its store"
+        session.warn(f"no live worker: start one with `weft worker`{here}")
 
 
 def _store_run(args: Namespace, session: Session, config: Config | None) -> tuple[Control, Reply]:
@@ -146,6 +147,8 @@ def work_here(args: Namespace, session: Session, control: Control, run_id: str, 
     """Here, or, if a server was asked, there: then it is only watched."""
     options = Options(logs=args.logs, json=args.json)
     if session.server is not None:
+        if not args.json:
+            _say_who_works(session, control)
         return watch(session, control, run_id, after, options)
     if control.run(run_id).finished and after == 0:
         return _say_end(args, session, control, run_id)

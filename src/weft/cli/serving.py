@@ -99,7 +99,7 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
         secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
         mounted=_mounted(config.body_max),
     )
-    say("info", "settings", {**config.described(), "store": control.store.name})
+    say("info", "settings", session.told_settings(control.store.name))
     ready = {"url": url, "role": config.role, "slots": config.slots, "pid": os.getpid()}
     serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, say)
     watching = None

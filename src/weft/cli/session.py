@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import config as settings
 from weft.cli.exits import BAD_INPUT, NOT_FOUND, GiveUp
-from weft.cli.terminal import Terminal
+from weft.cli.terminal import Terminal, printable
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
@@ -137,10 +137,24 @@ class Session:
             return None
         from weft.cli.words import clock_now
 
-        if self.config.log_format == "json" or (self.args.json and self.args.command in LOGGING):
+        if self._logs_json:
             return json_text({"at": _stamp(), "level": level, "message": message, **fields})
-        shown_fields = "".join(f"  {name}={_plain(value)}" for name, value in fields.items())
-        return f"{clock_now()}  {level}  {message}{shown_fields}"
+        long = {name: value for name, value in fields.items() if isinstance(value, str) and "\n" in value}
+        short = "".join(f"  {name}={_plain(value)}" for name, value in fields.items() if name not in long)
+        below = "".join(f"\n    {printable(line)}" for value in long.values() for line in value.splitlines())
+        return f"{clock_now()}  {level}  {message}{short}{below}"
+
+    def told_settings(self, store: str) -> dict[str, Any]:
+        """For the log: all of them for machines; for people those that somebody set."""
+        told = {**self.config.described(), "store": store}
+        if self._logs_json:
+            return told
+        set_here = self.config.sources
+        return {name: value for name, value in told.items() if name == "store" or set_here.get(name) != "default"}
+
+    @property
+    def _logs_json(self) -> bool:
+        return self.config.log_format == "json" or (self.args.json and self.args.command in LOGGING)
 
 
 def _stamp() -> str:

@@ -50,7 +50,7 @@ async def _work(session: Session, control: LocalControl, directory: Path | None)
         log=lambda message, fields: say("warning", message, fields),
         tell=say,
     )
-    say("info", "settings", {**config.described(), "store": control.store.name})
+    say("info", "settings", session.told_settings(control.store.name))
     loop = asyncio.get_running_loop()
     stops = 0
 

@@ -144,7 +144,10 @@ class ExchangeLoop:
         tries = 0
         while True:
             try:
-                return await self._ports.link.exchange(command)
+                reply = await self._ports.link.exchange(command)
+                if tries:
+                    self._ports.log("the store answers again", {"tries": tries})
+                return reply
             except LinkLost as error:
                 self._ports.log("the store did not answer", {"error": str(error), "tries": tries + 1})
                 await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
