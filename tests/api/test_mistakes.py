@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Running
+from tests.api.conftest import Running, until
 
 BODIES: list[tuple[str, Any, str, str | None]] = [
     ("/v1/runs", {"workflow": "w", "priorty": 1}, "there is no 'priorty' here", "did you mean 'priority'?"),
@@ -73,3 +73,14 @@ def test_what_was_sent_is_told_in_part_only(quiet: Running) -> None:
     assert len(answer.body) < 1000
     answer = quiet.post("/v1/runs", {"x" * 5000: 1})
     assert len(answer.body) < 1000
+
+
+def test_names_that_were_nearly_right(server: Running) -> None:
+    run = server.submit({"name": "w", "tasks": {"transform": {"run": "true"}}, "triggers": [{"every": "15m"}]})
+    until(lambda: server.get("/v1/nodes").json["nodes"])
+    for path, detail in [
+        (f"/v1/runs/{run}/tasks/transfrom", "the run has no task transfrom; did you mean 'transform'?"),
+        ("/v1/nodes/hree", "there is no node hree; did you mean 'here'?"),
+    ]:
+        answer = server.get(path)
+        assert (answer.status, answer.json["detail"]) == (404, detail)

@@ -24,6 +24,7 @@ def test_apply_list_pause_and_fire(place: Place) -> None:
     assert control.applied() == place.store.applied() == {"timed": reply.data["hash"]}
     assert control.triggers() == place.store.triggers()
     assert control.triggers("other") == []
+    assert [one.what for one in control.triggers()] == ["0 2 * * * UTC", "every 1h"]
     assert control.trigger("often").id == control.trigger("timed/often").id == "timed/often"
     with pytest.raises(NotFound, match="could be any of"):
         control.trigger("timed")

@@ -6,6 +6,7 @@ import msgspec
 
 from weft.control.records import Ambiguous, ClaimInfo, LeaderInfo, NodeInfo, NodeWork, NotFound
 from weft.core.liveness import health
+from weft.core.suggest import nearest
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
@@ -57,7 +58,9 @@ def node(control: "LocalControl", ref: str, *, ended: bool = True) -> NodeInfo:
         if found:
             found[0].stale_reports = control._read("count_stale_of_session", found[0].session)[0][0]
             return found[0]
-    raise NotFound(f"there is no node {ref}" + ("" if ended else " that is alive"))
+    meant = nearest(ref, [n.node for n in nodes(control, ended)])
+    told = f"there is no node {ref}" + ("" if ended else " that is alive")
+    raise NotFound(told + (f"; did you mean {meant!r}?" if meant else ""))
 
 
 def leader(control: "LocalControl") -> LeaderInfo:

@@ -11,6 +11,7 @@ import msgspec
 from weft.control.records import FireInfo, HookRefused, NotFound, TriggerInfo
 from weft.core import commands as c
 from weft.core.definition import encode_document
+from weft.core.durations import format_duration
 from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.apply import trigger_of
@@ -80,7 +81,7 @@ def described(row: TriggerRow) -> str:
     if definition.kind == "cron":
         return f"{definition.cron} {definition.timezone}"
     if definition.kind == "every":
-        return f"every {(definition.every_ms or 0) / 1000:g} s"
+        return f"every {format_duration(definition.every_ms or 0)}"
     if definition.kind == "webhook":
         return f"webhook {definition.hook}"
     return f"after {definition.after} {definition.after_state}"
