@@ -208,6 +208,8 @@ def load(
         else:
             values[setting.name] = _default(setting)
         sources[setting.name] = source
+    if values["role"] == "observer":
+        values["slots"] = 0  # so that nobody counts on it, be it `why`, a submission or placement
     config = Config(**values, sources=sources)
     if config.renew_every * 3 > config.lease_ttl:
         raise BadSetting(

@@ -84,3 +84,9 @@ def test_names_that_were_nearly_right(server: Running) -> None:
     ]:
         answer = server.get(path)
         assert (answer.status, answer.json["detail"]) == (404, detail)
+
+
+def test_where_nothing_is(quiet: Running) -> None:
+    assert quiet.get("/v1/runz").json["fix"] == "/openapi.json has all routes"
+    assert quiet.call("DELETE", "/v1/runs/last").json["fix"] == "/openapi.json has all routes"
+    assert "weft[mcp]" in quiet.post("/mcp").json["fix"]

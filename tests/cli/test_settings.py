@@ -76,6 +76,10 @@ def test_a_bad_variable_is_exit_2(weft: Weft) -> None:
     assert "WEFT_SLOTS" in done.err
 
 
+def test_an_observer_has_no_slots(tmp_path: Path) -> None:
+    assert load({"WEFT_ROLE": "observer", "WEFT_SLOTS": "8"}, tmp_path).slots == 0
+
+
 def test_effective_settings_are_logged_on_request(weft: Weft) -> None:
     done = weft("run", "--", "true", env={"WEFT_LOG": "info", "WEFT_SLOTS": "3"})
     assert "settings" in done.err

@@ -219,7 +219,7 @@ def test_a_node_without_a_free_slot(engine: Engine) -> None:
 def test_a_node_that_only_serves(engine: Engine) -> None:
     serves = NodeView(NodeFacts(("inline",), name="serves"), slots=0)
     works = NodeView(NodeFacts(("inline",), name="works"), slots=4, running=3)
-    told = "serves: it has no slots: it serves, and runs nothing"
+    told = "serves: it has no slots, and runs nothing"
     assert queued(engine, {}, serves) == ("no node works", [told, "start one: weft worker, or weft resume RUN"])
     assert queued(engine, {}, serves, works)[1] == ["nodes that may take it: works", told]
     small = NodeView(NodeFacts(("inline",), name="small", memory=1), slots=1)

@@ -50,6 +50,9 @@ RESOURCES: tuple[Routes, ...] = (
 )  # fmt: skip
 
 
+MCP_PATH = "/mcp"  # where the tools of agents are, if they are there
+
+
 class Mounted(Protocol):
     """Something with an address of its own beside the API (MCP), behind the same door. It asks the gate by itself."""
 
@@ -132,7 +135,10 @@ def _explain_errors(app: FastAPI) -> None:
         words = {404: "there is nothing here", 405: "this route does not take that method"}
         detail = words.get(error.status_code, str(error.detail))
         code = {404: "no_route", 405: "method"}.get(error.status_code, "http")
-        return Trouble(error.status_code, code, detail, headers=dict(error.headers or {})).response()
+        fix = "/openapi.json has all routes" if error.status_code in words else None
+        if request.url.path == MCP_PATH:
+            fix = "the tools of agents are here where weft[mcp] is installed"
+        return Trouble(error.status_code, code, detail, fix, headers=dict(error.headers or {})).response()
 
     async def bad_parameters(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

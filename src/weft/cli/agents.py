@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from weft.cli.exits import BAD_INPUT, INTERRUPTED, OK, GiveUp
-from weft.cli.serving import MCP_PATH, WAIT_S, gate_and_listener, sayer
+from weft.cli.serving import WAIT_S, gate_and_listener, sayer
 from weft.cli.session import Session
 from weft.cli.working import heeded_signals
 from weft.control.node_thread import NodeThread
@@ -81,7 +81,7 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
 
 async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any) -> None:
     from weft.api import health
-    from weft.api.app import create_app
+    from weft.api.app import MCP_PATH, create_app
     from weft.api.serving import Serving, url_of
     from weft.mcp.http import Endpoint
 

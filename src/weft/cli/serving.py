@@ -20,7 +20,6 @@ from weft.control.watching import Directory, keep_applied
 from weft.node.secrets import Secrets
 
 TOKEN_MIN = 16
-MCP_PATH = "/mcp"
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
 
 
@@ -119,6 +118,7 @@ def _mounted(body_max: int) -> dict[str, Any]:
     """MCP, where its extra is installed."""
     if find_spec("mcp") is None:
         return {}
+    from weft.api.app import MCP_PATH
     from weft.mcp.http import Endpoint
 
     return {MCP_PATH: lambda served: Endpoint(served, body_max=body_max)}

@@ -12,7 +12,7 @@ from weft.core.rules.readiness import ending_of
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
-NO_SLOTS = "it has no slots: it serves, and runs nothing"
+NO_SLOTS = "it has no slots, and runs nothing"
 
 
 class NodeView(msgspec.Struct, frozen=True):
