@@ -13,6 +13,7 @@ from weft.api.problems import Trouble
 from weft.api.token_gate import ADDRESSES_MAX, BELIEVED_S, FAILURE_EVERY_S, FAILURES_MAX, KNOWN_MAX, Failures, Tokens
 from weft.control.local import LocalControl
 from weft.control.records import Ambiguous, NotFound, TokenInfo
+from weft.core.commands import Refused
 from weft.store.protocol import StoreBusy
 from weft.store.sqlite.driver import SqliteStore
 
@@ -196,6 +197,13 @@ def test_too_many_wrong_tokens_are_429_with_a_time(serving: Callable[..., Runnin
     assert answer.code == "too_many_failures"
     assert int(answer.headers["retry-after"]) >= 1
     assert server.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("label", ["ci\n", "\x1b[31mred", "", "x" * 101])
+def test_a_label_is_one_line_of_text(control: LocalControl, label: str) -> None:
+    with pytest.raises(Refused, match="a label has 1 to 100 characters"):
+        control.create_token(label, "viewer")
+    assert control.tokens() == []
 
 
 def test_who_has_shown_no_token_learns_nothing_of_the_store(

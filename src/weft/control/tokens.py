@@ -5,6 +5,7 @@ A hash without salt or stretching is enough here: there is nothing to guess in 2
 
 import hashlib
 import hmac
+import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 PREFIX = "weft"
 LABEL_MAX = 100
+_LABEL = re.compile(rf"[^\x00-\x1f\x7f]{{1,{LABEL_MAX}}}")
 TOKEN_MAX = 256  # characters; what is longer is nobody's
 
 
@@ -30,6 +32,8 @@ def tokens(control: "LocalControl") -> list[TokenInfo]:
 
 
 def create(control: "LocalControl", label: str, role: ApiRole, expires_ms: int | None) -> NewToken:
+    if _LABEL.fullmatch(label) is None:
+        raise c.Refused("invalid", f"a label has 1 to {LABEL_MAX} characters, none of them a control character")
     id = secrets.token_hex(4)
     token = f"{PREFIX}_{id}_{secrets.token_hex(32)}"
     reply = control._commit(c.CreateToken(id, hashed(token), label, role, expires_ms))
