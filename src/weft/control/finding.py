@@ -1,9 +1,11 @@
-"""A run by the names that people use for it."""
+"""A run by the names that people use for it; and what is said of a name that it does not have."""
 
 import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from weft.control.records import Ambiguous, NotFound
+from weft.core.suggest import nearest
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
@@ -29,3 +31,10 @@ def find_run(control: "LocalControl", ref: str) -> tuple[int, str]:
     if len(rows) > 1:
         raise Ambiguous(f"{ref} could be any of {', '.join(row[1] for row in rows)}")
     return rows[0][0], rows[0][1]
+
+
+def no_task(task: str, known: Collection[str]) -> NotFound:
+    """`known` are the names of the run's tasks."""
+    stem, _, index = task.rpartition(".")
+    meant = nearest(stem if stem and index.isdecimal() else task, known)
+    return NotFound(f"the run has no task {task}" + (f"; did you mean {meant!r}?" if meant else ""))

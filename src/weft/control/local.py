@@ -47,7 +47,6 @@ from weft.core.artifacts import Reference
 from weft.core.compile import compile_workflow
 from weft.core.definition import decode_document
 from weft.core.rows import ORDINAL_BITS, ApiRole, Pin, RunRow, TaskRow
-from weft.core.suggest import nearest
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
@@ -228,8 +227,7 @@ class LocalControl:
         stem, _, index = task.rpartition(".")
         if stem in workflow.position and index.isdecimal():
             return workflow.position[stem], int(index)
-        meant = nearest(stem or task, workflow.position)
-        raise NotFound(f"the run has no task {task}" + (f"; did you mean {meant!r}?" if meant else ""))
+        raise finding.no_task(task, workflow.position)
 
     def _task_info(self, row: Any) -> TaskInfo:
         width = len(TASK_COLUMNS)
