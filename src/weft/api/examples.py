@@ -100,6 +100,7 @@ REFUSALS: Final = {
     409: ("ambiguous", "k3 could be any of k3v9x2m8qa4t, k3w01rt5mz8d", None),
     413: ("too_large", "a request's body may have 33,554,432 bytes", "split it, or raise body_max"),
     415: ("media_type", "the body must be JSON", "send the header Content-Type: application/json"),
+    416: ("range", "it has 120 bytes", "ask for a range within them"),
     422: ("parameters", "limit: expected at most 1000, found '5000'", "limit is: At most so many lines"),
     429: ("too_many_failures", "too many wrong tokens came from this address", "wait, then use a good one"),
     503: ("store_busy", "the store does not answer", "try again in a moment"),
