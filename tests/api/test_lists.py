@@ -33,7 +33,7 @@ LISTS: list[tuple[str, str, Callable[[Any], str], Callable[[RemoteControl], Any]
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("path", "field", "name", "whole"), LISTS, ids=lambda one: str(one))
+@pytest.mark.parametrize(("path", "field", "name", "whole"), LISTS, ids=[path for path, *_ in LISTS])
 def test_pages_of_a_list(
     quiet: Running,
     monkeypatch: pytest.MonkeyPatch,
