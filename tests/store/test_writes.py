@@ -18,7 +18,7 @@ from tests.store.conformance import (
 from weft.core import needs as n
 from weft.core.liveness import digest
 from weft.core.rows import AttemptRow, EventRow, LeadershipRow, StaleRow, TaskRow
-from weft.store.protocol import StoreError, Superseded
+from weft.store.protocol import CommandUsed, Remembered, StoreError, Superseded
 
 RUNNING = task_id(3, 1)
 
@@ -311,7 +311,8 @@ def test_an_exception_rolls_back(store: Any, error: type[BaseException]) -> None
         interrupted()
     with store.transaction() as tx:
         assert tx.load([n.Runs([1]), n.Current(1), n.Session("s"), n.Lease("s")]) == ([], [], [], [])
-        assert tx.remember("c", "h") is None
+        tx.remember("c", "h")
+        assert tx.now, "nothing is remembered"
 
 
 def test_what_is_committed_is_seen_by_another(make_store: Any) -> None:
@@ -423,18 +424,31 @@ def test_which_sessions_are_late(store: Any) -> None:
 
 def test_a_command_id_brings_back_the_first_reply(store: Any) -> None:
     with store.transaction() as tx:
-        assert tx.remember("c-1", "body") is None
+        tx.remember("c-1", "body")
         tx.keep_reply("c-1", "body", '{"run_id":"r"}')
+
+    def remembered(tx: Any, command_id: str, body: str) -> tuple[list[Any], ...]:
+        tx.remember(command_id, body)
+        return tx.load([n.Runs([1])])  # type: ignore[no-any-return]
+
     with store.transaction() as tx:
-        assert tx.remember("c-1", "body") == '{"run_id":"r"}'
-        assert tx.remember("c-2", "body") is None
+        with pytest.raises(Remembered) as known:
+            remembered(tx, "c-1", "body")
+        assert known.value.reply == '{"run_id":"r"}'
+        assert remembered(tx, "c-2", "body") == ([],), "and it goes on"
 
 
 def test_a_command_id_used_for_something_else_is_an_error(store: Any) -> None:
     with store.transaction() as tx:
         tx.keep_reply("c-1", "body", "{}")
-    with pytest.raises(StoreError), store.transaction() as tx:
-        tx.remember("c-1", "another body")
+
+    def say_another() -> None:
+        with store.transaction() as tx:
+            tx.remember("c-1", "another body")
+            tx.load([n.Runs([1])])
+
+    with pytest.raises(CommandUsed):
+        say_another()
 
 
 def test_a_command_that_is_said_again_is_applied_once(store: Any, backend: Backend) -> None:

@@ -18,7 +18,7 @@ from weft.core.draft import Draft
 from weft.core.rows import RunRow, StoredWorkflow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.points import reach
-from weft.store.protocol import Store, Superseded, Transaction
+from weft.store.protocol import Remembered, Store, Superseded, Transaction
 
 KNOWN_MAX = 1000
 KNOWN_TASKS_MAX = 1_000_000
@@ -168,10 +168,11 @@ class Committer:
         self, transaction: Transaction, command: c.Command, command_id: str, actor: str | None
     ) -> tuple[Any, bool]:
         body_hash = hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()
-        known = transaction.remember(command_id, body_hash)
-        if known is not None:
-            return msgspec.json.decode(known, type=c.Reply), False
-        reply, wake = self._apply(transaction, command, actor)
+        try:
+            transaction.remember(command_id, body_hash)
+            reply, wake = self._apply(transaction, command, actor)
+        except Remembered as known:
+            return msgspec.json.decode(known.reply, type=c.Reply), False
         transaction.keep_reply(command_id, body_hash, msgspec.json.encode(reply).decode())
         return reply, wake
 

@@ -106,11 +106,13 @@ class ExchangeLoop:
         await asyncio.sleep(0)
         if self.worker.busy and not self.finishing:
             self.worker.calm.clear()
+            self.worker.gathering = True
             # Where nothing waits for what has ended, it may be told a little later.
             patience_s = GATHER_LONG_S if self._ports.link.beside and not self.worker.followed else GATHER_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
                     await self.worker.calm.wait()
+            self.worker.gathering = False
 
     async def _exchange_once(self) -> ExchangeReply | None:
         """One exchange, said again until it is answered; None: the session is over."""
@@ -187,12 +189,15 @@ class ExchangeLoop:
         if reply.claims:
             await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))
             caching: list[Attempting] = []
+            run_no, now = -1, self._ports.clock()
             for claim in reply.claims:
-                facts = self._facts[claim.run_no]
-                workflow = await self._ports.link.workflow(facts.workflow)
-                names = await self._names(claim, facts, workflow)
-                if workflow.tasks[claim.pos].cache is None:
-                    self.worker.take(claim, facts, workflow, names)
+                if claim.run_no != run_no:
+                    run_no, facts = claim.run_no, self._facts[claim.run_no]
+                    workflow = await self._ports.link.workflow(facts.workflow)
+                definition = workflow.tasks[claim.pos]
+                names = await self._names(claim, facts, workflow) if definition.templated else None
+                if definition.cache is None:
+                    self.worker.take(claim, facts, workflow, names, now=now)
                 else:
                     caching.append(Attempting(claim, facts, workflow, names))
             if caching:
@@ -206,9 +211,7 @@ class ExchangeLoop:
             return None
         return max(0.001, reply.wake_in_ms / 1000)
 
-    async def _names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any] | None:
-        if not workflow.tasks[claim.pos].templated:
-            return None
+    async def _names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
         while True:
             try:
                 return await self._values.names(claim, facts, workflow)

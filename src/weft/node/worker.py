@@ -81,7 +81,8 @@ class Worker:
         self.exchange_s = 0.0  # what one takes, lately
         self.accepting = True
         self.output: OutputShipper | None = None  # takes it to where others read it
-        self.calm = asyncio.Event()  # no longer busy
+        self.calm = asyncio.Event()  # no longer busy,
+        self.gathering = False  # which somebody waits for
         self._storing: set[asyncio.Task[None]] = set()  # held here, so that nobody collects them
         self._failed_starts = 0
         self._not_before = float("-inf")  # claims pause until then
@@ -136,12 +137,14 @@ class Worker:
         workflow: Workflow,
         names: dict[str, Any] | None = None,
         cache_key: str | None = None,
+        now: float | None = None,
     ) -> None:
         key = (claim.task_id, claim.attempt)
         if key in self.held:
             return  # the reply came twice
         definition = workflow.tasks[claim.pos]
-        self.held[key] = Held(claim, definition, workflow, facts, self._ports.clock(), names, cache_key=cache_key)
+        now = self._ports.clock() if now is None else now
+        self.held[key] = Held(claim, definition, workflow, facts, now, names, cache_key=cache_key)
         self._waiting.append(key)
 
     def take_cached(self, claim: Claim, record: RecordRow) -> None:
@@ -248,7 +251,7 @@ class Worker:
             self.start_waiting()
         while self._unannounced and self._unannounced[0][1] not in self.held:
             self._unannounced.popleft()
-        if not self.busy:
+        if self.gathering and not self.busy:
             self.calm.set()
 
     def _tell(self, held: Held, level: str, message: str, **more: Any) -> None:

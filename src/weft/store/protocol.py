@@ -40,6 +40,14 @@ class CommandUsed(Superseded):
     """A command's id that was used before, for something else."""
 
 
+class Remembered(Exception):
+    """This command id has a reply already."""
+
+    def __init__(self, reply: str) -> None:
+        super().__init__(reply)
+        self.reply = reply
+
+
 class Transaction(Protocol):
     """One write transaction. Leaving the block commits; an exception rolls back."""
 
@@ -51,8 +59,9 @@ class Transaction(Protocol):
     def load(self, needs: Sequence[Need]) -> tuple[list[Any], ...]: ...
     def document(self, workflow: str) -> bytes: ...
     def write(self, draft: Draft) -> None: ...
-    def remember(self, command_id: str, body_hash: str) -> str | None:
-        """The reply that this command id got before, if any."""
+    def remember(self, command_id: str, body_hash: str) -> None:
+        """Raises Remembered, here or at the first load, if this command id got a reply before; and CommandUsed, if
+        that was for something else."""
         ...
 
     def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None: ...

@@ -31,7 +31,7 @@ from weft.core.rows import (
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
-from weft.store.protocol import PATIENCE_MS, CommandUsed
+from weft.store.protocol import PATIENCE_MS, CommandUsed, Remembered
 from weft.store.queries import RUN_COLUMNS, SESSION_COLUMNS
 
 ROWS_MAX = 1000  # of one statement: each must end within the server's time for one
@@ -81,6 +81,7 @@ class PostgresTransaction:
         self._clock = clock  # a test's
         self._begun = False
         self._now: int | None = None
+        self._recalled: tuple[str, str] | None = None  # a command's id and body: is there a reply?
         self._asks: str | None = None  # the session whose exchange it is
 
     @property
@@ -98,6 +99,9 @@ class PostgresTransaction:
         wire = self._wire
         if self._now is None and any(isinstance(need, _BY_CLOCK) for need in needs):
             _ = self.now  # these compare with it
+        recalled, self._recalled = self._recalled, None
+        if recalled is not None:
+            self._send("command_reply", recalled[0])
         readers = [_LOADERS[type(need)](self, need) for need in needs]
         first = self._now is None
         if first:
@@ -106,8 +110,10 @@ class PostgresTransaction:
         if first:
             ((at,),) = wire.rows(results.pop())
             self._now = at if self._clock is None else self._clock.now()
-        loads = results[len(results) - sum(1 for read in readers if read is not None) :]
-        found = iter(loads)
+        begin = len(results) - sum(1 for read in readers if read is not None)
+        if recalled is not None:
+            self._recall(wire.rows(results[begin - 1]), *recalled)
+        found = iter(results[begin:])
         return tuple([[] if read is None else read(wire.rows(next(found))) for read in readers])
 
     def _begin(self) -> None:
@@ -429,13 +435,15 @@ class PostgresTransaction:
 
     # -- people's commands -------------------------------------------------------------------------------
 
-    def remember(self, command_id: str, body_hash: str) -> str | None:
-        self._send("command_reply", command_id)
-        for known, reply in self._wire.rows(self._wire.sync()[-1]):
+    def remember(self, command_id: str, body_hash: str) -> None:
+        """Asked with the first load: a round trip of its own would cost every command as much as the rest of it."""
+        self._recalled = (command_id, body_hash)
+
+    def _recall(self, rows: list[tuple[Any, ...]], command_id: str, body_hash: str) -> None:
+        for known, reply in rows:
             if known != body_hash:
                 raise CommandUsed(f"command {command_id} was used before, for something else")
-            return str(reply)
-        return None
+            raise Remembered(str(reply))
 
     def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None:
         self._send("command_insert", command_id, body_hash, reply, self.now)

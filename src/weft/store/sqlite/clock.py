@@ -5,6 +5,8 @@ when the store is first opened after a boot, never behind what the store has see
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -15,9 +17,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def boottime() -> float:
-    """Seconds since boot, sleep included. On macOS, where there is no such clock, the monotonic one."""
-    return time.clock_gettime(_CLOCK)
+#: Seconds since boot, sleep included. On macOS, where there is no such clock, the monotonic one.
+boottime: Callable[[], float] = partial(time.clock_gettime, _CLOCK)
 
 
 def boot_id() -> str:
