@@ -22,13 +22,17 @@ _ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # no i, l, o, u: ids are read 
 
 
 def new_id(length: int = 12) -> str:
-    return "".join(secrets.choice(_ID_LETTERS) for _ in range(length))
+    return _letters(secrets.randbits(5 * length), length)
 
 
 def id_from(text: str, length: int = 12) -> str:
     """An id that follows from a text: what is asked for twice under one command id gets one and the same."""
     number = int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
-    return "".join(_ID_LETTERS[number >> 5 * at & 31] for at in range(length))
+    return _letters(number, length)
+
+
+def _letters(number: int, length: int) -> str:
+    return "".join([_ID_LETTERS[number >> 5 * at & 31] for at in range(length)])
 
 
 def submission(
