@@ -17,7 +17,7 @@ from weft.control.following import Followed
 from weft.control.output import AttemptOutput
 from weft.control.records import EventInfo
 from weft.control.remote import RemoteControl
-from weft.control.stream import messages
+from weft.control.stream import Stream, messages
 from weft.control.streamed import Streamed
 
 WAITS = {"name": "waits", "tasks": {name: {"wait": {"signal": name}} for name in ("a", "b", "c", "d")}}
@@ -204,6 +204,29 @@ def test_output_comes_whole_through_breaks(server: Running, cut: Cut, control: R
     assert data == "ΩΩ end\n".encode()
     assert not [line for line in cut.requests[asked:] if b"/output/" in line]
     until(lambda: output.read(5 + len(data)).then == "whole")
+    followed.close()
+
+
+def test_the_output_of_an_ended_attempt_is_asked_for(
+    server: Running, control: RemoteControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stream may lag behind the event of its end, which is not to be shown before what it printed."""
+    (server.directory / "p.yaml").write_text(PRINTS)
+    from weft.authoring import load_file
+
+    run = server.submit(load_file(server.directory / "p.yaml").document)
+    followed = control.follow(run)
+    until(lambda: server.control.task(run, "first").state == "running")
+    output = followed.open_output("first", 1, "stdout")
+    assert read_all(followed, output, 5) == b"\xff\0 \xce\xa9"
+    until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
+    monkeypatch.setattr(Stream, "take", lambda stream: None)
+    (server.directory / "go").touch()
+    until(lambda: server.control.run(run).finished)
+    monkeypatch.setattr(output._stream, "live", True)  # type: ignore[attr-defined]
+    assert output.read(5).data == b"", "it waits for what it will be told"
+    output.over()
+    assert output.read(5).data == "ΩΩ end\n".encode()
     followed.close()
 
 

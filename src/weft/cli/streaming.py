@@ -40,8 +40,10 @@ class Following:
         self._look_at = time.monotonic() + LOOK_AGAIN_S
         return piece.data
 
-    def look_now(self) -> None:
+    def over(self) -> None:
+        """Its attempt has ended: look now."""
         self._look_at = 0.0
+        self._output.over()
 
     def close(self) -> None:
         self._output.close()
@@ -68,7 +70,7 @@ class Streams:
         self.begin(task, attempt, session)
         self._ending[task, attempt] = None
         for _, following in self._open[task, attempt]:
-            following.look_now()
+            following.over()
 
     @property
     def busy(self) -> bool:

@@ -36,6 +36,9 @@ class AttemptOutput(Protocol):
     """One stream of one attempt."""
 
     def read(self, offset: int, limit: int = CHUNK_MAX) -> Piece: ...
+    def over(self) -> None:
+        """The attempt has ended: from now on, what there is is asked for, not waited for."""
+
     def close(self) -> None: ...
 
 
@@ -66,6 +69,9 @@ class FileOutput:
             start, end = offset, size  # no holes known to this filesystem, or nothing but a hole is left
         data = os.pread(self._fd, min(limit, end - start), start)
         return Piece(start, data, "more" if data else "whole")
+
+    def over(self) -> None:
+        pass
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -129,6 +135,9 @@ class StoredOutput:
         if body.get(f"{self._stream}Truncated") or body.get(f"{self._stream}Escaped"):
             return None
         return str(body.get(self._stream, ""))
+
+    def over(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

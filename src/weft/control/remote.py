@@ -555,5 +555,8 @@ class AskedFor:
         # Whether its node runs it or only still sends what it wrote makes no difference here: more may come.
         return Piece(part.offset, b"", "whole" if part.ended else "sending")
 
+    def over(self) -> None:
+        pass
+
     def close(self) -> None:
         pass

@@ -127,6 +127,7 @@ class StreamedOutput:
         self._of = (run_id, task, attempt, stream)
         self._asked = control.open_output(*self._of)
         self._asked_in_vain = 0
+        self._over = False
         self._stream: Stream | None = None
 
     @property
@@ -139,7 +140,7 @@ class StreamedOutput:
 
     def read(self, offset: int, limit: int = CHUNK_MAX) -> Piece:
         if self._stream is not None:
-            live = self._stream.live
+            live = self._stream.live and not self._over
             piece = self._told(self._stream, offset, limit)
             if piece is not None:
                 return piece
@@ -168,6 +169,9 @@ class StreamedOutput:
                 stream.give_back(message)
             return Piece(printed.offset + begin, data, "more")
         return None
+
+    def over(self) -> None:
+        self._over = True
 
     def close(self) -> None:
         self._followed.forget(self)
