@@ -15,9 +15,7 @@ from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS, TAS
 
 _PARAMETER = re.compile(r"\$(\d+)::(bigint|int|text|boolean|bytea)(\[\])?")
 _UNNEST = re.compile(r"unnest\((\$1::[^()]*)\)(\s+AS v\s+\([^)]*\))?")
-
-
-ALIKE_MAX = 50
+ALIKE_MAX = 50  # statements for columns with one value, of each statement
 
 
 class Statement:
