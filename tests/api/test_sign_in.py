@@ -86,8 +86,8 @@ def test_in_a_browser(locked: Running, browser: Browser) -> None:
     browser.until(f"document.querySelector('#shown pre') && {shown}.includes('\"workflow\"')")
     browser.eval("history.back()")
     browser.until("!!document.querySelector('#shown table')")
-    browser.eval("location.reload()")
-    browser.until("!!document.querySelector('#shown table')")
+    browser.eval("window.before = true; location.reload()")
+    browser.until("!window.before && !!document.querySelector('#shown table')")
 
     browser.eval("document.getElementById('forget').click()")
     browser.until(f"!document.getElementById('ask').hidden && {shown} == ''")
