@@ -3,7 +3,7 @@
 Plain synchronous code. A store knows rows and guards, never rules.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,6 +46,14 @@ class Remembered(Exception):
     def __init__(self, reply: str) -> None:
         super().__init__(reply)
         self.reply = reply
+
+
+def recall(rows: Iterable[Sequence[Any]], command_id: str, body_hash: str) -> None:
+    """`rows` are what is stored under this command id: (hash of its body, reply), or nothing."""
+    for known, reply in rows:
+        if known != body_hash:
+            raise CommandUsed(f"command {command_id} was used before, for something else")
+        raise Remembered(str(reply))
 
 
 class Transaction(Protocol):

@@ -31,7 +31,7 @@ from weft.core.rows import (
 from weft.store.changes import RUN_CHANGING, additions, changes, json_of, kept, run_values, text_of
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.wire import Wire
-from weft.store.protocol import PATIENCE_MS, CommandUsed, Remembered
+from weft.store.protocol import PATIENCE_MS, recall
 from weft.store.queries import RUN_COLUMNS, SESSION_COLUMNS
 
 ROWS_MAX = 1000  # of one statement: each must end within the server's time for one
@@ -112,7 +112,7 @@ class PostgresTransaction:
             self._now = at if self._clock is None else self._clock.now()
         begin = len(results) - sum(1 for read in readers if read is not None)
         if recalled is not None:
-            self._recall(wire.rows(results[begin - 1]), *recalled)
+            recall(wire.rows(results[begin - 1]), *recalled)
         found = iter(results[begin:])
         return tuple([[] if read is None else read(wire.rows(next(found))) for read in readers])
 
@@ -427,23 +427,17 @@ class PostgresTransaction:
     def _send_alike(self, name: str, columns: list[tuple[Any, ...]], shared: tuple[Any, ...]) -> None:
         """The first column, mostly an id, is an array in any case: statements count by it."""
         alike = (False, *[column.count(column[0]) == len(column) for column in columns[1:]])
-        statement = SQL[name].with_alike(alike) or SQL[name]
-        if statement is not SQL[name]:
+        found = SQL[name].with_alike(alike) if any(alike) else None
+        if found is not None:
             columns = [column[0] if same else column for column, same in zip(columns, alike, strict=True)]
         self._begin()
-        self._wire.send(statement, *columns, *shared)
+        self._wire.send(found or SQL[name], *columns, *shared)
 
     # -- people's commands -------------------------------------------------------------------------------
 
     def remember(self, command_id: str, body_hash: str) -> None:
-        """Asked with the first load: a round trip of its own would cost every command as much as the rest of it."""
+        """Asked with the first load: that spares every command a round trip."""
         self._recalled = (command_id, body_hash)
-
-    def _recall(self, rows: list[tuple[Any, ...]], command_id: str, body_hash: str) -> None:
-        for known, reply in rows:
-            if known != body_hash:
-                raise CommandUsed(f"command {command_id} was used before, for something else")
-            raise Remembered(str(reply))
 
     def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None:
         self._send("command_insert", command_id, body_hash, reply, self.now)

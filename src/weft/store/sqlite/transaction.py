@@ -34,7 +34,7 @@ from weft.store.changes import (
     run_values,
     text_of,
 )
-from weft.store.protocol import CommandUsed, Remembered, Superseded
+from weft.store.protocol import Superseded, recall
 from weft.store.queries import RECORD_COLUMNS, RUN_COLUMNS, SESSION_COLUMNS, TASK_COLUMNS, queries
 from weft.store.sqlite.rows_values import chunks, flat, placeholders
 
@@ -360,10 +360,7 @@ class SqliteTransaction:
     # -- people's commands -------------------------------------------------------------------------------
 
     def remember(self, command_id: str, body_hash: str) -> None:
-        for known, reply in self._execute(SQL["command_reply"], (command_id,)):
-            if known != body_hash:
-                raise CommandUsed(f"command {command_id} was used before, for something else")
-            raise Remembered(str(reply))
+        recall(self._execute(SQL["command_reply"], (command_id,)), command_id, body_hash)
 
     def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None:
         self._execute(SQL["command_insert"], (command_id, body_hash, reply, self.now))
