@@ -7,6 +7,7 @@ left both behind is a stray: it belongs to every attempt that was alive when it 
 
 import os
 import signal
+import time
 from contextlib import suppress
 
 from weft.executors import linux
@@ -14,8 +15,10 @@ from weft.executors.spawner_attempt import Attempt
 from weft.executors.spawner_tree import send
 from weft.executors.spawner_wire import TOKEN
 
-_LOOKS_MAX = 3
+_LOOKS_MAX = 2
 _HOLD_ROUNDS_MAX = 100
+_STOP_ROUNDS_MAX = 100
+_SETTLE_S = 0.0002
 _TICK_S = 0.02  # the kernel gives start times in ticks of 10 ms
 
 
@@ -77,25 +80,36 @@ class Orphans:
         alive: dict[int, linux.ProcessStat] = {}
         steady = True
         for pid in self._unknown():
-            stat = linux.read_stat(pid)
+            stat = None if self._reap(pid) else linux.read_stat(pid)
             if stat is None or stat.dead:
-                self._reap(pid)
                 steady = False
             else:
                 alive[pid] = stat
         return alive, steady
 
     def _hold(self) -> dict[int, linux.ProcessStat]:
-        """Stop all orphans on sight until a look at them shows no new one."""
+        """Stop all orphans until a look at them shows that each is still there, and stopped."""
         for _ in range(_HOLD_ROUNDS_MAX):
-            fresh = [pid for pid in self._unknown() if pid not in self._held]
+            self._stop_on_sight()
+            alive, steady = self._look()
+            if steady and all(pid in self._held and stat.halted for pid, stat in alive.items()):
+                break
+            time.sleep(_SETTLE_S)
+        return alive
+
+    def _stop_on_sight(self) -> None:
+        """Stop whatever is not held yet, the newest first, until nothing new comes.
+
+        Nothing is asked about them meanwhile: on a machine that is busy, those that fork and exit leave dead ones
+        faster than this process could read about them.
+        """
+        for _ in range(_STOP_ROUNDS_MAX):
+            fresh = [pid for pid in reversed(self._unknown()) if pid not in self._held]
+            if not fresh:
+                break
             for pid in fresh:
                 send(pid, signal.SIGSTOP)
                 self._held[pid] = None
-            alive, steady = self._look()
-            if steady and not fresh and all(stat.halted for stat in alive.values()):
-                break
-        return alive
 
     def release(self) -> None:
         """Let those go on that were held and not killed."""
@@ -113,10 +127,12 @@ class Orphans:
                 found.append(pid)
         return found
 
-    def _reap(self, pid: int) -> None:
+    def _reap(self, pid: int) -> bool:
         with suppress(ChildProcessError):
             if os.waitpid(pid, os.WNOHANG)[0] == pid:
                 self.reaped(pid)
+                return True
+        return False
 
     def _trace(self, pid: int, stat: linux.ProcessStat) -> tuple[Attempt, ...]:
         owner = self._by_pid.get(stat.session) or self._sessions.get(stat.session)
