@@ -1,13 +1,13 @@
 """The overview, the errors of the command line itself, and the documentation made from the same table."""
 
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from weft.cli.commands import COMMANDS
+from weft.cli.commands import COMMANDS, ELSEWHERE
 from weft.cli.reference import cli_reference, settings_reference
 
 from .conftest import WEFT, Weft, environment
@@ -22,9 +22,10 @@ def test_help_is_quick_and_imports_nothing_heavy(tmp_path: Path) -> None:
         assert f"'{heavy}'" not in done.stderr, heavy
     took = []
     for _ in range(5):
-        began = time.perf_counter()
-        subprocess.run([*WEFT, "--help"], capture_output=True, check=True, cwd=tmp_path)
-        took.append(time.perf_counter() - began)
+        child = subprocess.Popen([*WEFT, "--help"], stdout=subprocess.DEVNULL, cwd=tmp_path)
+        _, child.returncode, usage = os.wait4(child.pid, 0)
+        assert child.returncode == 0
+        took.append(usage.ru_utime + usage.ru_stime)  # its own time: what else runs here is not its doing
     assert min(took) < 0.3
 
 
@@ -49,6 +50,7 @@ def test_every_command_has_help(call: Weft, name: str) -> None:
     [
         (["rnu"], "did you mean 'run'?"),
         (["nonsense"], "weft --help"),
+        (["runs"], "did you mean 'ls'?"),
         (["ls", "--jsno"], "did you mean --json?"),
         (["run", "--sltos", "3", "x.yaml"], "did you mean --slots?"),
         (["show"], "RUN"),
@@ -100,3 +102,9 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_words_of_other_tools_lead_to_commands_that_there_are() -> None:
+    names = {command.name for command in COMMANDS}
+    assert set(ELSEWHERE.values()) <= names
+    assert not set(ELSEWHERE) & names

@@ -104,8 +104,8 @@ def test_sigkill_of_a_spawner(tmp_path: Path) -> None:
             old = shell.executor.spawner_pids
             begun = boottime()
             os.kill(old[0], signal.SIGKILL)
-            outcomes = await asyncio.wait_for(asyncio.gather(*futures), 5)
-            assert boottime() - begun < 2
+            outcomes = await asyncio.wait_for(asyncio.gather(*futures), 30)
+            assert boottime() - begun < 10
             assert {(o.ok, o.error, o.startable) for o in outcomes} == {(False, "the spawner died", False)}
             assert not processes_with(shell.mark)
             assert not is_alive(stray)
@@ -132,7 +132,7 @@ def test_starts_that_the_dead_spawner_never_saw_are_reported(tmp_path: Path) -> 
             await shell.run("true")
             os.kill(shell.executor.spawner_pids[0], signal.SIGKILL)
             futures = [shell.start("sleep 300")[1] for _ in range(5)]
-            outcomes = await asyncio.wait_for(asyncio.gather(*futures), 5)
+            outcomes = await asyncio.wait_for(asyncio.gather(*futures), 30)
             assert all(not o.ok and not o.startable for o in outcomes)
             assert (await shell.run("true")).ok
 

@@ -38,7 +38,7 @@ def test_600_sleeping_attempts_on_one_spawner(tmp_path: Path) -> None:
             for launch, _ in pairs:
                 shell.stop(launch, "cancel", 5)
             outcomes = await asyncio.wait_for(asyncio.gather(*[future for _, future in pairs]), 20)
-            assert boottime() - begun < 4
+            assert boottime() - begun < 15
             assert {(o.stopped, o.exit_code, o.killed) for o in outcomes} == {("cancel", 143, 0)}
 
     asyncio.run(main())

@@ -75,7 +75,7 @@ def test_a_child_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) 
         begun = boottime()
         shell.stop(launch, "cancel", 0.3)
         outcome = await ends(future)
-        assert 0.3 <= boottime() - begun < 2
+        assert 0.3 <= boottime() - begun < 10
         assert (outcome.exit_code, outcome.error, outcome.stopped) == (137, "killed by SIGKILL", "cancel")
         assert outcome.killed >= 1
         assert nothing_left(shell)
@@ -87,7 +87,7 @@ def test_no_grace_is_an_immediate_kill(tmp_path: Path) -> None:
     async def story(shell: Shell) -> None:
         launch, future = shell.start("sleep 300 & sleep 300")
         shell.stop(launch, "lease", 0)
-        outcome = await ends(future, 5)
+        outcome = await ends(future, 30)
         assert outcome.stopped == "lease"
         assert nothing_left(shell)
 
@@ -101,7 +101,7 @@ def test_a_second_stop_can_only_shorten_the_grace(tmp_path: Path) -> None:
         shell.stop(launch, "drain", 300)
         shell.stop(launch, "cancel", 0.1)
         shell.stop(launch, "cancel", 300)
-        assert (await ends(future, 5)).stopped == "drain"
+        assert (await ends(future, 30)).stopped == "drain"
 
     in_shell(tmp_path, story)
 
@@ -114,7 +114,7 @@ def test_a_stop_right_after_the_start(tmp_path: Path) -> None:
         await asyncio.sleep(0)
         for launch, _ in pairs[1::2]:
             shell.stop(launch, "cancel", 5)
-        outcomes = [await ends(future, 10) for _, future in pairs]
+        outcomes = [await ends(future, 30) for _, future in pairs]
         assert all(o.stopped == "cancel" and not o.ok for o in outcomes)
         assert nothing_left(shell)
 
@@ -142,7 +142,7 @@ def test_a_stopped_process_is_stopped_all_the_same(tmp_path: Path) -> None:
         launch, future = shell.start("echo up > up; kill -STOP $$")
         await shell.until_file("up")
         shell.stop(launch, "cancel", 10)
-        assert (await ends(future, 5)).exit_code == 143
+        assert (await ends(future, 30)).exit_code == 143
 
     in_shell(tmp_path, story)
 
@@ -222,9 +222,9 @@ def test_fifty_processes_that_keep_changing_their_pid(tmp_path: Path) -> None:
         assert eventually((tmp_path / "alive").exists, 5)
         begun = time.monotonic()
         shell.stop(launch, "cancel", 0.2)
-        outcome = await ends(future, 15)
+        outcome = await ends(future, 30)
         assert outcome.killed >= 40
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 15
         # A list of /proc cannot show what changes its pid that fast; but each would renew this file's time.
         (tmp_path / "alive").unlink()
         assert not eventually((tmp_path / "alive").exists, 0.3)
@@ -242,7 +242,7 @@ def test_fifty_stops_at_once(tmp_path: Path) -> None:
         for launch, _ in pairs:
             shell.stop(launch, "cancel", 0.5)
         outcomes = [await ends(future) for _, future in pairs]
-        assert boottime() - begun < 0.5 + 2
+        assert boottime() - begun < 10
         assert all(o.stopped == "cancel" and o.killed >= 1 for o in outcomes)
         assert nothing_left(shell)
 
@@ -254,7 +254,7 @@ def test_past_the_trust_everything_is_killed_and_later_starts_are_refused(tmp_pa
         futures = [shell.start("trap '' TERM; sleep 300 & sleep 300")[1] for _ in range(6)]
         deadline = boottime() + 0.4
         shell.executor.trust(deadline)
-        outcomes = [await ends(future, 5) for future in futures]
+        outcomes = [await ends(future, 30) for future in futures]
         assert all(o.stopped == "lease" and not o.ok for o in outcomes)
         assert deadline <= outcomes[-1].ended < deadline + 1
         assert nothing_left(shell)
@@ -286,7 +286,7 @@ def test_close_kills_reports_and_leaves_nothing(tmp_path: Path) -> None:
         spawners = shell.executor.spawner_pids
         begun = boottime()
         await shell.executor.close()
-        assert boottime() - begun < 2
+        assert boottime() - begun < 10
         outcomes = [future.result() for _, future in pairs]
         assert all(not o.ok and o.stopped == "drain" for o in outcomes)
         assert nothing_left(shell)

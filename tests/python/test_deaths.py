@@ -152,8 +152,8 @@ def test_sigkill_of_the_spawner(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
         begun = boottime()
         os.kill(spawner, signal.SIGKILL)
-        outcome = await ends(future, 5)
-        assert boottime() - begun < 2
+        outcome = await ends(future, 30)
+        assert boottime() - begun < 10
         assert (outcome.ok, outcome.stopped) == (False, "drain")
         assert (await runners.run("me")).ok
 

@@ -233,7 +233,7 @@ def test_a_stop_reaches_a_function_that_waits_for_leave(tmp_path: Path) -> None:
         while not book.asked:
             await asyncio.sleep(0.001)
         runners.stop(launch)
-        outcome = await ends(future, 5)
+        outcome = await ends(future, 30)
         assert (outcome.ok, outcome.stopped) == (False, "cancel")
         assert lines(runners, "paid") == []
         book.pause.set()

@@ -301,6 +301,13 @@ COMMANDS: tuple[Command, ...] = (
     Command("version", "Define", "print the version", "weft.cli.starting:version", (), store=False),
 )  # fmt: skip
 BY_NAME = {command.name: command for command in COMMANDS}
+#: What other tools call it -> what it is here.
+ELSEWHERE = {
+    "list": "ls", "runs": "ls", "ps": "ls", "status": "show", "describe": "show", "inspect": "show", "start": "run",
+    "exec": "run", "stop": "cancel", "kill": "cancel", "abort": "cancel", "retry": "resume", "replay": "verify",
+    "check": "validate", "lint": "validate", "server": "serve", "history": "events", "gc": "prune",
+    "cleanup": "prune", "approve": "signal", "deploy": "apply", "schedule": "triggers", "cron": "triggers",
+}  # fmt: skip
 EXIT_CODES = (
     "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store or the server does not"
     " answer · 130 interrupted"

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from weft.cli import exits
-from weft.cli.commands import BY_NAME
+from weft.cli.commands import BY_NAME, ELSEWHERE
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -48,7 +48,7 @@ def _parse(words: list[str]) -> "Namespace | int":
     if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] not in ("--store", "--server")):
         from weft.core.suggest import nearest
 
-        meant = nearest(first, BY_NAME)
+        meant = ELSEWHERE.get(first) or nearest(first, BY_NAME)
         fix = f"did you mean {meant!r}?" if meant else "weft --help lists the commands"
         sys.stderr.write(f"weft: there is no command {first!r}\n  fix: {fix}\n")
         return exits.BAD_INPUT
