@@ -58,7 +58,7 @@ def _went_on_at_once(place: Place) -> None:
     """By the store's clock: from the begin of the session that resumed it to the first task that it took."""
     session, began = place.rows("SELECT id, started_at FROM sessions ORDER BY started_at DESC LIMIT 1")[0]
     ((first,),) = place.rows(f"SELECT min(at) FROM events WHERE session = '{session}' AND kind = 'assigned'")
-    assert first - began <= 1000
+    assert first - began <= 5000, "not the lease's 30 s"
 
 
 def test_a_crash_before_the_submission_is_stored_leaves_nothing(place: Place) -> None:
