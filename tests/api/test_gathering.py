@@ -1,14 +1,17 @@
 """Submissions that come at once share transactions, and none of them another's mistakes."""
 
+import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.api.conftest import CHAIN, Running, until
+from tests.api.conftest import CHAIN, Running
 from weft.api.gathering import Gathering
+from weft.api.served import SMALL
 from weft.authoring.load import load_value
 from weft.control.local import LocalControl
 from weft.control.submission import id_from, submission
@@ -41,38 +44,63 @@ def command(number: int, **more: Any) -> Submit:
 
 def test_those_that_wait_go_together(tmp_path: Path) -> None:
     control = Counted(tmp_path / "weft.db")
-    gathering = Gathering(control)
-    told: dict[int, Any] = {}
-
-    def submit(number: int, given: Submit, command_id: str | None) -> None:
-        try:
-            told[number] = gathering.submit(given, command_id).run_id
-        except Exception as error:
-            told[number] = type(error)
-
     control.submit_each([command(100)], ["used-before"])
     control.sizes.clear()
-    made = [(0, command(0), None)]
-    made += [(n, command(n), None) for n in range(1, 6)]
-    made.append((6, command(6, key="k"), None))
-    made.append((7, submission(load_value({**CHAIN, "name": "other"}), "{}", source="/", key="k"), None))
-    made.append((8, command(8), "used-before"))  # type: ignore[arg-type]
-    threads = [threading.Thread(target=submit, args=one) for one in made]
-    threads[0].start()
-    until(lambda: control.sizes)
-    for thread in threads[1:]:
-        thread.start()
-    until(lambda: len(gathering._waiting) == 8)
-    control.go.set()
-    for thread in threads:
-        thread.join()
+
+    def mistaken() -> Submit:
+        raise ValueError("no such workflow")
+
+    made: list[tuple[Callable[[], Submit], str | None]] = [(partial(command, n), None) for n in range(6)]
+    made.append((partial(command, 6, key="k"), None))
+    other = submission(load_value({**CHAIN, "name": "other"}), "{}", source="/", key="k")
+    made += [(lambda: other, None), (partial(command, 8), "used-before"), (mistaken, None)]
+
+    async def submit() -> list[Any]:
+        gathering = Gathering(control)
+        first = gathering.submit(*made[0])
+        rest = [gathering.submit(*one) for one in made[1:]]
+        control.go.set()
+        told = await asyncio.gather(first, *rest, return_exceptions=True)
+        gathering.close()
+        return [type(one) if isinstance(one, Exception) else one[1].run_id for one in told]  # type: ignore[index]
+
+    told = asyncio.run(submit())
     assert control.sizes == [1, 8, *[1] * 8]  # somebody's id was used before: then each alone
-    assert {told[n] for n in range(6)} == {id_from(str(n)) for n in range(6)}
-    refused = [n for n in (6, 7) if told[n] is Refused]
-    assert len(refused) == 1
-    assert told[8] is CommandUsed
+    assert told[:6] == [id_from(str(n)) for n in range(6)]
+    assert told[6] == id_from("6")
+    assert told[7:] == [Refused, CommandUsed, ValueError]
     assert len(control.runs(limit=100)) == 8
     control.close()
+
+
+def test_who_has_gone_holds_up_nobody(tmp_path: Path) -> None:
+    control = Counted(tmp_path / "weft.db")
+
+    async def submit() -> str | None:
+        gathering = Gathering(control)
+        gone = gathering.submit(partial(command, 0))
+        stays = gathering.submit(partial(command, 1))
+        gone.cancel()
+        control.go.set()
+        found = (await stays)[1].run_id
+        gathering.close()
+        return found
+
+    assert asyncio.run(submit()) == id_from("1")
+    assert len(control.runs(limit=100)) == 2, "it was under way"
+    control.close()
+
+
+def test_a_large_one_over_http(quiet: Running) -> None:
+    """It is made elsewhere, so that it holds up no other."""
+    large = {**CHAIN, "tasks": {**CHAIN["tasks"], "c": {"run": "echo " + "x" * 2 * SMALL}}}
+    answer = quiet.client().post("/v1/runs", {"definition": large, "key": "large"})
+    assert answer.status == 201
+    assert quiet.client().post("/v1/runs", {"definition": large, "key": "large"}).json["run"] == answer.json["run"]
+    wrong = {**large, "tasks": {**large["tasks"], "d": {"needs": ["nobody"], "run": "true"}}}
+    refused = quiet.client().post("/v1/runs", {"definition": wrong})
+    assert refused.status == 422
+    assert "nobody" in refused.json["errors"][0]["message"]
 
 
 @pytest.mark.parametrize("clients", [16])

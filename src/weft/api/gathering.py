@@ -1,11 +1,14 @@
 """Submissions that come at once share a transaction: while one is on its way, the next ones gather.
 
-A thread that finds nobody at it takes all that wait, its own included; what has come meanwhile is the next thread's,
-so that no request stays behind to serve the others. What goes wrong with all of them together is tried one by one:
-nobody pays for somebody else's mistake. Each has an id, so that a second try applies nothing twice.
+One thread of its own makes the commands of all that wait and commits them together; whoever asked waits on the event
+loop. So a request costs no thread of its own, which is most of what a single submission used to cost. What goes wrong
+with all of them together is tried one by one: nobody pays for somebody else's mistake. Each has an id, so that a
+second try applies nothing twice.
 """
 
-import threading
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from weft.control.protocol import Control
 from weft.control.submission import new_id
@@ -15,68 +18,92 @@ TOGETHER_MAX = 100
 
 
 class _Waiting:
-    def __init__(self, command: Submit, command_id: str, actor: str | None) -> None:
-        self.command = command
+    def __init__(self, make: Callable[[], Submit], command_id: str | None, actor: str | None) -> None:
+        self._make = make
         self.actor = actor
-        self.command_id = command_id
-        self.told = threading.Event()
+        self.command_id = command_id or new_id(20)
+        self.told: asyncio.Future[tuple[Submit, Reply]] = asyncio.get_running_loop().create_future()
+        self.command: Submit | None = None
         self.reply: Reply | None = None
         self.error: Exception | None = None
 
-    @property
-    def done(self) -> bool:
-        return self.reply is not None or self.error is not None
+    def make(self) -> None:
+        try:
+            self.command = self._make()
+        except Exception as error:
+            self.error = error
+
+    def tell(self) -> None:
+        if self.told.cancelled():
+            return
+        if self.error is not None:
+            self.told.set_exception(self.error)
+        elif self.command is not None and self.reply is not None:
+            self.told.set_result((self.command, self.reply))
 
 
 class Gathering:
+    """To be used on one event loop."""
+
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-submit")
         self._waiting: list[_Waiting] = []
         self._busy = False
 
-    def submit(self, command: Submit, command_id: str | None = None, actor: str | None = None) -> Reply:
-        own = _Waiting(command, command_id or new_id(20), actor)
-        with self._lock:
-            self._waiting.append(own)
-            ours = not self._busy
-            self._busy = True
-        if not ours:
-            own.told.wait()
-        if not own.done:
-            self._work()
-        if own.error is not None:
-            raise own.error
-        assert own.reply is not None
-        return own.reply
+    def submit(
+        self, make: Callable[[], Submit], command_id: str | None = None, actor: str | None = None
+    ) -> "asyncio.Future[tuple[Submit, Reply]]":
+        """`make` is called in the thread; what it raises is told to whoever waits for this one."""
+        own = _Waiting(make, command_id, actor)
+        self._waiting.append(own)
+        if not self._busy:
+            self._begin()
+        return own.told
 
-    def _work(self) -> None:
-        with self._lock:
-            together, self._waiting = self._waiting[:TOGETHER_MAX], self._waiting[TOGETHER_MAX:]
-        try:
-            for actor in dict.fromkeys(one.actor for one in together):  # one name stands for all of a transaction
-                self._carry_out([one for one in together if one.actor == actor])
-        finally:
-            with self._lock:
-                self._busy = bool(self._waiting)
-                following = [*together, *self._waiting[:1]]
-            for waiting in following:
-                waiting.told.set()
+    def close(self) -> None:
+        self._thread.shutdown()
 
-    def _carry_out(self, together: list[_Waiting]) -> None:
+    def _begin(self) -> None:
+        together, self._waiting = self._waiting[:TOGETHER_MAX], self._waiting[TOGETHER_MAX:]
+        self._busy = True
+        loop = asyncio.get_running_loop()
+        working = self._thread.submit(self._work, together)
+
+        def worked(done: "Future[None]") -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._tell, together)
+
+        working.add_done_callback(worked)
+
+    def _tell(self, together: list[_Waiting]) -> None:
+        self._busy = False
+        if self._waiting:
+            self._begin()
+        for one in together:
+            one.tell()
+
+    def _work(self, together: list[_Waiting]) -> None:
+        for one in together:
+            one.make()
+        made = [(one, one.command) for one in together if one.command is not None]
+        for actor in dict.fromkeys(one.actor for one, _ in made):  # one name stands for all of a transaction
+            self._carry_out([(one, command) for one, command in made if one.actor == actor])
+
+    def _carry_out(self, together: list[tuple[_Waiting, Submit]]) -> None:
         if len(together) > 1:
             try:
-                ids = [one.command_id for one in together]
-                asking = self._control.on_behalf(None, together[0].actor)
-                replies = asking.submit_each([one.command for one in together], ids)
+                ids = [one.command_id for one, _ in together]
+                asking = self._control.on_behalf(None, together[0][0].actor)
+                replies = asking.submit_each([command for _, command in together], ids)
             except Exception:
                 pass  # one by one, then: whose fault it was shows by itself
             else:
-                for one, reply in zip(together, replies, strict=True):
+                for (one, _), reply in zip(together, replies, strict=True):
                     one.reply, one.error = (None, reply) if isinstance(reply, Refused) else (reply, None)
                 return
-        for one in together:
+        for one, command in together:
             try:
-                one.reply = self._control.on_behalf(one.command_id, one.actor).submit(one.command)
+                one.reply = self._control.on_behalf(one.command_id, one.actor).submit(command)
             except Exception as error:
                 one.error = error

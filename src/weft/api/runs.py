@@ -10,7 +10,7 @@ from weft.api import replies as r
 from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import Moment, Run, RunStates
 from weft.api.problems import trouble_of
-from weft.api.routes import BODY, Actor, Asking, CommandId, Routes, Shared, reply
+from weft.api.routes import BODY, LATE, Actor, Asking, CommandId, Late, Routes, Shared, reply
 from weft.api.submitting import SubmitBody
 from weft.control.records import Verification
 from weft.core.commands import Refused, Reply, Submit
@@ -31,14 +31,17 @@ Key = Annotated[
     "POST", "/v1/runs", role="operator", reply=r.Started, status=(201, 200), refused=(404, 409),
     example={"definition": {"name": "hello", "tasks": {"a": {"run": "echo hello"}}}, "priority": 5, "key": "hello-1"},
 )  # fmt: skip
-def submit_run(
-    served: Shared, command_id: CommandId, actor: Actor, body: Annotated[SubmitBody, BODY], key: Key = None
+async def submit_run(
+    served: Shared, command_id: CommandId, actor: Actor, body: Annotated[Late[SubmitBody], LATE], key: Key = None
 ) -> Response:
     """Start a run: of a definition, of a workflow that the store knows, or of one task alone.
 
     201: a new run. 200: there was one with this key, and it is this one."""
-    command = served.submitting.command(body, key, command_id)
-    return started(command, served.gathering.submit(command, command_id, actor))
+
+    def command() -> Submit:
+        return served.submitting.command(body.decoded(), key, command_id)
+
+    return started(*await served.submit(command, body.size, command_id, actor))
 
 
 def started(command: Submit, done: Reply) -> Response:

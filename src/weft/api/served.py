@@ -12,6 +12,7 @@ from weft.api.problems import Trouble
 from weft.api.submitting import Submitting
 from weft.control.metrics import Figures
 from weft.control.protocol import Control
+from weft.core.commands import Reply, Submit
 from weft.node.secrets import Secrets
 
 T = TypeVar("T")
@@ -19,6 +20,7 @@ T = TypeVar("T")
 THREADS = 8
 WAITING_MAX = 1000
 HEARTBEAT_S = 15.0
+SMALL = 16 * 1024  # bytes of a submission that take no time to speak of
 PATIENCE_S = 1.0  # then the store is asked whether it is there: whoever asks hears of it within 5 s
 
 
@@ -74,12 +76,25 @@ class Served:
         self._pulse = Pulse(control)
 
     async def carry_out(self, work: Callable[[], T]) -> T:
-        """Off the event loop. Beyond a bound a request is told to come back rather than kept waiting."""
+        """Off the event loop, in one of a few threads."""
+        return await self._patiently(lambda: asyncio.get_running_loop().run_in_executor(self._pool, work))
+
+    async def submit(
+        self, make: Callable[[], Submit], size: int, command_id: str | None, actor: str | None
+    ) -> tuple[Submit, Reply]:
+        """Together with what else is submitted then. A large one is made elsewhere: it would hold up the others."""
+        if size > SMALL:
+            made = await self.carry_out(make)
+            return await self.submit(lambda: made, 0, command_id, actor)
+        return await self._patiently(lambda: self.gathering.submit(make, command_id, actor))
+
+    async def _patiently(self, begin: "Callable[[], asyncio.Future[T]]") -> T:
+        """Beyond a bound a request is told to come back rather than kept waiting."""
         if self.waiting >= WAITING_MAX:
             raise Trouble(503, "overloaded", f"{WAITING_MAX:,} requests wait already", "come back in a moment")
         self.waiting += 1
         try:
-            working = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            working = begin()
             while not (await asyncio.wait({working}, timeout=PATIENCE_S))[0]:
                 if not await self._pulse.beats():
                     working.add_done_callback(_heard)
@@ -98,4 +113,5 @@ class Served:
 
     def close(self) -> None:
         self._pool.shutdown()
+        self.gathering.close()
         self._pulse.close()

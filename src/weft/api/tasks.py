@@ -10,11 +10,11 @@ from weft.api.file_parts import FileParts
 from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import TASK_PATTERN, Run, Task, TaskStates
 from weft.api.problems import Trouble
-from weft.api.routes import BODY, Actor, Asking, CommandId, Routes, Shared
+from weft.api.routes import BODY, LATE, Actor, Asking, CommandId, Late, Routes, Shared
 from weft.api.runs import CancelBody, Key, changed, started
 from weft.api.submitting import SubmitBody
 from weft.control.output_reading import PART_MAX
-from weft.core.commands import Refused
+from weft.core.commands import Refused, Submit
 from weft.core.workflow import TaskKind
 from weft.store.artifact_files import ArtifactError
 
@@ -85,12 +85,15 @@ def _page(
     "POST", "/v1/tasks", role="operator", reply=r.Started, status=(201, 200), refused=(409,),
     example={"run": "make", "timeout": "10m", "retry": {"max": 2}},
 )  # fmt: skip
-def submit_task(
-    served: Shared, command_id: CommandId, actor: Actor, body: Annotated[dict[str, Any], BODY], key: Key = None
+async def submit_task(
+    served: Shared, command_id: CommandId, actor: Actor, body: Annotated[Late[dict[str, Any]], LATE], key: Key = None
 ) -> Response:
     """Run one task alone. The body is what stands under a task's name in a definition: `{"run": "make"}`."""
-    command = served.submitting.command(SubmitBody(task=body), key, command_id)
-    return started(command, served.gathering.submit(command, command_id, actor))
+
+    def command() -> Submit:
+        return served.submitting.command(SubmitBody(task=body.decoded()), key, command_id)
+
+    return started(*await served.submit(command, body.size, command_id, actor))
 
 
 @routes("GET", "/v1/runs/{run}/tasks/{task}", role="viewer", reply=r.TaskDetail, refused=(404, 409))

@@ -25,6 +25,7 @@ from weft.store.protocol import StoreUnusable
 
 FACTS_MAX = 1000
 GATHER_S, GATHER_LONG_S = 0.02, 0.05
+ONLOOKER_S = 0.05  # a node without slots need not see each submission by itself
 RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -51,7 +52,7 @@ class ExchangeLoop:
         self.eligible = Eligibility(settings.facts(ports.executors, session))
         self._records = Records(ports, settings, session, lease)
         self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask, self._meter)
-        self.worker.accepting = settings.slots > 0 and settings.role != "observer"
+        self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
         self._saying: Exchange | None = None
         self._settled: int | None = None  # the exchange whose reply is taken in; None: not quite yet
@@ -103,7 +104,7 @@ class ExchangeLoop:
     async def _gather(self) -> None:
         """Let the attempts that just ended join this batch. While more work is claimed than slots can take, nothing
         is lost by waiting a little: a larger batch costs hardly more than a small one."""
-        await asyncio.sleep(0)
+        await asyncio.sleep(0 if self._takes_part or self.finishing else ONLOOKER_S)
         if self.worker.busy and not self.finishing:
             self.worker.calm.clear()
             self.worker.gathering = True
