@@ -1,8 +1,15 @@
-"""What tests measure of faults is shown together at the end: one line for each."""
+"""What tests measure of faults is shown together at the end: one line for each. And what Hypothesis tries is the same
+each time, so that a change is what makes a test fail; WEFT_HUNT=1 tries something new."""
 
+import os
 from collections.abc import Callable
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True, database=None)
+settings.register_profile("hunt", derandomize=False)
+settings.load_profile("hunt" if os.environ.get("WEFT_HUNT") else "same")
 
 FIGURE = "figure"
 Figure = Callable[[str, str], None]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.api.conftest import WAIT_S, Client, until
 from weft.api.serving import listening
 
@@ -268,11 +269,9 @@ def test_an_open_address_without_a_token_is_refused(tmp_path: Path, host: str) -
 
 def _weft(directory: Path, *words: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "weft", *words], cwd=directory, env=kept, capture_output=True, text=True,
-        timeout=WAIT_S, check=True,
-    )  # fmt: skip
-    return done.stdout.strip()
+    done = forked.run(words, directory, {**kept, "PYTHONUTF8": "1"}, timeout=WAIT_S)
+    done.check_returncode()
+    return done.stdout.decode().strip()
 
 
 def test_a_token_in_the_store_opens_an_address_and_closes_loopback(

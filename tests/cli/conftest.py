@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests import forked
+
 WEFT = [sys.executable, "-m", "weft"]
 TIMEOUT_S = 60
 
@@ -63,10 +65,7 @@ def weft(tmp_path: Path) -> Weft:
     """Runs the command in the test's directory."""
 
     def call(*words: str, cwd: Path | None = None, env: dict[str, str] | None = None, **more: Any) -> Result:
-        done = subprocess.run(
-            [*WEFT, *words], cwd=cwd or tmp_path, env=environment(**(env or {})), capture_output=True,
-            timeout=TIMEOUT_S, check=False, **more,
-        )  # fmt: skip
+        done = forked.run(words, cwd or tmp_path, environment(**(env or {})), timeout=TIMEOUT_S, **more)
         result = Result(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
         assert "Traceback" not in result.err, result.err
         return result

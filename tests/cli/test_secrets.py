@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.cli.conftest import WEFT, Weft, environment, wait_for
+from tests import forked
+from tests.cli.conftest import Weft, environment, wait_for
 
 CANARY = "c4nary:bird/of +paradise\"in a 'mine'\\"
 NUMBER = "8675309112358"
@@ -98,10 +99,8 @@ def test_no_trace_of_a_secret_anywhere(weft: Weft, birds: Path) -> None:
 
     def look(*words: str) -> str:
         """With its errors: the traceback of a task is among them."""
-        return subprocess.run(
-            [*WEFT, *words], cwd=birds, env=environment(**env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, check=False,
-        ).stdout  # fmt: skip
+        done = forked.run(words, birds, environment(**env))
+        return (done.stdout + done.stderr).decode()
 
     texts = [look("run", "canary.yaml", "--logs")]
     for words in (

@@ -57,7 +57,7 @@ def timeless(result: Result) -> Result:
     return result._replace(out=re.sub(r"[0-9.]+ m?s ago|\bnow\b", "just now", result.out))
 
 
-def test_both_print_the_same(weft: Weft, server: Running, url: str, tmp_path: Path) -> None:
+def test_both_print_the_same(weft: Weft, look: Weft, server: Running, url: str, tmp_path: Path) -> None:
     """Every command that looks, on the store itself and through its server."""
     (tmp_path / "branches.yaml").write_text(BRANCHES)
     weft("run", "branches.yaml", "--server", url)
@@ -71,10 +71,10 @@ def test_both_print_the_same(weft: Weft, server: Running, url: str, tmp_path: Pa
         ["cancel", "last"], ["nodes", "show", "zzz"], ["advance", "last"],
     ]  # fmt: skip
     for words in looks:
-        here, there = weft(*words, "--store", store), weft(*words, "--server", url)
+        here, there = look(*words, "--store", store), look(*words, "--server", url)
         assert timeless(there) == timeless(here), words
-    assert weft("store", "info", "--server", url).code == 0
-    assert "here" in weft("nodes", "--server", url).out
+    assert look("store", "info", "--server", url).code == 0
+    assert "here" in look("nodes", "--server", url).out
 
 
 def test_submit_change_and_prune(weft: Weft, server: Running, url: str, tmp_path: Path) -> None:

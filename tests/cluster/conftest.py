@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from weft.control.local import LocalControl
 from weft.store.sqlite.driver import SqliteStore
 
@@ -53,19 +54,25 @@ class Cluster:
 
     def weft(self, *words: str, at: str = "", store: str | None = None, **env: str) -> "subprocess.Popen[str]":
         """`at`: a directory of its own, as if on another machine. `store`: another way to the same one."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
         place = self.directory / at
         place.joinpath(".weft").mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("a") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "weft", *words, "--store", store or self.store], cwd=place,
-                env={**kept, **TIMES, "PYTHONUTF8": "1", **env}, stdout=subprocess.PIPE, stderr=log, text=True,
+                env=self._env(env), stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
 
     def call(self, *words: str, **env: str) -> Any:
-        process = self.weft(*words, "--json", **env)
-        out, _ = process.communicate(timeout=STARTUP_MAX_S)
-        return json.loads(out) if process.returncode == 0 else process.returncode
+        done = forked.run(
+            [*words, "--store", self.store, "--json"], self.directory, self._env(env), timeout=STARTUP_MAX_S
+        )
+        with (self.directory / "log").open("ab") as log:
+            log.write(done.stderr)
+        return json.loads(done.stdout) if done.returncode == 0 else done.returncode
+
+    def _env(self, more: dict[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        return {**kept, **TIMES, "PYTHONUTF8": "1", **more}
 
     def worker(
         self, name: str, *words: str, at: str = "", store: str | None = None, **env: str

@@ -65,7 +65,12 @@ class LeaderMachine(RuleBasedStateMachine):
                 assert self.engine.commit(c.Lead(session, TTL_MS)).term is None
             return
         reply = self.engine.commit(c.Lead(session, TTL_MS))
+        others = [s for s, r in self.live.values() if r == "leader" and self.lease[s] > now and s != session]
         if reply.term is None:
+            if was.session == session and leadership(self.engine).session is None:
+                assert role == "auto"
+                assert others, "it gave its term up for nobody"
+                self.over.add(was.term)
             return
         assert self.lease[session] > now, "a session whose lease has passed does not lead"
         if reply.term in self.granted:
@@ -76,7 +81,6 @@ class LeaderMachine(RuleBasedStateMachine):
             assert not busy, f"{session} took over from {was.session}, which still led"
             self.granted[reply.term] = session
             self.over |= {term for term in self.granted if term < reply.term}
-        others = [s for s, r in self.live.values() if r == "leader" and self.lease[s] > now and s != session]
         assert role == "leader" or not others, "auto leaves it to those that insist"
 
     @rule(slot=SLOTS, how=st.sampled_from(("resign", "left", "process", "drain")))

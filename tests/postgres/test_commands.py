@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.cli.conftest import WEFT, Result, environment, wait_for
 from tests.postgres_server import Server, emptied
 
@@ -37,10 +38,7 @@ def store() -> str:
 @pytest.fixture
 def weft(tmp_path: Path, store: str) -> Call:
     def call(*words: str, code: int | None = 0, url: str | None = None) -> Result:
-        done = subprocess.run(
-            [*WEFT, *words], cwd=tmp_path, env=environment(WEFT_STORE=url or store), capture_output=True, timeout=120,
-            check=False,
-        )  # fmt: skip
+        done = forked.run(words, tmp_path, environment(WEFT_STORE=url or store), timeout=120)
         result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         assert "Traceback" not in result.err, result.err
         assert code is None or result.code == code, (words, result)

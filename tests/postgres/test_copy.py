@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests import forked
 from weft.control.local import LocalControl
 from weft.store.postgres.driver import PostgresStore
 from weft.store.sqlite.driver import SqliteStore
@@ -43,17 +44,20 @@ class Place:
         self.url = url
 
     def start(self, *words: str, **env: str) -> "subprocess.Popen[str]":
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
         return subprocess.Popen(
-            [sys.executable, "-m", "weft", *words], cwd=self.directory, text=True,
-            env={**kept, "PYTHONUTF8": "1", **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, "-m", "weft", *words], cwd=self.directory, text=True, env=self._env(env),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     def weft(self, *words: str, code: int = 0, **env: str) -> tuple[str, str]:
-        process = self.start(*words, **env)
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == code, (words, out, err)
+        done = forked.run(words, self.directory, self._env(env), timeout=120)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        assert done.returncode == code, (words, out, err)
         return out, err
+
+    def _env(self, more: dict[str, str]) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        return {**kept, "PYTHONUTF8": "1", **more}
 
     def copy(self, *words: str, code: int = 0, **env: str) -> tuple[str, str]:
         return self.weft("store", "copy", "--to", self.url, *words, code=code, **env)

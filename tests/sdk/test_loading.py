@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import WEFT, Result, environment
+from tests import forked
+from tests.cli.conftest import Result, environment
 from weft.authoring import load_file
 from weft.authoring.sdk_load import names_a_flow
 
@@ -48,9 +49,10 @@ def etl(tmp_path: Path) -> Path:
 
 
 def weft(cwd: Path, *words: str) -> Result:
-    done = subprocess.run([*WEFT, *words], cwd=cwd, env=environment(), capture_output=True, text=True, timeout=60)
-    assert "Traceback" not in done.stderr, done.stderr
-    return Result(done.returncode, done.stdout, done.stderr)
+    done = forked.run(words, cwd, environment())
+    result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+    assert "Traceback" not in result.err, result.err
+    return result
 
 
 def test_what_is_the_name_of_a_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
