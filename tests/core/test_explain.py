@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.core.driver import Engine
-from tests.core.scenarios.story import situation
+from tests.core.scenarios.situation import situation
 from weft.core import commands as c
 from weft.core.explain import NodeView, explain
 from weft.core.placement import NodeFacts

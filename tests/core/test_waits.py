@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.driver import Engine
-from tests.core.scenarios.story import situation
+from tests.core.scenarios.situation import situation
 from weft.core import commands as c
 from weft.core.explain import explain
 from weft.core.names import Ended, tasks_view

@@ -43,16 +43,15 @@ from typing import Any
 import msgspec
 
 from tests.core.driver import CHIEF, Engine
+from tests.core.scenarios.situation import situation
 from weft.authoring import Loaded, load_text, load_value
 from weft.authoring.children import family_of
 from weft.core import commands as c
 from weft.core.canonical import canonical_lines
 from weft.core.child_workflows import references_of
-from weft.core.demands import holder_of, pools_of, public
 from weft.core.durations import parse_duration_ms, parse_size_bytes
-from weft.core.explain import NodeView, PoolView, Situation, explain
+from weft.core.explain import explain
 from weft.core.needs import Trigger
-from weft.core.placement import NodeFacts, node_facts
 from weft.core.rows import TriggerRow
 from weft.node.launch import report_cached
 from weft.store.protocol import StoreError
@@ -510,59 +509,6 @@ class Story:
                 value = _few(names)
             parts.append(f"{key}={value}" if isinstance(value, int) else f"{key}: {value}")
         return f"{kind:<12} {task:<11} {', '.join(parts)}".rstrip()
-
-
-def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ...] = ()) -> Situation:
-    """What `why` would look at, read from the store; without nodes, the sessions that have not ended."""
-    run, task, workflow = engine.run(run_id), engine.task(run_id, name), engine.workflows[run_id]
-    needs = {pos: engine.task(run_id, workflow.tasks[pos].name) for pos in workflow.tasks[task.pos].needs}
-    reader = engine.store.reader()
-    views = tuple(NodeView(facts) for facts in nodes) or _nodes(engine)
-    demand = task.demand if workflow.own is None else workflow.own[0]
-    body = reader.execute("SELECT body FROM demands WHERE id = ?", (demand,)).get
-    ahead = reader.execute(
-        "SELECT count(*) FROM tasks WHERE state = 'queued' AND demand = ? AND (rank, id) < (?, ?)",
-        (task.demand, task.rank, task.id),
-    ).get
-    pools = [
-        PoolView(pool.name, pool.size, pool.used, _holders(engine, pool.name))
-        for pool in engine.pools()
-        if pool.name in pools_of(task.demand)
-    ]
-    child = None
-    if task.child is not None:
-        (child,) = reader.execute("SELECT id, name, state FROM runs WHERE no = ?", (task.child,))
-    return Situation(
-        run, task, workflow, needs, views, msgspec.json.decode(body), ahead, engine.time_ms,
-        task.session or holder_of(task.demand), pools, child=None if child is None else tuple(child),
-    )  # fmt: skip
-
-
-def _nodes(engine: Engine) -> tuple[NodeView, ...]:
-    reader = engine.store.reader()
-    out = []
-    sessions = list(reader.execute("SELECT id, state, body FROM sessions WHERE ended_at IS NULL ORDER BY id"))
-    for id, state, body in sessions:
-        facts = msgspec.json.decode(body)
-        held = []
-        for (demand,) in list(reader.execute("SELECT demand FROM tasks WHERE session = ? ORDER BY id", (id,))):
-            text = reader.execute("SELECT body FROM demands WHERE id = ?", (public(demand),)).get
-            held.append(msgspec.json.decode(text).get("requires", {}) if text else {})  # none: of a run it owns
-        slots = facts.get("slots")
-        out.append(NodeView(node_facts(facts, id, id), state == "draining", None, slots, len(held), tuple(held)))
-    return tuple(out)
-
-
-def _holders(engine: Engine, pool: str) -> tuple[str, ...]:
-    rows = engine.store.reader().execute(
-        "SELECT r.id, t.pos, t.idx, t.demand FROM tasks t JOIN runs r ON r.no = t.run_no"
-        " WHERE t.session IS NOT NULL ORDER BY t.id"
-    )
-    return tuple(
-        f"{run_id}/{engine.workflows[run_id].tasks[pos].called(idx)}"
-        for run_id, pos, idx, demand in rows
-        if pool in pools_of(demand)
-    )
 
 
 def _said(reply: c.Reply) -> list[str]:
