@@ -90,6 +90,8 @@ class Replay:
         task.state, task.attempt, task.wake_at = "running", data["attempt"], None
 
     def _on_begun(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        if self.state == "pending":  # what it waited for has ended, and is not told yet
+            self.state = "running"
         task = self.tasks[place]
         task.state, task.attempt, task.wake_at = "running", data["attempt"], None
 
