@@ -38,7 +38,9 @@ class _Waiting:
             return
         if self.error is not None:
             self.told.set_exception(self.error)
-        elif self.command is not None and self.reply is not None:
+        elif self.command is None or self.reply is None:
+            self.told.set_exception(RuntimeError("the submission was not carried out"))
+        else:
             self.told.set_result((self.command, self.reply))
 
 
