@@ -7,6 +7,7 @@ module `weft` as `python -m weft` does. Tests about starting, signals and termin
     python -m tests.forked         with a socket as standard input: each message is a call, with its descriptors
 """
 
+import atexit
 import contextlib
 import gc
 import json
@@ -90,7 +91,14 @@ def _line() -> socket.socket:
             command = [sys.executable, "-m", "tests.forked"]
             process = subprocess.Popen(command, stdin=theirs, cwd=root, env=_origin_env())
         _origin = (os.getpid(), ours, process)
+        atexit.register(_end, ours, process)
     return _origin[1]
+
+
+def _end(line: socket.socket, process: "subprocess.Popen[bytes]") -> None:
+    line.close()
+    if _origin is not None and _origin[0] == os.getpid():
+        process.wait()
 
 
 # In the origin
@@ -165,8 +173,6 @@ def _become(words: list[str], cwd: str, env: dict[str, str], streams: list[int])
         traceback.print_exc()
     finally:
         threading._shutdown()  # type: ignore[attr-defined]
-        import atexit
-
         atexit._run_exitfuncs()
         with contextlib.suppress(OSError):
             sys.stdout.flush()

@@ -167,13 +167,9 @@ class Scenario:
         return self.world
 
     def _abandon(self) -> None:
-        """Crashed nodes left coroutines in the middle of an await."""
-        loop = self.loop
-        loop._ready.clear()  # type: ignore[attr-defined]
-        loop._scheduled.clear()  # type: ignore[attr-defined]
         self.world.nodes.clear()
         self.world.listeners.clear()
-        loop.close()
+        self.loop.abandon()
 
     async def _story(self) -> None:
         world, rng = self.world, self.rng
