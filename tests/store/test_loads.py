@@ -37,7 +37,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.EndsHeld([T3]), []),
     (n.RunById("three"), [3]),
     (n.RunById("thre"), []),
-    (n.RunByKey("key-3"), [("three", 3, "body")]),
+    (n.RunByKey("key-3"), [("three", 3, "body", "running")]),
     (n.RunByKey("key"), []),
     (n.Tasks([T5, T3 + 4, T3, T3 + 400]), [T3, T3 + 4, T5]),
     (n.Tasks([]), []),

@@ -57,7 +57,7 @@ class RunById(msgspec.Struct):
 
 
 class RunByKey(msgspec.Struct):
-    """(run id, body hash) of the run that was submitted with this idempotency key."""
+    """(id, number, body hash, state) of the run that was submitted with this idempotency key."""
 
     key: str
 

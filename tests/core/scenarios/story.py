@@ -113,7 +113,7 @@ class Story:
         self.engine.workflows[run_id] = loaded.workflow
         if not reply.existing:
             self.run_ids.append(run_id)
-        return [f"{reply.run_id} {'exists' if reply.existing else reply.state}"]
+        return [f"{reply.run_id} {'exists, ' if reply.existing else ''}{reply.state}"]
 
     def _do_cancel(self, words: list[str]) -> list[str]:
         if words[0] == "run":

@@ -15,13 +15,13 @@ def submit(draft: Draft, command: Submit) -> Rule:
     if command.key is not None:
         (rows,) = yield (RunByKey(command.key),)
         if rows:
-            run_id, existing, body_hash = rows[0]
+            run_id, run_no, body_hash, state = rows[0]
             if body_hash != command.body_hash:
                 raise Refused(
                     "conflict",
                     f"the key {command.key!r} belongs to run {run_id} with another definition or inputs",
                 )
-            return Reply(run_id=run_id, run_no=existing, existing=True)
+            return Reply(run_id=run_id, run_no=run_no, state=state, existing=True)
     if command.by_hand and draft.workflows[command.workflow].passes is None:
         raise Refused("invalid", "only a workflow with mode: levels can be moved on level by level")
     numbers: list[int] = []

@@ -47,7 +47,7 @@ SELECT {run} FROM runs r WHERE r.no IN (
 SELECT {run} FROM runs r WHERE r.id = $1::text FOR UPDATE
 
 -- name: run_by_key
-SELECT id, no, body_hash FROM runs WHERE key = $1::text
+SELECT id, no, body_hash, state FROM runs WHERE key = $1::text
 
 -- name: run_next: a sequence, so that submissions do not wait for each other. The lock keeps `prune` from removing the
 -- workflow that this submission is about to find (workflows_delete_unused).

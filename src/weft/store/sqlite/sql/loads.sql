@@ -41,7 +41,7 @@ SELECT {run} FROM runs r WHERE r.owner = ? ORDER BY r.no
 SELECT {run} FROM runs r WHERE r.id = ?
 
 -- name: run_by_key
-SELECT id, no, body_hash FROM runs WHERE key = ?
+SELECT id, no, body_hash, state FROM runs WHERE key = ?
 
 -- name: run_next
 INSERT INTO meta (key, value) VALUES ('runs', 1) ON CONFLICT (key) DO UPDATE SET value = value + 1 RETURNING value
