@@ -8,7 +8,7 @@ second try applies nothing twice.
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 from weft.control.protocol import Control
 from weft.control.submission import new_id
@@ -69,14 +69,8 @@ class Gathering:
     def _begin(self) -> None:
         together, self._waiting = self._waiting[:TOGETHER_MAX], self._waiting[TOGETHER_MAX:]
         self._busy = True
-        loop = asyncio.get_running_loop()
-        working = self._thread.submit(self._work, together)
-
-        def worked(done: "Future[None]") -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._tell, together)
-
-        working.add_done_callback(worked)
+        working = asyncio.get_running_loop().run_in_executor(self._thread, self._work, together)
+        working.add_done_callback(lambda done: self._tell(together))
 
     def _tell(self, together: list[_Waiting]) -> None:
         self._busy = False

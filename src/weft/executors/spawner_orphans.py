@@ -12,13 +12,12 @@ from contextlib import suppress
 
 from weft.executors import linux
 from weft.executors.spawner_attempt import Attempt
-from weft.executors.spawner_tree import send
+from weft.executors.spawner_tree import SETTLE_S, send
 from weft.executors.spawner_wire import TOKEN
 
 _LOOKS_MAX = 2
 _HOLD_ROUNDS_MAX = 100
 _STOP_ROUNDS_MAX = 100
-_SETTLE_S = 0.0002
 _TICK_S = 0.02  # the kernel gives start times in ticks of 10 ms
 
 
@@ -94,7 +93,7 @@ class Orphans:
             alive, steady = self._look()
             if steady and all(pid in self._held and stat.halted for pid, stat in alive.items()):
                 break
-            time.sleep(_SETTLE_S)
+            time.sleep(SETTLE_S)
         return alive
 
     def _stop_on_sight(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from weft.executors import linux
 
 _FREEZE_ROUNDS_MAX = 200
-_SETTLE_S = 0.0002
+SETTLE_S = 0.0002  # a stop takes effect a moment after it was sent
 
 
 def send(pid: int, number: int) -> None:
@@ -43,7 +43,7 @@ def freeze(roots: Callable[[], list[int]]) -> list[int]:
         if not moving and not fresh:
             break
         if moving:
-            time.sleep(_SETTLE_S)
+            time.sleep(SETTLE_S)
     return [pid for pid, alive in seen.items() if alive]
 
 

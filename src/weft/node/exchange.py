@@ -98,13 +98,15 @@ class ExchangeLoop:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(poll if wake_in is None else min(poll, wake_in)):
                     await self._reason.wait()
+        if wake_in != 0.0 and not self._takes_part and not self.finishing:
+            await asyncio.sleep(ONLOOKER_S)
         await self._gather()
         self._reason.clear()
 
     async def _gather(self) -> None:
         """Let the attempts that just ended join this batch. While more work is claimed than slots can take, nothing
         is lost by waiting a little: a larger batch costs hardly more than a small one."""
-        await asyncio.sleep(0 if self._takes_part or self.finishing else ONLOOKER_S)
+        await asyncio.sleep(0)
         if self.worker.busy and not self.finishing:
             self.worker.calm.clear()
             self.worker.gathering = True
