@@ -5,7 +5,7 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench bench-peers format docs clean simulate
+.PHONY: demo test lint bench bench-peers format docs clean simulate hunt
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -28,6 +28,13 @@ bench-peers: .venv/test
 # One seed of the simulation, told as a story: make simulate SEED=17
 simulate: .venv/test
 	$(BIN)/python -m tests.simulation $(SEED)
+
+# Seeds that nobody has played yet; those that fail are printed: make hunt FIRST=710000 END=730000 PROCESSES=2
+FIRST ?= 0
+END ?= 1000
+PROCESSES ?= 2
+hunt: .venv/test
+	$(BIN)/python -m tests.simulation $(FIRST) $(END) --processes $(PROCESSES)
 
 format: .venv/test
 	$(BIN)/ruff check --fix .

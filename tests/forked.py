@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,15 @@ _origin: tuple[int, socket.socket, "subprocess.Popen[bytes]"] | None = None
 
 
 def run(
-    words: Sequence[str], cwd: Path, env: dict[str, str], input: bytes | None = None, timeout: float = 60
+    words: Sequence[str],
+    cwd: Path,
+    env: dict[str, str],
+    input: bytes | None = None,
+    timeout: float = 60,
+    patience: float | None = None,
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Like `subprocess.run` of `python -m weft` with its output captured."""
+    """Like `subprocess.run` of `python -m weft` with its output captured. `patience`: a ^C comes after so many
+    seconds, and again every second until it has ended."""
     if _read_at_start(env) != _read_at_start(_origin_env()):
         return subprocess.run(
             [sys.executable, "-m", "weft", *words], cwd=cwd, env=env, input=input, timeout=timeout,
@@ -51,9 +58,13 @@ def run(
         finally:
             os.close(telling)
         pid = int(heard.readline())
-        if not select.select([heard], [], [], timeout)[0]:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(["weft", *words], timeout, _whole(files[1]), _whole(files[2]))
+        until = time.monotonic() + timeout
+        while not select.select([heard], [], [], timeout if patience is None else patience)[0]:
+            if patience is None or time.monotonic() > until:
+                os.kill(pid, signal.SIGKILL)
+                raise subprocess.TimeoutExpired(["weft", *words], timeout, _whole(files[1]), _whole(files[2]))
+            os.kill(pid, signal.SIGINT)
+            patience = 1.0
         code = int(heard.readline())
         out, err = (_whole(file) for file in files[1:])
         return subprocess.CompletedProcess(["weft", *words], code, out, err)

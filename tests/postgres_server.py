@@ -34,17 +34,19 @@ def _programs() -> Path:
 
 
 class Server:
-    """`durable`: with fsync, as the benchmark wants it."""
+    """`durable`: with fsync, as the benchmark wants it. `data`: an empty directory to keep it in."""
 
-    def __init__(self, *, durable: bool = False, settings: tuple[str, ...] = ()) -> None:
+    def __init__(self, *, durable: bool = False, settings: tuple[str, ...] = (), data: Path | None = None) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="weft-pg-"))
-        self.data = self.directory / "data"
+        self.data = data or self.directory / "data"
         self._settings = (*(() if durable else _FAST), *settings)
         self._process: subprocess.Popen[bytes] | None = None
         self._programs = self._reachable(_programs())
         self.port = _free_port()
         if os.geteuid() == 0:
             os.chown(self.directory, NOBODY, NOBODY)
+            if data is not None:
+                os.chown(data, NOBODY, NOBODY)
         self._call(
             "initdb", "-D", str(self.data), "-U", "weft", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"
         )
@@ -85,6 +87,12 @@ class Server:
                 return
             except psycopg.OperationalError:
                 time.sleep(0.02)
+
+    def keep_alive(self) -> None:
+        """Start it again if it has gone down."""
+        assert self._process is not None
+        if self._process.poll() is not None:
+            self.start()
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
         """SIGQUIT is `immediate`: nothing is written, the next start recovers."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from weft.authoring.sdk_tasks import task as task
     from weft.authoring.sdk_tasks import wait as wait
     from weft.control.client import Client as Client
+    from weft.control.embedded import Closed as Closed
     from weft.control.embedded import RunFailed as RunFailed
     from weft.control.embedded import TaskFailure as TaskFailure
     from weft.control.embedded import Weft as Weft
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from weft.control.flows import flow as flow
     from weft.executors.python_attempt import CurrentAttempt as CurrentAttempt
     from weft.executors.python_attempt import current as current
+    from weft.executors.python_attempt import fake_attempt as fake_attempt
     from weft.executors.python_context import Stopped as Stopped
     from weft.executors.python_context import context_update as context_update
     from weft.executors.python_context import variables as variables
@@ -50,12 +52,14 @@ _HOMES = {
     "Client": "weft.control.client",
     "open": "weft.control.embedded",
     "Weft": "weft.control.embedded",
+    "Closed": "weft.control.embedded",
     "RunFailed": "weft.control.embedded",
     "TaskFailure": "weft.control.embedded",
     "FlowError": "weft.authoring.sdk_errors",
     "Stopped": "weft.executors.python_context",
     "context_update": "weft.executors.python_context",
     "current": "weft.executors.python_attempt",
+    "fake_attempt": "weft.executors.python_attempt",
     "CurrentAttempt": "weft.executors.python_attempt",
     "variables": "weft.executors.python_context",
     "once": "weft.executors.python_once",

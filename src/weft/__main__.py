@@ -1,8 +1,23 @@
-"""`python -m weft` is the `weft` command."""
+"""`python -m weft`, and the `weft` command itself."""
 
 import sys
 
-from weft.cli.main import main
+
+def script() -> int:
+    """The command in a process of its own: what the whole process has to be prepared for is done here."""
+    try:
+        import signal
+
+        from weft.cli.main import main
+        from weft.cli.streams import prepare
+
+        prepare()
+        code = main()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python is about to end: a traceback of that helps nobody
+        return code
+    except KeyboardInterrupt:  # so early, or so late, that nothing has to be stopped
+        return 130
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(script())

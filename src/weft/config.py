@@ -3,14 +3,18 @@
 A flag of the command wins over a variable, a variable over the file, the file over the default.
 """
 
+import ipaddress
 import os
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from weft.core.definition_defaults import SiteDefaults
 from weft.core.durations import NotReadable, parse_duration_ms, parse_size_bytes
+from weft.core.problems import encodes
 from weft.core.suggest import nearest
 from weft.store.postgres.url import PostgresUrl, is_postgres
 
@@ -45,7 +49,8 @@ SETTINGS: tuple[Setting, ...] = (
         "server",
         "server",
         "(none: commands use the store)",
-        "A server that commands ask instead of a store, e.g. `http://127.0.0.1:8700`; its token is in `WEFT_TOKEN`",
+        "A server that commands ask instead of a store, e.g. `http://127.0.0.1:8700`. Its token is in"
+        " `WEFT_TOKEN`, or for one of this machine in `.weft/token`",
     ),
     Setting("slots", "count", "(cores × 4)", "How many attempts a node runs at a time"),
     Setting("python_runners", "count", "(cores)", "How many warm processes a node runs Python functions in"),
@@ -88,6 +93,13 @@ SETTINGS: tuple[Setting, ...] = (
         "(none: secrets come from the node's variables)",
         "A directory of secrets, each a file named like the secret. A file wins over a variable",
     ),
+    Setting(
+        "run_as",
+        "text",
+        "(the node's own user)",
+        "The user that the node's tasks run as, by name or number; the node itself must be root's then",
+    ),
+    Setting("store_wait", "duration", "30s", "How long commands wait for PostgreSQL that does not answer (yet)"),
     Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
     Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
     Setting("poll", "duration", "1s", "How often a node looks for work that no wake-up told it of"),
@@ -103,10 +115,23 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("leader_renew", "duration", "10s", "How often a term is renewed; at most a third of leader_ttl"),
     Setting("keep", "duration", "(for ever)", "The leader removes runs that ended longer ago than this"),
     Setting(
+        "on_failure",
+        "choice",
+        "(halt)",
+        "What a failed task does to the others, for definitions that do not state `on_failure`",
+        ("halt", "halt_now", "continue"),
+    ),
+    Setting(
+        "task_timeout",
+        "duration",
+        "(none)",
+        "How long an attempt may take, for definitions that do not state `defaults.timeout`, and tasks without one",
+    ),
+    Setting(
         "host",
         "text",
         "127.0.0.1",
-        "The address that `weft serve` listens on; any but this machine's own needs a token (`weft token create`)",
+        "The address that `weft serve` listens on. Whoever asks needs a token: `.weft/token`, or `weft token create`",
     ),
     Setting("port", "port", "8700", "The port that `weft serve` listens on; 0 takes any that is free"),
     Setting(
@@ -114,6 +139,18 @@ SETTINGS: tuple[Setting, ...] = (
         "words",
         "",
         "Names that `weft serve` may be called by, besides addresses, localhost and the machine's own name",
+    ),
+    Setting(
+        "root_path",
+        "root_path",
+        "",
+        "What stands before the paths of `weft serve` at a proxy, e.g. `/weft`, whether the proxy removes it or not",
+    ),
+    Setting(
+        "trusted_proxies",
+        "networks",
+        "",
+        "Addresses of proxies, e.g. `10.0.0.5,10.1.0.0/16`, whose X-Forwarded-For tells `weft serve` who asks",
     ),
     Setting("body_max", "size", "32MiB", "Bytes that a request to `weft serve` may have"),
     Setting(
@@ -150,6 +187,8 @@ class Config(NamedTuple):
     artifact_max: int
     artifacts: Path | None
     secrets_dir: Path | None
+    run_as: str | None
+    store_wait: float
     lease_ttl: float
     renew_every: float
     poll: float
@@ -158,9 +197,13 @@ class Config(NamedTuple):
     leader_ttl: float
     leader_renew: float
     keep: float | None
+    on_failure: str | None
+    task_timeout: float | None
     host: str
     port: int
     allow_hosts: tuple[str, ...]
+    root_path: str
+    trusted_proxies: tuple[str, ...]
     body_max: int
     log: str | None
     log_format: str
@@ -173,6 +216,12 @@ class Config(NamedTuple):
             "capabilities": self.capabilities, "memory": self.memory, "disk": self.disk, "gpus": self.gpus,
             "gpu_memory": self.gpu_memory,
         }  # fmt: skip
+
+    @property
+    def definition_defaults(self) -> SiteDefaults:
+        """For definitions that state neither."""
+        timeout_ms = None if self.task_timeout is None else max(1, round(self.task_timeout * 1000))
+        return SiteDefaults(self.on_failure, timeout_ms)
 
     def described(self) -> dict[str, Any]:
         """For the log, plain values only."""
@@ -267,7 +316,7 @@ def _default(setting: Setting) -> Any:
         return os.cpu_count() or 1
     if setting.name == "labels":
         return {}
-    if setting.kind == "words":
+    if setting.kind in ("words", "networks"):
         return ()
     if setting.default.startswith("("):
         return None
@@ -276,7 +325,10 @@ def _default(setting: Setting) -> Any:
 
 def _read(setting: Setting, place: str, value: Any, base: Path) -> Any:
     try:
-        return _READERS[setting.kind](setting, value, base)
+        found = _READERS[setting.kind](setting, value, base)
+        if isinstance(value, str) and not encodes(value):
+            raise ValueError("expected UTF-8")
+        return found
     except (NotReadable, ValueError) as error:
         fix = f"; {error.fix}" if isinstance(error, NotReadable) and error.fix else ""
         raise BadSetting(f"{place}: {error}, found {_printable(value)}{fix}") from None
@@ -291,7 +343,13 @@ def _printable(value: Any) -> str:
 def _path(setting: Setting, value: Any, base: Path) -> Path:
     if not isinstance(value, (str, Path)) or "\0" in str(value):
         raise ValueError("expected a path")
-    return Path(os.path.abspath(base / Path(value).expanduser()))
+    try:
+        path = Path(os.path.abspath(base / Path(value).expanduser()))
+    except RuntimeError:
+        raise ValueError("expected a path; there is no such home directory") from None
+    if not encodes(str(path)):
+        raise ValueError("expected a path in UTF-8")
+    return path
 
 
 def _store(setting: Setting, value: Any, base: Path) -> Path | PostgresUrl:
@@ -316,37 +374,69 @@ def server_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def is_loopback(host: str) -> bool:
+    """Only this machine can reach it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _server(setting: Setting, value: Any, base: Path) -> str:
     return server_url(str(value))
 
 
 def _count(setting: Setting, value: Any, base: Path) -> int:
-    text = str(value)
-    least = 0 if setting.name == "slots" else 1  # a node without slots leads, or looks on
-    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or not least <= int(text[:9]) <= 100_000:
-        raise ValueError(f"expected a whole number from {least} to 100000")
-    return int(text)
+    return _whole(value, "a whole number", 0 if setting.name == "slots" else 1, 100_000)
 
 
 def _number(setting: Setting, value: Any, base: Path) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or int(text[:9]) > 1024:
-        raise ValueError("expected a whole number from 0 to 1024")
-    return int(text)
+    return _whole(value, "a whole number", 0, 1024)
 
 
 def _port(setting: Setting, value: Any, base: Path) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdecimal()) or int(text[:9]) > 65535:
-        raise ValueError("expected a port from 0 to 65535")
-    return int(text)
+    return _whole(value, "a port", 0, 65535)
+
+
+def _whole(value: Any, what: str, low: int, high: int) -> int:
+    digits = value if isinstance(value, str) else "" if isinstance(value, bool) else str(value)
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 9 and low <= int(digits) <= high):
+        raise ValueError(f"expected {what} from {low} to {high}")
+    return int(digits)
 
 
 def _words(setting: Setting, value: Any, base: Path) -> tuple[str, ...]:
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         raise ValueError("expected words such as docker,cuda")
+    _check_printable(setting, words)
     return tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
+
+
+def _check_printable(setting: Setting, words: Iterable[str]) -> None:
+    """Bytes that are not UTF-8 come as lone surrogates, which no JSON can hold: other nodes could not read them."""
+    for word in words:
+        if not word.isprintable():
+            raise ValueError(f"expected {setting.name} of printable characters in UTF-8")
+
+
+def _networks(setting: Setting, value: Any, base: Path) -> tuple[str, ...]:
+    words = _words(setting, value, base)
+    for word in words:
+        try:
+            ipaddress.ip_network(word)
+        except ValueError:
+            raise ValueError("expected addresses or networks such as 10.0.0.5,10.1.0.0/16") from None
+    return words
+
+
+def _root_path(setting: Setting, value: Any, base: Path) -> str:
+    text = value.rstrip("/") if isinstance(value, str) else None
+    if text is None or re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", text) is None:
+        raise ValueError("expected a path such as /weft")
+    return text
 
 
 def _text(setting: Setting, value: Any, base: Path) -> str:
@@ -359,7 +449,7 @@ def _duration(setting: Setting, value: Any, base: Path) -> float:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise ValueError("expected a duration such as 500ms or 5s")
     seconds = parse_duration_ms(value) / 1000
-    if seconds <= 0 and setting.name != "drain":
+    if seconds <= 0 and setting.name not in ("drain", "store_wait"):
         raise ValueError("a duration above zero is needed")
     return seconds
 
@@ -381,10 +471,14 @@ def _choice(setting: Setting, value: Any, base: Path) -> str:
 
 def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
     if isinstance(value, dict):
-        return {str(name): str(text) for name, text in value.items()}
+        labels = {str(name): str(text) for name, text in value.items()}
+        _check_printable(setting, labels)
+        _check_printable(setting, labels.values())
+        return labels
     words = value.split(",") if isinstance(value, str) else value
     if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
         raise ValueError("expected labels such as gpu,zone=eu")
+    _check_printable(setting, words)
     labels = {}
     for word in words:
         name, _, text = word.strip().partition("=")
@@ -398,4 +492,5 @@ def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
 _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
     "server": _server, "choice": _choice, "labels": _labels, "words": _words, "number": _number, "port": _port,
+    "networks": _networks, "root_path": _root_path,
 }  # fmt: skip

@@ -15,6 +15,7 @@ import uvicorn
 
 from weft import config as settings
 from weft.api.app import create_app
+from weft.api.auth import Gate, Open
 from weft.api.serving import Connection, Server, listening
 from weft.control.local import LocalControl
 from weft.control.node_thread import NodeThread
@@ -89,6 +90,8 @@ class Running:
         node: bool = True,
         control: LocalControl | None = None,
         port: int = 0,
+        gate: Gate | None = None,
+        token: str | None = None,
         log: Callable[[str, Any], None] = lambda message, fields: None,
         **more: Any,
     ) -> None:
@@ -105,6 +108,7 @@ class Running:
         self.port: int = listener.getsockname()[1]
         self.app = create_app(
             self.control,
+            gate=gate or Open(),
             source=str(directory),
             listen=self.control.link.on_commit,
             figures=self.control.figures,
@@ -118,7 +122,7 @@ class Running:
         self._thread.start()
         until(lambda: self._server.started)
         self._clients: list[Client] = []
-        self.call = self.client()
+        self.call = self.client(token)
         self.get, self.post = self.call.get, self.call.post
 
     def _serve(self, listener: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.api.conftest import CHAIN, Running, until
 from weft.api.app import declared
 from weft.api.auth import RANK, Caller, OneToken
-from weft.api.door import is_loopback
+from weft.config import is_loopback
 
 TOKEN = "0123456789abcdef-secret"
 

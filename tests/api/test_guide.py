@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,21 @@ import pytest
 from tests.api.conftest import Running, until
 from tests.architecture.source import ROOT
 from weft import config as settings
+from weft.api.token_gate import Tokens
 from weft.cli.parser import make_parser
 from weft.core.durations import parse_duration_ms
 
+TOKEN = "0123456789abcdef-secret"
 LINES = re.findall(r"^\$ (curl .*)$", (ROOT / "docs/guides/server.md").read_text(), re.MULTILINE)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
-def test_what_the_guide_says_works(server: Running) -> None:
+def test_what_the_guide_says_works(serving: Callable[..., Running]) -> None:
+    server = serving(gate=Tokens(lambda token: None, TOKEN), token=TOKEN)
     assert len(LINES) > 15
     for line in LINES:
-        words = shlex.split(line.replace("http://127.0.0.1:8700", f"http://127.0.0.1:{server.port}"))
+        line = line.replace("http://127.0.0.1:8700", f"http://127.0.0.1:{server.port}")
+        words = shlex.split(line.replace("$auth", f"Authorization: Bearer {TOKEN}"))
         # An older curl has no --json; what it stands for is the same.
         at = words.index("--json") if "--json" in words else None
         if at is not None:
@@ -68,7 +73,18 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     done = subprocess.run(
         ["systemd-analyze", "verify", str(path)], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    newer = ("RestartSteps", "RestartMaxDelaySec")  # than systemd 254; older ones say so and go on
+    said = [line for line in done.stderr.splitlines() if not any(f"Unknown key '{key}'" in line for key in newer)]
+    assert (done.returncode, said) == (0, [])
+
+
+def test_units_and_examples_restart_always_with_backoff() -> None:
+    unit = dict(line.split("=", 1) for line in block("ini").splitlines() if "=" in line)
+    assert (unit["Restart"], unit["StartLimitIntervalSec"]) == ("always", "0")
+    assert 0 < int(unit["RestartSec"]) < int(unit["RestartMaxDelaySec"])
+    assert int(unit["RestartSteps"]) > 1
+    assert "--restart=always" in DEPLOYMENT
+    assert "restartPolicy: Always" in DEPLOYMENT
 
 
 def test_the_container_is_given_what_weft_knows() -> None:

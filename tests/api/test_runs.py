@@ -255,11 +255,27 @@ def test_ids_that_are_none_find_nothing(quiet: Running, path: str, ref: str) -> 
     assert answer.code in ("not_found", "parameters", "no_route")
 
 
-def test_what_no_node_here_can_run_is_refused_at_once(server: Running) -> None:
+def test_a_submission_does_not_depend_on_who_is_alive_this_second(server: Running) -> None:
+    """The only node with a GPU may be restarting: the run is taken with a warning, and `why` explains it."""
     task = {"run": "true", "requires": {"labels": ["gpu"]}}
     answer = server.post("/v1/runs", {"definition": {"tasks": {"a": task}}})
-    assert answer.status == 422
-    assert answer.code == "unplaceable"
+    assert answer.status == 201, answer
+    (warning,) = answer.json["warnings"]
+    assert warning.startswith("no live node can run a: ")
+    assert "it lacks the label gpu" in warning
+    (said,) = server.get(f"/v1/runs/{answer.json['run']}/why").json["explanations"]
+    assert said["summary"] == "no live node may take it"
+    assert "it lacks the label gpu" in said["details"][0]
+    assert server.post("/v1/tasks", task).json["warnings"]
+    batch = server.post("/v1/runs:batch", {"runs": [{"task": task}, {"task": {"run": "true"}}]}).json
+    assert [len(item.get("warnings", ())) for item in batch["runs"]] == [1, 0]
+    assert batch["started"] == 2
+
+
+def test_a_submission_without_any_node_is_taken_with_a_warning(quiet: Running) -> None:
+    answer = quiet.post("/v1/runs", {"definition": CHAIN})
+    assert answer.status == 201
+    assert ["no node is alive" in warning for warning in answer.json["warnings"]] == [True]
 
 
 def test_old_runs_are_pruned_with_their_output(server: Running) -> None:

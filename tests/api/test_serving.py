@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
+import weft
 from tests import forked
 from tests.api.conftest import WAIT_S, Client, until
+from tests.control.test_owner_token import others_may
 from weft.api.serving import listening
+from weft.api.token_gate import FAILURES_MAX
 
 TOKEN = "0123456789abcdef-secret"
 
@@ -38,7 +41,8 @@ class Process:
         until(lambda: self.ready or self.process.poll() is not None)
         assert self.ready, self.said
         self.port = int(self.ready["url"].rpartition(":")[2])
-        self.client = Client(self.port, token or env.get("WEFT_TOKEN"))
+        self.token = token or env.get("WEFT_TOKEN") or Path(self.ready["token"]).read_text().strip()
+        self.client = Client(self.port, self.token)
         until(lambda: self.client.get("/readyz").status == 200)
 
     def _listen(self) -> None:
@@ -154,6 +158,7 @@ def test_sigterm_lets_running_tasks_end_and_answers_requests_under_way(
     body = json.dumps({"task": "true", "key": "late"}).encode()
     slow = socket.create_connection(("127.0.0.1", process.port))
     head = f"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    head += f"Authorization: Bearer {process.token}\r\n"
     slow.sendall(head.encode() + b"Content-Type: application/json\r\n\r\n" + body[:5])
     until(lambda: process.client.get("/healthz").status == 200)
     process.process.send_signal(signal.SIGTERM)
@@ -173,7 +178,7 @@ def test_sigterm_lets_running_tasks_end_and_answers_requests_under_way(
 def test_sigterm_ends_streams_with_a_marker(serve: Callable[..., Process]) -> None:
     process = serve()
     connection = http.client.HTTPConnection("127.0.0.1", process.port, timeout=WAIT_S)
-    connection.request("GET", "/v1/events/stream")
+    connection.request("GET", "/v1/events/stream", headers={"Authorization": f"Bearer {process.token}"})
     answer = connection.getresponse()
     assert answer.readline() == b": here\n"
     process.process.send_signal(signal.SIGTERM)
@@ -215,12 +220,6 @@ def test_a_second_signal_kills_what_runs(serve: Callable[..., Process], tmp_path
         os.kill(pid, 0)
 
 
-def test_a_drained_node_takes_its_server_with_it(serve: Callable[..., Process]) -> None:
-    process = serve("--name", "leaving")
-    assert process.client.post("/v1/nodes/leaving/drain").status == 200
-    assert process.ended() == 0
-
-
 def test_replies_are_sent_at_once() -> None:
     """Without TCP_NODELAY a body waits 40 ms until the other side has acknowledged its head."""
 
@@ -259,14 +258,6 @@ def _refused(directory: Path, *words: str, **env: str) -> "subprocess.CompletedP
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "weft.example"])
-def test_an_open_address_without_a_token_is_refused(tmp_path: Path, host: str) -> None:
-    done = _refused(tmp_path, "--host", host)
-    assert done.returncode == 2
-    assert "WEFT_TOKEN" in done.stderr
-    assert not (tmp_path / ".weft").exists()
-
-
 def _weft(directory: Path, *words: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
     done = forked.run(words, directory, {**kept, "PYTHONUTF8": "1"}, timeout=WAIT_S)
@@ -274,9 +265,7 @@ def _weft(directory: Path, *words: str) -> str:
     return done.stdout.decode().strip()
 
 
-def test_a_token_in_the_store_opens_an_address_and_closes_loopback(
-    serve: Callable[..., Process], tmp_path: Path
-) -> None:
+def test_a_token_in_the_store_opens_a_server_for_its_role(serve: Callable[..., Process], tmp_path: Path) -> None:
     token = _weft(tmp_path, "token", "create", "ann", "--role", "operator", "--expires", "1h")
     process = serve("--host", "0.0.0.0", "--slots", "0", token=token)
     assert process.client.get("/v1/runs").status == 200
@@ -288,13 +277,72 @@ def test_a_token_in_the_store_opens_an_address_and_closes_loopback(
     assert _weft(tmp_path, "token", "revoke", "ann") == f"{id} is revoked"
     until(lambda: process.client.get("/v1/runs").status == 401)
     assert process.stop() == 0
-    assert "no token" in _refused(tmp_path, "--host", "0.0.0.0").stderr
     assert json.loads(_weft(tmp_path, "token", "list", "--json"))["tokens"][0]["state"] == "revoked"
     other = _weft(tmp_path, "token", "create", "bob")
     closed = serve("--slots", "0", token=other)
     assert Client(closed.port).get("/v1/runs").status == 401
     assert closed.client.get("/v1/runs").status == 200
     assert closed.client.post("/v1/tasks", {"run": "true"}).status == 403
+
+
+def test_loopback_needs_a_token_and_the_owners_tools_find_it(
+    serve: Callable[..., Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = serve("--slots", "1")
+    url = f"http://127.0.0.1:{process.port}"
+    stranger = Client(process.port)
+    assert stranger.post("/v1/tasks", {"run": "true"}).code == "unauthorized"
+    assert [stranger.get(path).status for path in ("/v1/runs", "/", "/metrics")] == [401] * 3
+    assert stranger.post("/mcp", {}).status == 401
+    stranger.close()
+    assert process.ready is not None
+    assert process.ready["token"] == str(tmp_path / ".weft" / "token")
+    assert process.token not in json.dumps(process.said)
+    _weft(tmp_path, "run", "--server", url, "--", "true")
+    assert json.loads(_weft(tmp_path, "ls", "--server", url, "--json"))["runs"][0]["state"] == "succeeded"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEFT_TOKEN", raising=False)
+    with weft.Client(url) as client:
+        assert client.control.runs()[0].name == "true"
+        submitted, *_ = client.control.events(None, kinds=["submitted"])
+        assert submitted.data["actor"] == "local"
+    assert others_may(tmp_path / ".weft") == []
+    again = serve("--slots", "0")
+    assert again.token == process.token
+
+
+@pytest.mark.parametrize(("trusted", "guesses"), [((), FAILURES_MAX), (("127.0.0.1",), 3 * FAILURES_MAX)])
+def test_forwarded_addresses_count_only_from_a_trusted_proxy(
+    serve: Callable[..., Process],
+    trusted: tuple[str, ...],
+    guesses: int,
+) -> None:
+    process = serve("--slots", "0", WEFT_TRUSTED_PROXIES=",".join(trusted))
+    stranger = http.client.HTTPConnection("127.0.0.1", process.port, timeout=WAIT_S)
+    found = []
+    for number in range(3 * FAILURES_MAX):
+        headers = {"Authorization": "Bearer weft_x_guess", "X-Forwarded-For": f"192.0.2.{number}"}
+        stranger.request("GET", "/v1/runs", headers=headers)
+        answer = stranger.getresponse()
+        answer.read()
+        found.append(answer.status)
+    stranger.close()
+    assert found.count(401) == guesses
+    assert found.count(429) == 3 * FAILURES_MAX - guesses
+
+
+def test_draining_a_servers_node_stops_the_node_only(serve: Callable[..., Process]) -> None:
+    process = serve("--name", "here")
+    client = process.client
+    assert client.post("/v1/nodes/here/drain", {"deadline_ms": 1000, "reason": "a test"}).status == 200
+    until(lambda: any("has left; the API goes on" in line["message"] for line in process.said))
+    (node,) = client.get("/v1/nodes?ended=true").json["nodes"]
+    assert (node["node"], node["health"]) == ("here", "drained")
+    assert client.get("/readyz").status == 200
+    run = client.post("/v1/tasks", {"run": "true"}).json["run"]
+    assert client.get(f"/v1/runs/{run}/tasks/task").json["task"]["state"] == "queued"
+    assert process.process.poll() is None
+    assert process.stop() == 0
 
 
 def test_a_short_token_and_a_taken_port_are_refused(tmp_path: Path) -> None:

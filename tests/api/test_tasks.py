@@ -188,7 +188,7 @@ def test_a_node_is_drained(server: Running) -> None:
     assert answer.json["node"] == "here"
     until(lambda: server.get("/v1/nodes").json["nodes"] == [])
     assert server.post("/v1/nodes/here/drain").status == 404
-    assert server.get("/v1/nodes?ended=true").json["nodes"][0]["health"] == "left"
+    assert server.get("/v1/nodes?ended=true").json["nodes"][0]["health"] == "drained"
     assert server.post("/v1/nodes/here/drain", {"deadline_ms": -1}).status == 422
 
 

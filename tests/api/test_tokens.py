@@ -45,7 +45,7 @@ class Asking:
             self.asked += 1
             return holder(token)
 
-        self.gate = Tokens(counted, one, self.clock)
+        self.gate = Tokens(counted, one, clock=self.clock)
 
     def __call__(self, token: str | None, address: str = "10.0.0.1") -> str | None:
         async def carry_out(work: Callable[[], Any]) -> Any:

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,11 @@ def server(tmp_path: Path) -> Iterator[Running]:
         running.close()
 
 
-def hook(server: Running, body: Any, **headers: str) -> Any:
+def hook(server: Running, body: Any, method: str = "POST", **headers: str) -> Any:
     data = json.dumps(body).encode()
     signed = "sha256=" + hmac.new(SECRET.encode(), data, hashlib.sha256).hexdigest()
-    return server.call("POST", "/v1/hooks/pushed", data, **{"X_Weft_Signature": signed, **headers})
+    given = {"X_Weft_Signature": signed, "X_GitHub_Delivery": uuid.uuid4().hex, **headers}
+    return server.call(method, "/v1/hooks/pushed", data, **given)
 
 
 def test_a_signed_call_starts_a_run_with_its_body_as_input(server: Running) -> None:
@@ -59,6 +61,13 @@ def test_a_delivery_that_comes_again_starts_nothing(server: Running) -> None:
     assert (first.status, again.status) == (202, 200)
     assert again.json["existing"]
     assert first.json["run"] == again.json["run"]
+
+
+def test_a_hook_takes_put_as_well(server: Running) -> None:
+    answer = hook(server, {"ref": "main"}, "PUT")
+    assert answer.status == 202, answer
+    assert server.control.run(answer.json["run"]).inputs == {"ref": "main"}
+    assert hook(server, {"ref": "main"}, "PUT", X_GitHub_Delivery="").code == "delivery"
 
 
 @pytest.mark.parametrize("signature", ["", "sha256=00", "nonsense"])

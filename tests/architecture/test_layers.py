@@ -19,6 +19,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 #: Sideways all the same, each for a reason.
 SIDEWAYS = {
     ("authoring", "triggers"): "a cron expression is checked while its definition is loaded",
+    ("authoring", "executors"): "what is called without a run has the values and the context that a runner gives",
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",
     ("cli", "mcp"): "`weft mcp` is a command",

@@ -142,3 +142,45 @@ def test_cancel_of_a_run_whose_node_is_gone_ends_at_once(tmp_path: Path, start: 
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert look("cancel", "last", "--json").json["state"] == "cancelled"
+
+
+HANDLED = """
+timeout: 60s
+tasks:
+  long: {run: "echo $$ >> pids; exec sleep 60", grace: 200ms}
+  deploy: {needs: [long], run: touch deployed}
+  clean: {when: always, run: echo clean >> journal}
+"""
+
+
+def test_handlers_run_after_a_cancel(tmp_path: Path, start: Start, look: Weft) -> None:
+    (tmp_path / "w.yaml").write_text(HANDLED)
+    process = start("run", "w.yaml")
+    wait_for(lambda: pids(tmp_path))
+    done = look("cancel", "last")
+    assert (done.code, "is cancelled" in done.out) == (0, True)
+    process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert (tmp_path / "journal").read_text() == "clean\n"
+    assert not (tmp_path / "deployed").exists()
+
+
+def test_handlers_that_no_node_runs_are_named_and_skipped_with_now(tmp_path: Path, look: Weft) -> None:
+    (tmp_path / "w.yaml").write_text(HANDLED)
+    look("submit", "w.yaml")
+    waits = look("cancel", "last")
+    assert "is running" in waits.out
+    assert "--now" in waits.err
+    assert look("cancel", "last", "--now", "--json").json["state"] == "cancelled"
+    refused = look("cancel", "last", "long", "--now")
+    assert (refused.code, "--now is for a whole run" in refused.err) == (2, True)
+
+
+def test_handlers_run_when_the_run_s_timeout_has_passed(tmp_path: Path, weft: Weft, look: Weft) -> None:
+    alarm = "  alarm: {when: on_failure, run: echo alarm >> journal}\n"
+    (tmp_path / "w.yaml").write_text(HANDLED.replace("timeout: 60s", "timeout: 300ms", 1) + alarm)
+    assert weft("run", "w.yaml").code == 1
+    assert sorted((tmp_path / "journal").read_text().split()) == ["alarm", "clean"]
+    run = look("show", "last", "--json").json["run"]
+    assert (run["state"], run["reason"]) == ("failed", "the run's timeout passed")
+    assert look("verify", "last").code == 0

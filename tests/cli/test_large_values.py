@@ -82,15 +82,94 @@ def test_a_rule_cannot_read_it_and_says_so(weft: Weft, pipeline: Path) -> None:
         '  make: {python: "big:make", with: {count: 300000}}\n'
         "  asks: {run: 'true', if: 'tasks.make.output.values.length > 3'}\n"
         "  asks_less: {run: 'true', if: 'tasks.make.result.artifact.bytes > 3 && tasks.make.exitCode === 0'}\n"
-        '  maps: {run: "true", map: "${{ tasks.make.output.values }}"}\n'
+        '  waits: {wait: {until: "${{ tasks.make.output.name }}"}}\n'
     )
     assert weft("run", "w.yaml").code == 1
     tasks = {task["name"]: task for task in weft("tasks", "last", "--json").json["tasks"]}
     assert tasks["asks_less"]["state"] == "succeeded"
-    for name, head in (("asks", "if: "), ("maps", "map: ")):
+    for name, head in (("asks", "if: "), ("waits", "wait: ")):
         assert tasks[name]["state"] == "failed"
         assert tasks[name]["reason"].startswith(f"{head}this output is in the artifact")
-        assert "conditions, map, wait and workflows can't read files" in tasks[name]["reason"]
+        assert "conditions, wait and workflows can't read files" in tasks[name]["reason"]
+
+
+MAPS = """\
+mode: {mode}
+tasks:
+  make: {{python: "big:rows", with: {{count: 60}}}}
+  each:
+    map: "${{{{ tasks.make.output.rows }}}}"
+    python: "big:width"
+    with: {{row: "${{{{ item }}}}"}}
+  batches: {{map: "${{{{ tasks.make.output.rows }}}}", batch: 25, run: "true"}}
+  sum: {{python: "big:add", with: {{values: "${{{{ tasks.each.output }}}}"}}}}
+"""
+ROWS = """\
+def rows(count):
+    return {"rows": [{"n": n, "text": str(n) * 20_000} for n in range(count)]}
+
+def width(row):
+    return len(row["text"]) // len(str(row["n"]))
+
+def add(values):
+    return sum(values)
+"""
+
+
+@pytest.mark.parametrize("mode", ["eager", "levels"])
+def test_a_map_over_more_than_one_mebibyte_works(weft: Weft, tmp_path: Path, mode: str) -> None:
+    (tmp_path / "w.yaml").write_text(MAPS.format(mode=mode))
+    (tmp_path / "big.py").write_text(ROWS)
+    result = weft("run", "w.yaml")
+    assert result.code == 0, result
+    assert artifacts(tmp_path)[0].stat().st_size > 2 << 20
+    assert weft("show", "last", "sum", "--json").json["attempts"][0]["result"]["output"] == 60 * 20_000
+    tasks = {task["name"]: task for task in weft("tasks", "last", "--json").json["tasks"]}
+    assert "batches.2" in tasks
+    assert "batches.3" not in tasks
+    assert weft("verify", "last").code == 0
+
+
+def test_a_map_over_large_outputs_of_elements_and_into_workflows_works(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "big.py").write_text(
+        "def rows(count):\n    return ['x' * 30_000] * count\n\ndef total(values):\n    return len(values)\n"
+    )
+    (tmp_path / "child.yaml").write_text(
+        "name: child\ninputs: {text: {type: string}, n: {type: integer}}\noutput: '${{ inputs.n }}'\n"
+        "tasks:\n  one: {run: 'true'}\n"
+    )
+    (tmp_path / "w.yaml").write_text(
+        "tasks:\n"
+        '  make: {replicas: 2, python: "big:rows", with: {count: 40}}\n'
+        '  each: {map: "${{ tasks.make.output }}", python: "big:total", with: {values: "${{ item }}"}}\n'
+        '  nested: {map: "${{ tasks.make.output[0].slice(0, 3) }}", workflow: child.yaml,'
+        ' with: {text: "${{ item }}", n: "${{ index }}"}}\n'
+        '  gather: {run: "true", with: {all: "${{ tasks.each.output }}", n: "${{ tasks.nested.output }}"},'
+        " needs: [each, nested]}\n"
+    )
+    result = weft("run", "w.yaml")
+    assert result.code == 0, result
+    outputs = [
+        weft("show", "last", name, "--json").json["attempts"][0]["result"]["output"] for name in ("each.0", "each.1")
+    ]
+    assert outputs == [40, 40]
+
+
+def test_a_map_names_the_artifact_that_it_cannot_read(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "big.py").write_text(ROWS)
+    (tmp_path / "w.yaml").write_text(
+        "tasks:\n"
+        '  make: {python: "big:rows", with: {count: 60}}\n'
+        "  lose: {needs: [make], run: mv .weft/artifacts .weft/away}\n"
+        '  each: {needs: [lose], map: "${{ tasks.make.output.rows }}", run: "true"}\n'
+    )
+    assert weft("run", "w.yaml", env={"WEFT_NAME": "here"}).code == 1
+    reason = weft("show", "last", "each", "--json").json["task"]["reason"]
+    assert reason.startswith("map: this output is in the artifact")
+    assert "written on node here, and node here cannot read" in reason
+    (tmp_path / ".weft" / "away").rename(tmp_path / ".weft" / "artifacts")
+    assert weft("resume", "last").code == 0
+    assert weft("show", "last", "each.59", "--json").json["task"]["state"] == "succeeded"
 
 
 def test_a_missing_artifact_is_named_with_the_node_that_wrote_it(weft: Weft, pipeline: Path) -> None:

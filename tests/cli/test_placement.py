@@ -171,6 +171,25 @@ def test_what_nobody_can_run_is_refused_at_once(tmp_path: Path, weft: Weft, limi
     assert weft("ls").out == ""
 
 
+def test_a_submission_does_not_depend_on_who_is_alive_this_second(tmp_path: Path, start: Start, look: Weft) -> None:
+    """The only node with a GPU may be restarting: the run is taken with a warning, and waits for it."""
+    (tmp_path / "w.yaml").write_text("tasks: {good: 'true', bad: {run: 'true', requires: {labels: [gpu]}}}\n")
+    worker(start, "plain")
+    done = look("submit", "w.yaml")
+    assert done.code == 0
+    assert "no live node can run bad: plain: it lacks the label gpu. It waits for a node that can" in done.err
+    run = done.out.strip()
+    assert "no live node may take it" in look("why", run, "bad").out
+    told = look("rerun", run, "--detach", "--json").json
+    assert told["workers"] == 1
+    assert ["lacks the label gpu" in warning for warning in told["warnings"]] == [True]
+    assert look("rerun", run).code == 2, "here, by a node that cannot"
+    worker(start, "fast", "--label", "gpu")
+    assert look("submit", "w.yaml", "--json").json["warnings"] == []
+    wait_for(lambda: ended(look, run))
+    assert nodes_of(look, run)["bad"] == {"fast"}
+
+
 def test_what_this_node_says_it_has_lets_it_run(tmp_path: Path, weft: Weft) -> None:
     (tmp_path / "w.yaml").write_text(
         "tasks: {a: {run: 'true', requires: {memory: 900TiB, gpu: 2, capabilities: cuda, labels: x}}}"

@@ -4,9 +4,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from weft.config import BadSetting, Config, load
+from weft.core.commands import Refused, Register
+from weft.node.committer import Committer
+from weft.store.sqlite.driver import SqliteStore
 
 from .conftest import Weft
 
@@ -42,6 +46,36 @@ def test_labels(tmp_path: Path, given: Any, labels: dict[str, str]) -> None:
     assert load({}, tmp_path, {"labels": given}).labels == labels
     (tmp_path / "weft.toml").write_text('[labels]\nzone = "eu"\n')
     assert load({}, tmp_path).labels == {"zone": "eu"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"labels": "gpu,\udcff"}, {"labels": {"zone": "\udcfe"}}, {"labels": ["a\nb"]}, {"capabilities": "\udcff"}],
+)
+def test_a_label_that_is_not_utf_8_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    with pytest.raises(BadSetting, match=r"expected (labels|capabilities) of printable characters in UTF-8"):
+        load({}, tmp_path, given)
+
+
+def test_a_worker_with_a_label_that_is_not_utf_8_breaks_no_reader(weft: Weft, tmp_path: Path) -> None:
+    refused = weft("worker", "--label", os.fsdecode(b"zone=\xff\xfe"))
+    assert refused.code == 2
+    assert "not UTF-8" in refused.err
+    store = SqliteStore(tmp_path / ".weft" / "weft.db")
+    body = '{"labels": {"zone": "\\udcff"}, "kinds": ["shell"], "slots": 1}'
+    with pytest.raises(Refused, match="not UTF-8 text"):
+        Committer(store).commit(Register("one", "one", 600_000, None, body))
+    Committer(store).commit(Register("one", "one", 600_000, None, "{}"))
+    store.close()
+    with apsw.Connection(str(tmp_path / ".weft" / "weft.db")) as connection:
+        connection.execute("UPDATE sessions SET body = ?", (body,))
+    (shown,) = weft("nodes", "--json").json["nodes"]
+    assert shown["labels"] == {"zone": "?"}
+    (tmp_path / "w.yaml").write_text("- true\n")
+    assert weft("run", "w.yaml").code == 0
+    assert weft("submit", "w.yaml").code == 0
+    for words in (["nodes"], ["nodes", "show", "one"], ["ls"], ["why", "last"], ["show", "last"]):
+        assert weft(*words).code == 0, words
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tests.conftest import Figure
 from tests.postgres.proxy import Proxy
 
 CUTS = 25
+OUTAGES = 6
 POLL_S = 2.0
 CUT_OFF = """\
 tasks:
@@ -23,7 +24,7 @@ tasks:
     echo long $WEFT_ATTEMPT >> journal
     test $WEFT_ATTEMPT = 2 || while true; do sleep 0.05; done
 """
-LISTENING = "query LIKE '%pg_notify%' AND datname = current_database() AND pid <> pg_backend_pid()"
+LISTENING = "application_name = 'weft lease' AND datname = current_database() AND pid <> pg_backend_pid()"
 
 
 @pytest.fixture
@@ -111,6 +112,30 @@ def test_a_leader_that_is_cut_off_gives_up_its_work_and_its_term(
     )
 
 
+def test_outages_longer_than_the_lease_make_no_dead_letter(
+    postgres_cluster: Cluster, proxy: Proxy, figure: Figure
+) -> None:
+    """The node gives up its session, and registers again when the server is back: that is not the task's fault."""
+    cluster = postgres_cluster
+    worker = cluster.worker("one", "--slots", "1", store=proxy.through(cluster.store))
+    run_id = cluster.submit(
+        "tasks: {long: 'echo long $WEFT_ATTEMPT >> journal; while ! test -e open; do sleep 0.05; done'}\n"
+    )
+    for outage in range(1, OUTAGES + 1):
+        cluster.until(lambda outage=outage: cluster.journal()[f"long {outage}"])
+        proxy.refuse = True
+        proxy.cut()
+        cluster.until(lambda: not attempts_below(worker.pid, "echo long"))
+        proxy.refuse = False
+    cluster.until(lambda: cluster.journal()[f"long {OUTAGES + 1}"])
+    (cluster.directory / "open").touch()
+    cluster.ended(run_id)
+    cluster.sound(run_id, 1)
+    assert cluster.control.task(run_id, "long").lost >= OUTAGES, cluster.story()
+    assert worker.poll() is None
+    figure("database away longer than the lease", f"{OUTAGES} times under one long task: 0 dead letters")
+
+
 def test_the_connection_that_listens_is_killed(postgres_cluster: Cluster, proxy: Proxy, figure: Figure) -> None:
     """For a while no new one is to be had: polling finds the work. Then there is one again."""
     cluster = postgres_cluster
@@ -126,15 +151,14 @@ def test_the_connection_that_listens_is_killed(postgres_cluster: Cluster, proxy:
         connection.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {LISTENING}")
     cluster.until(lambda: not listening())
     deaf = [pickup_ms(cluster) for _ in range(3)]
-    assert not listening()
+    cluster.until(lambda: not listening())  # those that submit have one for a moment
     proxy.refuse = False
     possible = time.monotonic()
-    cluster.until(listening)
+    while (heard := pickup_ms(cluster)) >= POLL_S * 1000 / 2:  # by the poll, not by a wake-up
+        assert since(possible) <= 15
     restored = since(possible)
-    heard = min(pickup_ms(cluster) for _ in range(3))
     assert max(deaf) <= POLL_S * 1.1 * 1000 * BUSY
     assert restored <= 15
-    assert heard < POLL_S * 1000 / 2, "by a wake-up, not by the poll"
     figure(
         "LISTEN killed",
         f"picked up after {max(deaf)} ms at most (poll {POLL_S:g} s), listening again {restored:.1f} s after it"

@@ -32,6 +32,15 @@ def test_a_run_there_gives_its_output_here(server: Running) -> None:
         assert client.control.run(run_id).priority == 3
 
 
+def test_a_submission_that_no_live_node_can_run_is_logged(server: Running, caplog: pytest.LogCaptureFixture) -> None:
+    with weft.Client(f"http://127.0.0.1:{server.port}", token=TOKEN) as client:
+        run_id = client.start(load_value({"tasks": {"a": {"run": "true", "requires": {"labels": ["gpu"]}}}}))
+        assert client.control.run(run_id).state == "running"
+    assert [(r.name, r.levelname) for r in caplog.records if "lacks the label gpu" in r.getMessage()] == [
+        ("weft", "WARNING")
+    ]
+
+
 def test_a_file_and_what_is_wrong_with_a_run(server: Running, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text("name: bad\ntasks: {a: exit 3}\n")
     with weft.Client(f"http://127.0.0.1:{server.port}", token=TOKEN) as client:

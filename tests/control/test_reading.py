@@ -38,6 +38,21 @@ def test_a_remote_control_has_every_verb() -> None:
     assert verbs <= set(dir(RemoteControl))
 
 
+def test_why_says_that_there_is_no_such_element(place: Place) -> None:
+    later = {"needs": ["a"], "replicas": 2, "run": "true"}
+    run = place.submit(
+        {"name": "w", "tasks": {"a": {"run": "true"}, "now": {"replicas": 3, "run": "true"}, "m": later}}
+    )
+    assert place.control.why(run, "now.2")[0].task == "now.2"
+    for task, why in (
+        ("a.7", "a is one task, without elements"),
+        ("m.0", "m gets its elements when it starts"),
+        ("now.3", "now has 3 elements, numbered from 0"),
+    ):
+        with pytest.raises(NotFound, match=f"the run has no task {task}.*: {why}"):
+            place.control.why(run, task)
+
+
 def test_a_run_from_its_beginning_to_its_end(place: Place) -> None:
     control = place.control
     run = place.submit(CHAIN, '{"who": "them"}')

@@ -75,6 +75,23 @@ def test_cancelling(place: Place) -> None:
     control.tidy(run)
 
 
+@pytest.mark.parametrize("now", [False, True])
+def test_handlers_run_after_a_cancel_unless_it_is_now(place: Place, now: bool) -> None:
+    place.work()
+    tasks = {
+        "a": {"run": "sleep 60"},
+        "b": {"needs": ["a"], "run": "true"},
+        "clean": {"when": "always", "run": "true"},
+    }
+    run = place.submit({"name": "long", "tasks": tasks})
+    until(lambda: place.control.task(run, "a").started_at)
+    place.control.cancel(run, now=now)
+    assert place.ended(run) == "cancelled"
+    states = {task.name: task.state for task in place.control.all_tasks(run)}
+    assert states == {"a": "cancelled", "b": "cancelled", "clean": "cancelled" if now else "succeeded"}
+    assert place.control.verify(run).ok
+
+
 def test_a_signal_and_its_refusal(place: Place) -> None:
     place.work()
     run = place.submit(WAITS)

@@ -8,7 +8,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.compile import compile_workflow
 from weft.core.definition import document_hash, encode_document, read
-from weft.core.invariants import check_family, check_pools, check_pools_step, check_run, current_rows
+from weft.core.invariants import check_family, check_history, check_pools, check_pools_step, check_run, current_rows
 from weft.core.needs import Current, Demands, RunById
 from weft.core.placement import node_facts
 from weft.core.replay import Replay
@@ -30,6 +30,7 @@ class Engine:
         self.store.clock = self
         self.committer = Committer(self.store)
         self.time_ms = 1_000_000
+        self.names: dict[str, str] = {}  # of nodes, by session
         self.numbers: dict[str, int] = {}
         self.held: dict[str, dict[str, c.Claim]] = {}  # session -> task name -> claim
         self.eligible: dict[str, Eligibility] = {}
@@ -77,13 +78,20 @@ class Engine:
     # -- nodes -------------------------------------------------------------------------------------------
 
     def node(
-        self, session: str, ttl_ms: int = 30_000, scope: str | None = None, role: Any = "auto", **facts: Any
+        self,
+        session: str,
+        ttl_ms: int = 30_000,
+        scope: str | None = None,
+        role: Any = "auto",
+        gave_up: str | None = None,
+        **facts: Any,
     ) -> str:
-        """`facts` are fields of NodeFacts."""
+        """`gave_up`: the session of the same process before. `facts` are fields of NodeFacts."""
         body = {"kinds": ["inline", "shell"], **facts}
         text = msgspec.json.encode(body).decode()
-        self.commit(c.Register(session, f"node-{session}", ttl_ms, scope, text, role))
-        self.eligible[session] = Eligibility(node_facts(body, f"node-{session}", session))
+        name = self.names[session] = f"node-{session}" if gave_up is None else self.names[gave_up]
+        self.commit(c.Register(session, name, ttl_ms, scope, text, role, gave_up))
+        self.eligible[session] = Eligibility(node_facts(body, name, session))
         self.numbers[session] = 0
         self.held[session] = {}
         return session
@@ -212,18 +220,11 @@ class Engine:
                 place = (position[stem], int(index) if index else -1)
             replay.apply(kind, place, data)
         replay.settle()
-        if replay.state != run.state:
-            found.append(f"the run is {run.state}, replay says {replay.state}")
-        for row in current_rows(rows):
-            told = replay.tasks[(row.pos, row.idx)]
-            if (row.state, row.attempt, row.failures, row.lost, row.held) != (
-                told.state,
-                told.attempt,
-                told.failures,
-                told.lost,
-                told.held,
-            ):
-                found.append(f"{workflow.tasks[row.pos].name}[{row.idx}]: {row} but replay says {told}")
+        hashes = self.store.reader().execute(
+            "SELECT t.id, a.result_hash FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt"
+            " WHERE t.run_no = ? AND t.state = 'succeeded' AND a.outcome = 'succeeded'", (run.no,),
+        )  # fmt: skip
+        found += check_history(run, current_rows(rows), workflow, replay, dict(hashes))
         found += self.check_pools()
         story = "\n".join(f"{kind:12} {name or '':12} {data}" for kind, name, data in self.history(run_id))
         assert not found, "\n".join(found) + "\n\nthe story:\n" + story

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.core import commands as c
-from weft.core.draft import Draft
+from weft.core.draft import Draft, Hint
 
 GIB = 2**30
 WORK = {"inline": "work"}
@@ -68,20 +68,20 @@ def test_a_free_place_wakes_those_that_were_left_out(engine: Engine, monkeypatch
         engine.node(session)
     engine.exchange("x", want=1)
     engine.exchange("y", want=1)
-    woken: list[bool] = []
-    genuine = Draft.wakes_others
+    woken: list[int] = []
+    genuine = Draft.hint
 
-    def told(draft: Draft) -> bool:
-        woken.append(genuine(draft))
-        return woken[-1]
+    def hint(draft: Draft) -> Hint:
+        woken.append(genuine(draft).queued)
+        return genuine(draft)
 
-    monkeypatch.setattr(Draft, "wakes_others", told)
+    monkeypatch.setattr(Draft, "hint", hint)
     engine.finish("y", "plain", want=0)
     engine.finish("x", "a", want=0)
-    assert woken == [False, True]
+    assert woken == [0, 1]
     engine.commit(c.SetPool("p", 0))
     engine.commit(c.SetPool("p", 4))
-    assert woken[2:] == [False, True]
+    assert woken[2:] == [0, 0]
 
 
 def test_a_node_of_one_run_takes_nothing_else_from_a_pool(engine: Engine) -> None:

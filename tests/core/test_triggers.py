@@ -236,7 +236,7 @@ def test_pauses(engine: Triggers) -> None:
     assert engine.commit(c.PauseTrigger("w/every", True)).existing
     one, two = times(engine, 1, 2)
     engine.time_ms = one
-    assert engine.store.due_triggers()[1:] == (None, [])
+    assert engine.store.due_triggers()[1:] == (None, False, [])
     assert engine.fire("w/every", one).existing, "a chore that had looked before"
     engine.commit(c.PauseTrigger("w/every", False))
     assert engine.row("w/every").since_ms == one, "nothing is made up for"

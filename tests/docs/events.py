@@ -87,8 +87,11 @@ EVENTS = {
         {"task": "which one failed", "now": "running tasks are stopped too (`halt_now`)"},
     ),
     "stopped": Event(
-        "run", "nothing more starts, handlers included",
-        {"why": "`cancel` or `timeout`", "reason": "in words"},
+        "run", "nothing more starts but handlers, until their time is over",
+        {
+            "why": "`cancel` or `timeout`", "reason": "in words",
+            "handlers_until": "when handlers must be over; without it, none start",
+        },
     ),
     "waiting": Event(
         "task", "a wait task was reached; it holds no slot",
@@ -96,7 +99,10 @@ EVENTS = {
     ),
     "answered": Event(
         "task", "a wait is over",
-        {"state": "the task's state", "reason": "why it failed", "end": "if that is `held`: what it will be"},
+        {
+            "state": "the task's state", "reason": "why it failed", "end": "if that is `held`: what it will be",
+            "hash": "of what came with it",
+        },
     ),
     "signalled": Event(
         "run", "a signal came, perhaps before its wait was reached", {"signal": "its name", "rejected": "the reason"}
@@ -139,11 +145,14 @@ _TERM = "the number of the term"
 _TRIGGER = "its id: workflow/name"
 _CAUSE = "what it fired for: a time in ms, the run that ended, a delivery"
 #: Of the first event that came of a request to a server.
-ANY = {"actor": "who asked: a token's id and label, `WEFT_TOKEN`, or `local` where no token is needed"}
+ANY = {"actor": "who asked: a token's id and label, `WEFT_TOKEN`, or `local` for the one in `.weft/token`"}
 #: What happens to nodes, to the leader, to triggers and tokens belongs to no run.
 CLUSTER_EVENTS = {
     "node_joined": Event(
-        "node", "a session began", {"node": _NODE, "role": "its role", "scope": "the run it works for"}
+        "node", "a session began",
+        {"node": _NODE, "role": "its role", "scope": "the run it works for",
+         "gave_up": "its process's session before, given up because the store did not answer: what was lost with "
+         "that one does not count"},
     ),
     "drain_started": Event(
         "node", "it claims nothing more",
@@ -154,7 +163,7 @@ CLUSTER_EVENTS = {
         "node", "a session was ended by others",
         {
             "node": _NODE, "proof": "`process`: it is provably gone; `lease`: its lease has passed",
-            "lost": "attempts that it held, queued again", "term": "the leader's that said so",
+            "lost": "attempts that it held, queued again",
         },
     ),
     "workflow_applied": Event(

@@ -86,7 +86,7 @@ def test_over_stdio_for_a_server_elsewhere(tmp_path: Path) -> None:
 
 def test_over_stdio_without_a_node_it_says_so_and_only_looks_if_told(tmp_path: Path) -> None:
     async def submit(calls: Calls) -> None:
-        assert "no node is alive" in (await calls("submit_task", task="true"))["note"]
+        assert "no node is alive" in (await calls("submit_task", task="true"))["warnings"][0]
 
     tell(tmp_path, submit)
 
@@ -243,7 +243,7 @@ def test_weft_mcp_over_http(tmp_path: Path) -> None:
         until(lambda: '"ready"' in (tmp_path / "log").read_text())
         ready = next(line for line in map(json.loads, (tmp_path / "log").read_text().splitlines()) if "url" in line)
         assert ready["url"].endswith("/mcp")
-        over_http(ready["url"], None, run_something)
+        over_http(ready["url"], Path(ready["token"]).read_text().strip(), run_something)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_S) == 0
     finally:
@@ -262,7 +262,6 @@ def refused(directory: Path, *words: str, **env: str) -> "subprocess.CompletedPr
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--http", "--host", "0.0.0.0"), "WEFT_TOKEN"),
         (("--port", "9000"), "--http"),
         (("--work", "--read-only"), "--read-only"),
         (("--read-only",), "no store"),

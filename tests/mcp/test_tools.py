@@ -16,7 +16,7 @@ def test_a_task_is_run_and_its_result_waited_for(agents: Agents, mode: str) -> N
     async def talk(calls: Calls) -> None:
         started = await calls("submit_task", task='echo hello; echo oops >&2; echo n=7 > "$WEFT_OUTPUT"; exit 0')
         assert started["task"] == "task"
-        assert "note" not in started
+        assert "warnings" not in started
         done = await calls("get_task_result", run=started["run"], **WAIT)
         assert (done["state"], done["ended"], done["exit_code"]) == ("succeeded", True, 0)
         assert (done["stdout"], done["stderr"], done["output"]) == ("hello\n", "oops\n", {"n": "7"})
@@ -99,7 +99,7 @@ def test_one_key_is_one_run(idle: Agents) -> None:
         many = await asyncio.gather(*(calls("submit_task", task="true", key="once") for _ in range(10)))
         assert len({one["run"] for one in many}) == 1
         assert sum("existing" not in one for one in many) == 1
-        assert "no node is alive" in many[0]["note"]
+        assert "no node is alive" in many[0]["warnings"][0]
         code, _ = await calls.refused("submit_task", task="false", key="once")
         assert code == "conflict"
 
@@ -115,6 +115,12 @@ def test_tasks_and_runs_are_cancelled(idle: Agents) -> None:
         other = (await calls("submit_workflow", definition=CHAIN))["run"]
         await calls("cancel_run", run=other)
         assert (await calls("get_workflow_status", run=other))["run"]["state"] == "cancelled"
+        handled = {**CHAIN, "tasks": {**CHAIN["tasks"], "clean": {"when": "always", "run": "true"}}}
+        last = (await calls("submit_workflow", definition=handled))["run"]
+        await calls("cancel_run", run=last)
+        assert (await calls("get_workflow_status", run=last))["run"]["state"] == "running"
+        await calls("cancel_run", run=last, now=True)
+        assert (await calls("get_workflow_status", run=last))["run"]["state"] == "cancelled"
         code, _ = await calls.refused("cancel_task", run=other, task="nothing")
         assert code == "not_found"
         assert (await calls.refused("cancel_run", run="zzzz"))[0] == "not_found"

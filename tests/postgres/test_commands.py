@@ -37,8 +37,8 @@ def store() -> str:
 
 @pytest.fixture
 def weft(tmp_path: Path, store: str) -> Call:
-    def call(*words: str, code: int | None = 0, url: str | None = None) -> Result:
-        done = forked.run(words, tmp_path, environment(WEFT_STORE=url or store), timeout=120)
+    def call(*words: str, code: int | None = 0, url: str | None = None, **env: str) -> Result:
+        done = forked.run(words, tmp_path, environment(WEFT_STORE=url or store, **env), timeout=120)
         result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         assert "Traceback" not in result.err, result.err
         assert code is None or result.code == code, (words, result)
@@ -120,6 +120,47 @@ def test_submit_to_a_worker_and_follow(tmp_path: Path, weft: Call, start: Start)
     weft("verify", run_id)
     worker.terminate()
     assert worker.wait(30) == 0
+
+
+def test_a_map_over_more_than_one_mebibyte_works_whoever_opens_it(tmp_path: Path, weft: Call, start: Start) -> None:
+    """The map is opened by the command that sends the signal; its elements run on a node that did not write the
+    artifact. Both read it in the shared directory."""
+    (tmp_path / "big.py").write_text("def rows():\n    return [{'n': n, 'text': 'x' * 40_000} for n in range(40)]\n")
+    (tmp_path / "w.yaml").write_text(
+        "tasks:\n"
+        '  make: {python: "big:rows", requires: {labels: [place=one]}}\n'
+        "  ask: {needs: [make], wait: {signal: go}}\n"
+        '  each: {needs: [ask], map: "${{ tasks.make.output }}", requires: {labels: [place=two]},'
+        ' argv: [echo, "${{ item.n }}", "${{ item.text.length }}"]}\n'
+    )
+    shared = {"WEFT_ARTIFACTS": str(tmp_path / "shared")}
+    for name in ("one", "two"):
+        ready(start("worker", "--json", "--label", f"place={name}", "--name", name, **shared))
+    run_id = weft("submit", "w.yaml", **shared).out.strip()
+    wait_for(lambda: '"waiting"' in weft("tasks", run_id, "--json").out)
+    weft("signal", run_id, "go", **shared)
+    wait_for_end(weft, run_id)
+    assert weft("ls", "--json").json["runs"][0]["state"] == "succeeded"
+    assert weft("logs", run_id, "each.39").out == "39 40000\n"
+    weft("verify", run_id)
+
+
+def test_the_stores_password_is_not_passed_on_and_not_for_the_command_line(
+    tmp_path: Path, weft: Call, store: str
+) -> None:
+    (tmp_path / "w.yaml").write_text(
+        "tasks:\n"
+        "  other: {run: 'echo ${PGPASSWORD-none} ${PGOPTIONS-none}'}\n"
+        "  lists_it: {run: 'echo ${#PGPASSWORD}', secrets: [PGPASSWORD]}\n"
+    )
+    scheme, _, rest = store.partition("://")
+    user, at, place = rest.partition("@")
+    url = f"{scheme}://{user}:hunter22{at}{place}"
+    result = weft("run", "w.yaml", "--store", url, PGPASSWORD="hunter22", PGOPTIONS="-c search_path=public")
+    assert "every user of this machine can read the password in --store while this runs" in result.err
+    assert "hunter22" not in result.err
+    assert weft("logs", "last", "other").out == "none -c search_path=public\n"
+    assert weft("logs", "last", "lists_it").out == "8\n"
 
 
 def test_two_workers_share_a_graph_and_nothing_runs_twice(tmp_path: Path, weft: Call, start: Start) -> None:
@@ -282,9 +323,44 @@ def test_a_command_waits_for_a_server_that_restarts(tmp_path: Path, own_server: 
 
 
 def test_a_server_that_is_not_there(weft: Call) -> None:
-    done = weft("ls", code=4, url="postgresql://weft:s3cret@127.0.0.1:9/weft")
-    assert "does not answer" in done.err
+    done = weft("ls", code=4, url="postgresql://weft:s3cret@127.0.0.1:9/weft", WEFT_STORE_WAIT="500ms")
+    waiting, given_up = done.err.splitlines()
+    assert waiting.startswith("waiting up to 0.5 s for the store: postgresql://weft@127.0.0.1:9/weft does not answer")
+    assert "refused" in waiting
+    assert given_up.startswith("weft: postgresql://weft@127.0.0.1:9/weft does not answer")
     assert "s3cret" not in done.err + done.out
+
+
+def test_starting_waits_for_the_database(tmp_path: Path, own_server: Server, start: Start) -> None:
+    """A worker, a server and a submission that come before the database go on when it is there, each with one line
+    about what it waits for."""
+    url = own_server.url("postgres")
+    own_server.stop()
+    (tmp_path / "w.yaml").write_text("- echo hello\n")
+    worker = start("worker", "--json", url=url)
+    serve = start("serve", "--port", "0", "--json", url=url)
+    submit = start("submit", "w.yaml", url=url)
+    for process in (worker, serve, submit):
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        said = line if process is submit else json.loads(line)["message"]
+        assert said.startswith("waiting up to 30 s for the store: postgresql://weft@127.0.0.1"), line
+    own_server.start()
+    ready(worker)
+    ready(serve)
+    out, err = submit.communicate(timeout=60)
+    assert (submit.returncode, "waiting" in err) == (0, False), err
+    assert out.strip()
+
+
+def test_what_waiting_does_not_help_is_said_at_once(weft: Call, store: str) -> None:
+    began = time.monotonic()
+    done = weft("worker", code=2, url=store.rpartition("/")[0] + "/nothing")
+    assert "there is no such database" in done.err
+    done = weft("ls", code=2, url=store.replace("weft@", "nobody@"))
+    assert "there is no such role" in done.err
+    assert time.monotonic() - began < 20, "well below the 30 s that a silent server is waited for"
+    assert "waiting" not in done.err
 
 
 def test_the_password_is_not_logged(weft: Call, store: str) -> None:

@@ -13,8 +13,13 @@ import psycopg
 import pytest
 
 from tests import forked
+from weft.config import store_from
+from weft.control import copying
 from weft.control.local import LocalControl
+from weft.control.records import Verification
 from weft.store.postgres.driver import PostgresStore
+from weft.store.postgres.fill import Filling
+from weft.store.postgres.url import PostgresUrl
 from weft.store.sqlite.driver import SqliteStore
 
 DONE = """\
@@ -258,14 +263,43 @@ def test_a_copy_that_was_broken_off_is_undone(place: Place) -> None:
     assert "cannot be undone" in place.copy("--undo", code=2)[1]
 
 
-def test_what_differs_is_not_kept(place: Place) -> None:
-    """A run whose rows are not what its events say, before the move already."""
+def test_a_run_that_differs_from_its_events_is_named_and_moved_with_all_others(place: Place) -> None:
     place.write(later=LATER)
+    place.weft("run", "later.yaml")
     place.weft("run", "later.yaml")
     store = SqliteStore(place.source)
     with store.transaction():
-        store._writer.execute("UPDATE tasks SET failures = 7")
+        store._writer.execute("UPDATE tasks SET failures = 7 WHERE run_no = 1")
     store.close()
-    assert "is not what its events say" in place.copy(code=2)[1]
+    said = place.copy()[1]
+    control = place.new()
+    good, bad = control.runs(limit=100)
+    assert f"run {bad.id} is not what its events say, here already: a" in said
+    assert f"not what their events say, moved as they are: {bad.id}; see weft verify RUN" in said
+    assert control.verify(good.id).ok
+    old = place.old()
+    assert control.verify(bad.id).differences == old.verify(bad.id).differences
+    old.close()
+    control.close()
+
+
+def test_what_differs_is_not_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy of a run is not what the run is."""
+    place.write(later=LATER)
+    place.weft("run", "later.yaml")
+    genuine = copying.verify
+
+    def differs(control: LocalControl, ref: str) -> Verification:
+        found = genuine(control, ref)
+        found.events += isinstance(control, copying._Filled)
+        return found
+
+    monkeypatch.setattr(copying, "verify", differs)
+    target = store_from("--to", place.url, place.directory)
+    assert isinstance(target, PostgresUrl)
+    copy = copying.Copy(place.source, Filling(target), lambda text: None)
+    with pytest.raises(copying.NotTheSame, match="is not the same there"):
+        copy.run(wait=False, quick=False)
+    copy.close()
     with psycopg.connect(place.url) as connection:
         assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)

@@ -30,7 +30,7 @@ from weft.store.postgres.reader import PostgresReader
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import Wire
-from weft.store.protocol import StoreBusy, StoreUnusable
+from weft.store.protocol import StoreBusy, StoreCrowded, StoreUnusable
 from weft.store.sqlite import migrate as sqlite_migrate
 
 Make = Callable[..., PostgresStore]
@@ -154,7 +154,7 @@ def test_wrong_addresses_are_explained(url: str) -> None:
         ("connection failed: fe_sendauth: no password supplied", StoreUnusable, "asks for a password"),
         ("connection failed: FATAL:  no pg_hba.conf entry for host", StoreUnusable, "pg_hba.conf"),
         ("connection failed: FATAL:  the database system is starting up", StoreBusy, "starting up"),
-        ("connection failed: FATAL:  sorry, too many clients already", StoreBusy, "too many clients"),
+        ("connection failed: FATAL:  sorry, too many clients already", StoreCrowded, "too many clients"),
         ('connection failed: could not translate host name "x"', StoreBusy, "could not translate"),
         ("connection timeout expired", StoreBusy, "timeout"),
     ],

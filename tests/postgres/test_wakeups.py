@@ -7,8 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from weft.core.draft import Hint
 from weft.store.postgres import notify as module
 from weft.store.postgres.driver import PostgresStore
+from weft.store.postgres.statements import Statement
 
 Make = Callable[..., PostgresStore]
 
@@ -24,8 +26,8 @@ def test_others_are_told_and_oneself_is_not(make_store: Make) -> None:
         mine, yours = make_store().wakeups(), make_store().wakeups()
         heard = {"mine": 0, "yours": 0}
 
-        def hear(name: str) -> Callable[[], None]:
-            return lambda: heard.update({name: heard[name] + 1})
+        def hear(name: str) -> Callable[[Any], None]:
+            return lambda hint: heard.update({name: heard[name] + 1})
 
         mine.listen(hear("mine"))
         yours.listen(hear("yours"))
@@ -44,8 +46,8 @@ def test_others_are_told_and_oneself_is_not(make_store: Make) -> None:
 def test_many_words_become_few(make_store: Make) -> None:
     async def talk() -> None:
         mine, yours = make_store().wakeups(), make_store().wakeups()
-        heard = []
-        yours.listen(lambda: heard.append(1))
+        heard: list[Any] = []
+        yours.listen(heard.append)
         await until(lambda: yours.heard)
         for _ in range(2000):
             mine.tell_others()
@@ -57,13 +59,52 @@ def test_many_words_become_few(make_store: Make) -> None:
     asyncio.run(talk())
 
 
+@pytest.mark.parametrize("claimed", [True, False])
+def test_one_task_does_not_bring_all_idle_nodes_to_the_database(
+    make_store: Make, monkeypatch: pytest.MonkeyPatch, claimed: bool
+) -> None:
+    """Told of a task, a few nodes look. The others come only if none of those took it."""
+    monkeypatch.setattr(module, "ANSWER_S", 0.1)
+    monkeypatch.setattr(module, "GROUP_S", 0.5)  # well above what a claim takes here
+    idle = 12
+
+    async def talk() -> None:
+        teller = make_store().wakeups()
+        nodes = [make_store().wakeups() for _ in range(idle)]
+        woken: list[module.Notifier] = []
+
+        def look(node: module.Notifier) -> Callable[[Hint], None]:
+            def wake(hint: Hint) -> None:
+                woken.append(node)
+                if claimed and len(woken) == 1:
+                    node.taken(1)
+
+            return wake
+
+        for node in nodes:
+            node.listen(look(node))
+        await until(lambda: all(len(node._known) == idle for node in nodes))  # they know of each other
+        woken.clear()
+        teller.tell_others(Hint(queued=1))
+        if claimed:
+            await until(lambda: woken)
+            await until(lambda: not any(node._wake_at for node in nodes))
+            assert len(woken) <= idle / 2, "those that were woken before the first one had claimed it"
+        else:
+            await until(lambda: len(set(map(id, woken))) == idle)
+        for one in (teller, *nodes):
+            one.close()
+
+    asyncio.run(talk())
+
+
 def test_what_is_said_last_is_said_before_closing(make_store: Make) -> None:
     """`weft submit` commits, tells, and ends."""
 
     async def talk() -> None:
         mine, yours = make_store().wakeups(), make_store().wakeups()
-        heard = []
-        yours.listen(lambda: heard.append(1))
+        heard: list[Any] = []
+        yours.listen(heard.append)
         await until(lambda: yours.heard)
         mine.tell_others()
         mine.close()
@@ -76,8 +117,8 @@ def test_what_is_said_last_is_said_before_closing(make_store: Make) -> None:
 def test_a_killed_connection_is_made_anew(make_store: Make, url: str) -> None:
     async def talk() -> None:
         mine, yours = make_store().wakeups(), make_store().wakeups()
-        heard = []
-        yours.listen(lambda: heard.append(1))
+        heard: list[Any] = []
+        yours.listen(heard.append)
         await until(lambda: yours.heard)
         with psycopg.connect(url, autocommit=True) as connection:
             killed = connection.execute(
@@ -105,13 +146,13 @@ def test_where_a_pooler_is_known_nobody_listens(make_store: Make, url: str) -> N
         store, direct = make_store(), make_store()
         store.say, store.pooled = said.append, True
         mine, yours = store.wakeups(), direct.wakeups()
-        heard = []
-        yours.listen(lambda: heard.append(1))
+        heard: list[Any] = []
+        yours.listen(heard.append)
         await until(lambda: yours.heard)
         mine.tell_others()
         await until(lambda: heard)
         assert not said, "it only told"
-        mine.listen(lambda: None)
+        mine.listen(lambda hint: None)
         await until(lambda: said)
         yours.tell_others()
         await until(lambda: yours.heard > 2)
@@ -128,20 +169,14 @@ def test_behind_a_pooler_that_breaks_listen_it_says_so_once(
     """As with a transaction pooler: LISTEN is accepted, and nothing ever comes."""
     monkeypatch.setattr(module, "HEARD_WITHIN_S", 0.2)
     monkeypatch.setattr(module, "TEST_EVERY_S", 0.3)
-    genuine = module.Notifier._notify
-
-    def notify(self: module.Notifier, connection: Any, text: str) -> None:
-        connection.execute(f"UNLISTEN {module.CHANNEL}")
-        genuine(self, connection, text)
-
-    monkeypatch.setattr(module.Notifier, "_notify", notify)
+    monkeypatch.setattr(module, "_LISTEN", Statement("SELECT 1"))
     said: list[str] = []
 
     async def talk() -> None:
         store = make_store()
         store.say = said.append
         wakeups = store.wakeups()
-        wakeups.listen(lambda: None)
+        wakeups.listen(lambda hint: None)
         await until(lambda: said)
         await asyncio.sleep(1.5)  # two more tests: it is not said again
         wakeups.close()

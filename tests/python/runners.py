@@ -40,11 +40,11 @@ class Runners(Attempts):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        door = self.executor._door
+        private = self.shell.private._directory
         await self.executor.close()
         await self.shell.close()
         self.assert_nothing_left()
-        assert door is None or not os.path.exists(door.directory)
+        assert private is None or not os.path.exists(private)
 
     def launch(self, function: str, arguments: dict[str, Any], **changes: Any) -> Launch:
         spec = {"function": function, "with": arguments}

@@ -36,12 +36,26 @@ SOURCE = """
         return weft.once("pay", inner)
 
     def wrong_value():
-        weft.once("pay", lambda: {1, 2})
+        weft.once("pay", lambda: object())
 
     async def send(text="sent"):
         line("sent", text)
         await asyncio.sleep(0.01)
         return text
+
+    async def lost_context():
+        found = []
+
+        def look():
+            try:
+                weft.current()
+            except RuntimeError as error:
+                found.append(str(error))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        return found
 
     async def lazy():
         return await weft.once("send", lambda: send())
@@ -173,7 +187,7 @@ def test_what_cannot_be_kept_is_said_clearly_and_left_open(tmp_path: Path) -> No
     async def story(runners: Runners) -> None:
         book = Book()
         outcome = await call(runners, book, "wrong_value")
-        assert outcome.error.endswith("returned a set, which JSON cannot hold: return sorted(…) of it"), outcome.error
+        assert outcome.error.partition(": ")[0].endswith("returned an object, which JSON cannot hold"), outcome.error
         assert book.asked == [("pay", None)], "it has happened: neither failed nor completed would be true"
         outcome = await call(runners, book, "lazy")
         assert "give it the async function" in outcome.error
@@ -267,16 +281,25 @@ def test_the_attempt_that_calls(tmp_path: Path) -> None:
     with_runners(tmp_path, SOURCE, story)
 
 
+def test_code_that_lost_its_context_in_a_runner_gets_no_stand_in(tmp_path: Path) -> None:
+    async def story(runners: Runners) -> None:
+        outcome = await call(runners, Book(), "lost_context")
+        assert "must be given the context" in outcome.output[0]
+
+    with_runners(tmp_path, SOURCE, story)
+
+
 def test_outside_a_task_functions_are_just_called() -> None:
     async def send() -> tuple[int, int]:
         return 1, 2
 
     assert weft.once("a", lambda: "x") == "x"
-    assert asyncio.run(weft.once("a", send)) == [1, 2]
+    assert asyncio.run(weft.once("a", send)) == (1, 2)
+    assert weft.once("a", lambda: (1, 2)) == [1, 2]
     with pytest.raises(TypeError, match="JSON cannot hold"):
         weft.once("a", lambda: object())
     with pytest.raises(RuntimeError, match="only in a function that Weft runs"):
-        weft.current()
+        weft.context_update(a=1)
 
 
 @pytest.mark.parametrize(

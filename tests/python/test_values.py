@@ -32,11 +32,11 @@ class Level(enum.IntEnum):
 
 @dataclasses.dataclass
 class Point:
-    x: int
+    x: Any
 
 
 class Struct(msgspec.Struct):
-    x: int
+    x: Any
 
 
 @given(JSON)
@@ -51,18 +51,30 @@ def test_what_is_nearly_json_becomes_it() -> None:
     assert [type(v) for v in value.values()] == [list, list, str, int, int]
     assert [type(k) for k in value] == [str] * 5
     assert type(plain_value(collections.OrderedDict(a=1), "")) is dict
+    date = datetime.date(2026, 1, 31)
+    whole = [
+        Point(date),
+        Struct({"b", "a"}),
+        pathlib.Path("x"),
+        decimal.Decimal("1.10"),
+        b"x",
+        {3, 2},
+        {"b", 1},
+        {date: 1},
+    ]
+    assert plain_value(whole, "") == [
+        {"x": "2026-01-31"}, {"x": ["a", "b"]}, "x", "1.10", "eA==", [2, 3], ["b", 1], {"2026-01-31": 1},
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (Point(1), "returned a Point, which JSON cannot hold: return dataclasses.asdict(…) of it"),
-        (Struct(1), "returned a Struct, which JSON cannot hold: return msgspec.to_builtins(…) of it"),
-        (datetime.date(2026, 1, 1), "returned a date, which JSON cannot hold: return its .isoformat()"),
-        ({"a": [1, {2}]}, "returned a dict whose ['a'][1] is a set, which JSON cannot hold: return sorted(…) of it"),
-        (b"x", "returned a bytes, which JSON cannot hold: decode it"),
-        (pathlib.Path("x"), "return str(…) of it"),
-        (decimal.Decimal(1), "returned a Decimal, which JSON cannot hold: return str(…) or float(…)"),
+        ({"a": [1, {object}]}, "returned a dict whose ['a'][1]{…} is a type, which JSON cannot hold"),
+        (Point(object()), "returned a Point whose ['x'] is an object, which JSON cannot hold"),
+        (Struct(object()), "a Struct has no JSON form: it holds an object: return a dict"),
+        (decimal.Decimal("nan"), "returned a Decimal, which JSON cannot hold"),
+        (memoryview(b""), "return bytes(…) of it, or write a file and return its path"),
         ((n for n in []), "returned a generator, which JSON cannot hold: return list(…) of it"),
         (object(), "returned an object, which JSON cannot hold: return a dict"),
         (float("nan"), "returned nan, which JSON cannot hold: return None or a text"),

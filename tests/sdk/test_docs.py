@@ -17,6 +17,7 @@ MODULES = [
     "weft.authoring.sdk_tasks",
     "weft.authoring.sdk_export",
     "weft.control.flows",
+    "weft.executors.python_attempt",
     "weft.executors.python_once",
 ]
 #: Not the plain functions that a definition in YAML calls.

@@ -113,8 +113,8 @@ def test_arguments_are_checked(tmp_path: Path, arguments: str, said: str) -> Non
     assert said in str(caught.value)
 
 
-async def returns_a_set() -> Any:
-    return {1}
+async def returns_a_function() -> Any:
+    return returns_much
 
 
 async def returns_much() -> list[str]:
@@ -122,9 +122,9 @@ async def returns_much() -> list[str]:
 
 
 def test_results_are_json_of_any_size(tmp_path: Path) -> None:
-    with weft.open(tmp_path / "weft.db", inline=[returns_a_set, returns_much]) as w:
-        with pytest.raises(weft.RunFailed, match="return sorted"):
-            w.finish(w.start(definition(tmp_path, "tasks: {one: {inline: returns_a_set}}")))
+    with weft.open(tmp_path / "weft.db", inline=[returns_a_function, returns_much]) as w:
+        with pytest.raises(weft.RunFailed, match="returned a function, which JSON cannot hold"):
+            w.finish(w.start(definition(tmp_path, "tasks: {one: {inline: returns_a_function}}")))
         text = 'tasks: {one: {inline: returns_much}}\noutput: "${{ tasks.one.output.length }}"'
         assert w.finish(w.start(definition(tmp_path, text))) == 2000
 

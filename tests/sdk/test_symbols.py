@@ -73,12 +73,12 @@ REFUSED = [
     ("make('a', 'b')", "make(number: int = 0) -> int: too many positional arguments", "what it takes"),
     ("make(nmber=1)", "unexpected keyword argument 'nmber'", "what it takes"),
     ("pair()", "missing a required argument: 'a'", "what it takes"),
-    ("make(object())", "the argument number: a object has no JSON form", "texts"),
+    ("make(object())", "the argument number: a object has no JSON form", "pass a dict"),
     ("make(float('nan'))", "nan has no JSON form", "None"),
     ("make(2**64)", "does not fit into 64 bits", "as text"),
     ("make({1: 2})", "the key 1 cannot be kept", "texts"),
     ("make(make)", "a function cannot be passed on", "call it"),
-    ("make({'deep': [{'er': {1, 2}}]})", "['deep']['er']: a set", "lists"),
+    ("make({'deep': [{'er': {1, object()}}]})", "['deep']['er']: a object", "pass a dict"),
     ("make.options(timeout=value)()", "timeout is part of the definition", ""),
     ("make.options(needs=[value])()", "inputs.value is an input", "take it off"),
     ("make.options(needs=[7])()", "not a int", "needs=["),
@@ -154,7 +154,7 @@ def test_all_problems_of_the_definition_come_at_once(tmp_path: Path) -> None:
         ("**x: int", "has none"),
         ("x: int = 'a'", "expected a whole number, found the text 'a' (at inputs.x.default)"),
         ("x: str = '${{ a }}'", "can't stand here"),
-        ("x: list = [{1}]", "the default of x: a set has no JSON form"),
+        ("x: list = [object()]", "the default of x: a object has no JSON form"),
     ],
 )
 def test_bad_inputs_are_told_at_the_flow(tmp_path: Path, signature: str, said: str) -> None:

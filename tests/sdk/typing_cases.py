@@ -3,7 +3,7 @@ nothing else may be; `reveal_type` must say what stands in its comment. Checked 
 
 from typing import reveal_type
 
-from weft import Task, current, flow, once, open, shell, task, wait
+from weft import Task, current, fake_attempt, flow, once, open, shell, task, wait
 
 
 @task
@@ -77,6 +77,8 @@ with open() as w:
     reveal_type(w.run(nightly, "d"))  # R: int
     reveal_type(w.submit(nightly, day="d"))  # R: str
     w.run(nightly, 3)  # E: [arg-type]
+    reveal_type(w.finish("id", nightly))  # R: int
+    reveal_type(w.output("id"))  # R: Any
 plain: Task[[str], list[str]] = extract
 
 
@@ -96,6 +98,8 @@ async def effects() -> None:
     once("charge", charge())  # E: [call-overload]
     reveal_type(current().idempotency_key)  # R: str
     reveal_type(current().index)  # R: int | None
+    with fake_attempt("charge", index=1) as attempt:
+        reveal_type(attempt.context)  # R: dict[str, Any]
 
 
 @task(cache={"key": "k", "ttl": "1d"})

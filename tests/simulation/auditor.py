@@ -2,18 +2,24 @@
 
 It checks what a user would be hurt by: an attempt applied twice, a result from a session that did not hold the
 attempt, a start after an end, two processes of one task at the same time, more on a node than it has, an effect of
-`once` that is granted again, a cached result of an attempt that ran after all.
+`once` that is granted again, a cached result of an attempt that ran after all, a dead letter that outages made.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 _NOBODY = "nobody"  # holds a task that runs another workflow; whoever finds the end of that run tells it
+LOST_MAX = 5
 END_STATES = {"succeeded", "failed", "cancelled", "skipped", "dead_letter"}
 
 
 class Auditor:
-    def __init__(self, overlap_allowed: bool, has: dict[str, int] | None = None) -> None:
-        """`has`: what each node has; of anything else there is room for one."""
+    def __init__(
+        self, overlap_allowed: bool, when_of: Callable[[int, int], str], has: dict[str, int] | None = None
+    ) -> None:
+        """`when_of`: the `when` of a task, by run and position. `has`: what each node has; of anything else there is
+        room for one."""
+        self._when_of = when_of
         self._overlap_allowed = overlap_allowed
         self.holder: dict[tuple[int, int, int], tuple[int, str] | None] = {}
         self.attempts: dict[tuple[int, int, int], int] = {}
@@ -24,13 +30,16 @@ class Auditor:
         self.takes: dict[tuple[str, tuple[int, int, int], int], dict[str, int]] = {}  # by node, task, attempt
         self.has = has or {}
         self.objections: list[str] = []
-        self.stopped_runs: set[int] = set()
+        self.stopped_runs: dict[int, tuple[str, ...]] = {}  # the `when` of those that may still start
+        self.handled = 0  # handlers that started in a run that was stopped
         self.began: set[tuple[int, int, int, int]] = set()  # attempts that had a process
         self.done: dict[tuple[tuple[int, int, int], str], str] = {}  # effects that are completed, with their value
         self.effects = 0
         self.cached = 0
         self.owners: dict[int, str] = {}
         self.draining: set[str] = set()
+        self.given_up: set[str] = set()  # sessions of processes that went on, and blame the store
+        self.lost: dict[tuple[int, int, int], list[str]] = {}  # sessions that a task was lost with
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -38,12 +47,16 @@ class Auditor:
         if kind == "drain_started":
             assert session is not None
             self.draining.add(session)
+        if kind == "node_joined" and "gave_up" in data:
+            self.given_up.add(data["gave_up"])
         if kind == "stopped":
-            self.stopped_runs.add(run_no)
+            handlers = {"cancel": ("always",), "timeout": ("always", "on_failure")}[data["why"]]
+            self.stopped_runs[run_no] = handlers if "handlers_until" in data else ()
         if kind == "resumed":
-            self.stopped_runs.discard(run_no)
+            self.stopped_runs.pop(run_no, None)
             for place in [p for p in self.ended if p[0] == run_no and p[1] in data["tasks"]]:
                 del self.ended[place]
+                self.lost.pop(place, None)
         if kind == "cancelled":
             for p, i in data["tasks"]:
                 self._end((run_no, p, i), "cancelled")
@@ -76,7 +89,9 @@ class Auditor:
         if session in self.draining:
             self._object(place, f"attempt {attempt} was assigned to {session} after its drain")
         if place[0] in self.stopped_runs:
-            self._object(place, f"attempt {attempt} was assigned after the run was stopped")
+            self.handled += 1
+            if self._when_of(place[0], place[1]) not in self.stopped_runs[place[0]]:
+                self._object(place, f"attempt {attempt} was assigned after the run was stopped")
         if place in self.ended:
             self._object(place, f"attempt {attempt} was assigned after its end ({self.ended[place]})")
         if self.holder.get(place) is not None:
@@ -105,9 +120,18 @@ class Auditor:
             too_late = data["state"] == "cancelled"  # a success in a level that had failed already
             if told is not None and told != accepted and not too_late:
                 self._object(place, f"attempt {held[0]} ended {told}, the store says {data['state']}")
+        if kind == "lost":
+            self._lost(place, held[1], data)
         self.holder[place] = None
         if data["state"] in END_STATES:
             self._end(place, data["state"])
+
+    def _lost(self, place: tuple[int, int, int], session: str, data: Any) -> None:
+        lost = self.lost.setdefault(place, [])
+        lost.append(session)
+        counted = sum(one not in self.given_up for one in lost)
+        if "dead_letter" in (data["state"], data.get("end")) and counted <= LOST_MAX:
+            self._object(place, f"a dead letter after {counted} losses that were not the store's: {lost}")
 
     def _end(self, place: tuple[int, int, int], state: str) -> None:
         if place in self.ended:

@@ -12,6 +12,8 @@ import heapq
 import random
 from typing import Any
 
+STEPS_MAX = 500_000  # of one story; what takes more goes round in circles at one moment of the virtual clock
+
 #: Which node incarnation a callback belongs to; 0 is the world itself.
 OWNER: contextvars.ContextVar[int] = contextvars.ContextVar("owner", default=0)
 
@@ -51,6 +53,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def _run_once(self) -> None:
         """All callbacks that are ready now, in the seed's order; if there are none, time jumps to the next timer."""
+        if self.steps > STEPS_MAX:
+            raise RuntimeError(f"the simulation took more than {STEPS_MAX} steps")
         ready: Any = self._ready  # type: ignore[attr-defined]
         timers: list[Any] = self._scheduled  # type: ignore[attr-defined]
         while timers and (timers[0]._cancelled or self._owner(timers[0]) in self.dead):

@@ -59,7 +59,11 @@ def make_document(
             task["workflow"] = rng.choice(children)
             del task["inline"]
         elif rng.random() < 0.06:
-            waiting = {"wait": {"for": "200ms"}, **{k: v for k, v in task.items() if k in ("needs", "when")}}
+            asked = {"signal": f"{prefix}{i}", "timeout": "1s", "default": {"n": i}}
+            waiting = {
+                "wait": rng.choice([{"for": "200ms"}, asked]),
+                **{k: v for k, v in task.items() if k in ("needs", "when")},
+            }
             tasks[f"{prefix}{i}"] = waiting
             continue
         if rng.random() < 0.06:
@@ -95,6 +99,10 @@ def make_document(
         for task in tasks.values():
             if "inline" in task and rng.random() < 0.5:
                 task.setdefault("env", {})["WRITES"] = "list"
+    if rng.random() < 0.1:
+        document["timeout"] = rng.choice(["1s", "3s"])
+    if rng.random() < 0.3:
+        document["handlers_timeout"] = rng.choice(["300ms", "2s"])
     document["on_failure"] = rng.choice(["halt", "halt_now", "continue", "continue"])
     if rng.random() < 0.3:
         document["max_parallel"] = rng.randint(1, 4)
@@ -255,8 +263,9 @@ class Scenario:
         elif roll < 0.75:
             which = rng.randrange(len(self.runs))
             run_id, hash, _ = self.runs[which]
-            world.tell(f"{run_id} is cancelled")
-            world.commit(c.CancelRun(run_id))
+            now = rng.random() < 0.3
+            world.tell(f"{run_id} is cancelled{' now' if now else ''}")
+            world.commit(c.CancelRun(run_id, now=now))
             self.runs[which] = (run_id, hash, False)
         elif roll < 0.85:
             which = rng.randrange(len(self.runs))
@@ -264,15 +273,41 @@ class Scenario:
             world.tell(f"{run_id} is resumed")
             world.commit(c.Resume(run_id))
             self.runs[which] = (run_id, hash, False)
+        elif roll < 0.89:
+            self._move_on()
         elif roll < 0.95:
             name = rng.choice(sorted(POOLS))
             size = rng.choice([0, 1, POOLS[name] + 2])
             world.tell(f"the pool {name} has {size} places now")
             world.commit(c.SetPool(name, size))
+        else:
+            rng.choice([world.away, world.full])(rng.uniform(0.5, 3 * TTL_S))
+
+    def _move_on(self) -> None:
+        """Somebody answers a wait, or retries a dead letter."""
+        world, rng, which = self.world, self.rng, self.rng.randrange(len(self.runs))
+        run_id, hash, _ = self.runs[which]
+        self.runs[which] = (run_id, hash, False)
+        tasks = world.committer.workflows[hash].tasks
+        signals = [task.spec["signal"] for task in tasks if "signal" in task.spec]
+        dead = world.store.reader().execute(
+            "SELECT t.pos, t.idx FROM tasks t JOIN runs r ON r.no = t.run_no"
+            " WHERE r.id = ? AND r.finished_at IS NOT NULL AND t.state = 'dead_letter' ORDER BY t.id", (run_id,),
+        ).fetchall()  # fmt: skip
+        with contextlib.suppress(c.Refused):  # it has come already, or an older generation's was chosen
+            if dead:
+                pos, idx = rng.choice(dead)
+                world.tell(f"{tasks[pos].called(idx)} of {run_id} is retried")
+                world.commit(c.Resume(run_id, [tasks[pos].called(idx)], only_dead=True))
+            elif signals:
+                name, rejected = rng.choice(signals), rng.choice([None, "no"])
+                world.tell(f"{run_id} is signalled {name}" + (", rejected" if rejected else ""))
+                world.commit(c.Signal(run_id, name, None if rejected else '{"n":1}', rejected))
 
     def _heal(self) -> None:
         self.world.tell("everything heals")
         self.world.faults = Faults(delay_max=0.002)
+        self.world.away_until = self.world.full_until = float("-inf")
         self.loop.paused.clear()
         for name, size in POOLS.items():
             self.world.commit(c.SetPool(name, size))

@@ -47,19 +47,21 @@ def test_what_is_to_be_tried_occurs() -> None:
     assert sum(world.auditor.cached for world in worlds) > 10
     assert sum(world.auditor.effects for world in worlds) > 20
     assert sum(len(world.auditor.done) for world in worlds) > 20
+    assert sum(len(world.auditor.given_up) for world in worlds) > 5
+    assert sum(world.auditor.handled for world in worlds) > 5
 
 
 def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let chores of any term pass: some seed must notice."""
     from weft.core.needs import Leadership
-    from weft.core.rules import liveness, sessions
+    from weft.core.rules import fire, liveness, place
 
     def unfenced(draft, term):  # type: ignore[no-untyped-def]
         (rows,) = yield (Leadership(),)
         return rows[0]
 
-    monkeypatch.setattr(liveness, "require_term", unfenced)
-    monkeypatch.setattr(sessions, "require_term", unfenced)
+    for rules in (fire, liveness, place):
+        monkeypatch.setattr(rules, "require_term", unfenced)
     assert noticed(range(60))
 
 

@@ -16,9 +16,11 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
 from weft.core import names
+from weft.core.draft import Hint
 from weft.core.invariants import (
     check_family,
     check_fires,
+    check_history,
     check_leadership,
     check_pools,
     check_pools_step,
@@ -45,7 +47,8 @@ from weft.core.workflow import Workflow
 from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
 from weft.node.committer import Committer
 from weft.node.node import Node
-from weft.node.ports import LinkLost, NodeSettings, Ports, Renewal, RunFacts
+from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
+from weft.store.protocol import Look, Watch, Woken
 from weft.store.queries import RECORD_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
@@ -79,10 +82,11 @@ class World:
         self.store = SqliteStore(None)
         self.store.clock = self  # type: ignore[assignment]
         self.committer = Committer(self.store, self._woken)
-        self.auditor = Auditor(overlap_allowed=slow_clocks, has={"memory": NODE_MEMORY, "gpu": 1})
-        self.listeners: dict[int, Callable[[], None]] = {}
+        self.auditor = Auditor(slow_clocks, self._when_of, has={"memory": NODE_MEMORY, "gpu": 1})
+        self.listeners: dict[int, Woken] = {}
         self.script: dict[str, int] = {}  # how many attempts of a task fail
         self.durations: dict[str, float] = {}
+        self.away_until = self.full_until = float("-inf")  # the store does not answer; it has no space
         self.story: list[str] = []
         self.violations: list[str] = []
         self.commits = 0
@@ -99,6 +103,10 @@ class World:
         self._next_owner = 1
         self.sessions: dict[int, str] = {}  # of crashed nodes
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
+
+    def _when_of(self, run_no: int, pos: int) -> str:
+        hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
+        return self.committer.workflows[hash].tasks[pos].when
 
     def now(self) -> int:
         return int(self.loop.time() * 1000)
@@ -155,14 +163,22 @@ class World:
         self.tell(f"node {owner} pauses for {seconds:.1f} s")
         self.loop.paused[owner] = self.loop.time() + seconds
 
+    def away(self, seconds: float) -> None:
+        self.tell(f"the store is away for {seconds:.1f} s")
+        self.away_until = self.loop.time() + seconds
+
+    def full(self, seconds: float) -> None:
+        self.tell(f"the store has no space for {seconds:.1f} s")
+        self.full_until = self.loop.time() + seconds
+
     def leads(self, owner: int) -> bool:
         leader = self.nodes[owner][0].leader
         return leader is not None and leader.term is not None
 
-    def _woken(self) -> None:
+    def _woken(self, hint: Hint) -> None:
         for woken in list(self.listeners.values()):
             if self.random.random() >= self.faults.drop_wakeups:
-                self.loop.call_soon(woken)
+                self.loop.call_soon(woken, hint)
 
     # -- the store, and the checks after every step ------------------------------------------------------
 
@@ -207,7 +223,7 @@ class World:
             if (before.term, before.session is None) != (term, False):
                 found.append(f"{command} was accepted in term {before.term} of {before.session}")
         if isinstance(command, c.Expire) and command.proof == "lease" and reply.state == "dead":
-            self.tell(f"session {command.session} is expired in term {term}")
+            self.tell(f"session {command.session} is expired")
             if lease is not None and lease > self.now():
                 found.append(f"{command.session} was expired {lease - self.now()} ms before its lease had passed")
         self.violations += found
@@ -301,14 +317,11 @@ class World:
         ):
             replay.apply(kind, None if pos is None else (pos, idx), msgspec.json.decode(data))
         replay.settle()
-        found = [] if replay.state == run.state else [f"run {run.id} is {run.state}, replay says {replay.state}"]
-        for row in current_rows(rows):
-            told = replay.tasks[(row.pos, row.idx)]
-            have = (row.state, row.attempt, row.failures, row.lost, row.held)
-            want = (told.state, told.attempt, told.failures, told.lost, told.held)
-            if have != want:
-                found.append(f"replay of {workflow.tasks[row.pos].name}[{row.idx}]: {want}, the table has {have}")
-        return found
+        hashes = self.store.reader().execute(
+            "SELECT t.id, a.result_hash FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt"
+            " WHERE t.run_no = ? AND t.state = 'succeeded' AND a.outcome = 'succeeded'", (run.no,),
+        )  # fmt: skip
+        return check_history(run, current_rows(rows), workflow, replay, dict(hashes))
 
 
 class SimulatedLink:
@@ -317,6 +330,7 @@ class SimulatedLink:
     def __init__(self, world: World, owner: int) -> None:
         self._world = world
         self.beside = world.seed % 2 == 1
+        self.hears = world.seed % 4 > 1
         self._owner = owner
         self._due: tuple[int, int | None, list[TriggerRow]] | None = None
 
@@ -330,7 +344,8 @@ class SimulatedLink:
 
     def _arrive(self, work: Callable[[], Any], done: "asyncio.Future[Any]", wire: contextvars.Context) -> None:
         world = self._world
-        if world.random.random() < world.faults.lose_request:
+        away = world.loop.time() < world.away_until
+        if away or world.random.random() < world.faults.lose_request:
             world.loop.call_later(0.1, self._answer, done, None, LinkLost("request lost"), context=wire)
             return
         reply, error = None, None
@@ -356,32 +371,42 @@ class SimulatedLink:
             return rng.uniform(0.5, 2 * TTL_S)
         return rng.uniform(0, faults.delay_max)
 
+    def _need_space(self) -> None:
+        if self._world.loop.time() < self._world.full_until:
+            raise LinkFull("no space left")
+
+    def _commit(self, command: c.Command) -> Any:
+        self._need_space()
+        return self._world.commit(command)
+
     async def register(self, command: c.Register) -> c.Reply:
-        return await self._call(lambda: self._world.commit(command))
+        return await self._call(lambda: self._commit(command))
 
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
-        return await self._call(lambda: self._world.commit(command))
+        return await self._call(lambda: self._commit(command))
 
     async def renew(
-        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None
+        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None, *, own: bool = False
     ) -> Renewal:
         def work() -> Renewal:
-            alive = self._world.store.renew(session, ttl_ms, facts)
-            agrees = not alive or digest is None or agree(digest, self._world.store.held_digest(session))
+            if self._world.seed % 2:  # in the others a renewal stays within its page, and needs no space
+                self._need_space()
+            stored = self._world.store.renew(session, ttl_ms, facts, own=own)
+            agrees = stored is None or digest is None or agree(digest, stored)
             if not agrees:
                 self._world.tell(f"session {session} and the store differ about its attempts")
-            return Renewal(alive, agrees)
+            return Renewal(stored is not None, agrees)
 
         return await self._call(work)
 
+    async def look(self, session: str, demands: list[str], known_demands: int) -> Look:
+        return await self._call(lambda: self._world.store.look(session, demands, known_demands))
+
     async def commit(self, command: c.Command) -> Any:
-        return await self._call(lambda: self._world.commit(command))
+        return await self._call(lambda: self._commit(command))
 
-    async def late_sessions(self) -> list[str]:
-        return await self._call(lambda: [id for id, late in self._world.store.live_sessions() if late])
-
-    async def leader_left_ms(self) -> tuple[str | None, int]:
-        return await self._call(self._world.store.leader_left_ms)
+    async def watch(self, *, late: bool = False) -> Watch:
+        return await self._call(lambda: self._world.store.watch(late=late))
 
     async def expire_dead(self, own: str) -> int:
         return 0  # as between machines: nobody can prove another's death, only a lease that has passed
@@ -392,9 +417,9 @@ class SimulatedLink:
     def _place(self, term: int | None) -> int:
         if not self._world.store.placing_waits():
             return 0
-        return self._world.commit(c.Place(term)).changed
+        return self._commit(c.Place(term)).changed
 
-    async def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+    async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         """Sometimes as it was at the last look: who reads may be late."""
         known, self._due = self._due, await self._call(self._world.store.due_triggers)
         if known is not None and self._world.random.random() < self._world.faults.old_reads:
@@ -408,7 +433,10 @@ class SimulatedLink:
         return await self._call(lambda: self._world.store.triggers_behind(lag))
 
     async def leave(self, session: str) -> None:
-        await self._call(lambda: self._world.commit(c.Expire(session, "left")))
+        await self._call(lambda: self._commit(c.Expire(session, "left")))
+
+    def forget(self, session: str) -> None:
+        """There are no files to close."""
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         return await self._call(
@@ -417,7 +445,7 @@ class SimulatedLink:
         )  # fmt: skip
 
     async def workflow(self, hash: str) -> Workflow:
-        return self._world.committer.workflows[hash]
+        return await self._call(lambda: self._world.committer.workflows[hash])
 
     async def ends(self, run_no: int, positions: list[int]) -> list[names.Ended]:
         return await self._call(lambda: [names.Ended(*row) for row in self._world.store.ends_at(run_no, positions)])
@@ -429,12 +457,12 @@ class SimulatedLink:
         return await self._call(lambda: self._world.store.cached(keys))
 
     async def once(self, command: c.Once) -> c.OnceReply:
-        return await self._call(lambda: self._world.commit(command))
+        return await self._call(lambda: self._commit(command))
 
     async def array(self, run_no: int, pos: int, generation: int) -> Any:
         return await self._call(lambda: self._world.store.array_of(run_no, pos, generation))
 
-    def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, woken: Woken) -> Callable[[], None]:
         self._world.listeners[self._owner] = woken
         return lambda: self._world.listeners.pop(self._owner, None) and None
 

@@ -19,6 +19,7 @@ from weft.core.rows import (
     TokenRow,
     TriggerRow,
 )
+from weft.store.protocol import Look, Watch
 
 T3, T5, T11 = task_id(3, 0), task_id(5, 0), task_id(11, 0)
 FAR = 2**62
@@ -131,7 +132,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 #: tested below, each in a way of its own
 APART = (
     n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray, n.Signal,
-    n.Records, n.Token, n.Measured, n.Leadership, n.Insisting, n.PastDeadline,
+    n.Records, n.Token, n.Measured, n.Leadership, n.Insisting, n.PastDeadline, n.GivenUp,
 )  # fmt: skip
 
 
@@ -235,9 +236,9 @@ def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:
 def test_a_glance_at_nothing(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s")
-        put_run(tx, run_row(1, deadline_at=tx.now - 5, stop="timeout"), [])
+        put_run(tx, run_row(1, deadline_at=tx.now - 5, state="failed", finished_at=tx.now), [])
         ((glance,),) = tx.load([n.Glance("s")])
-    assert glance[1] is None, "the deadline of a run that was stopped for it is no reason to wake up"
+    assert glance[1] is None, "the deadline of a run that has ended is no reason to wake up"
     assert [bool(value) for value in glance[2:]] == [False] * 4
 
 
@@ -279,9 +280,9 @@ def test_how_tasks_ended(store: Any) -> None:
 
 
 def test_what_a_level_holds(store: Any) -> None:
-    """The result comes along only where it sets keys of the context, or has no hash; of the current attempt alone."""
+    """The result comes along only where it sets keys of the context; of the current attempt alone."""
     make_world(store)
-    results = [(1, 1, '{"output":1}', "h1"), (10, 1, '{"context":{"k":1}}', "h2"), (3, 0, '{"output":2}', None)]
+    results = [(1, 1, '{"output":1}', "h1"), (10, 1, '{"context":{"k":1}}', "h2"), (3, 0, None, None)]
     with store.transaction() as tx:
         draft = draft_of(tx)
         draft.attempts = [
@@ -291,8 +292,33 @@ def test_what_a_level_holds(store: Any) -> None:
         tx.write(draft)
         (ends,) = tx.load([n.EndsHeld([T3 + 10, T3 + 1, T3 + 3, T3 + 2])])
     assert [tuple(row) for row in ends] == [
-        (T3 + 1, "h1", None), (T3 + 3, None, '{"output":2}'), (T3 + 10, "h2", '{"context":{"k":1}}'),
+        (T3 + 1, "h1", None), (T3 + 3, None, None), (T3 + 10, "h2", '{"context":{"k":1}}'),
     ]  # fmt: skip
+
+
+def test_losses_with_sessions_that_were_given_up(store: Any) -> None:
+    """Only lost attempts of that task count; a session that was given up outlives a prune while they are there."""
+    make_world(store)
+    sessions = [("out-1", "lost"), ("out-2", "lost"), ("crash", "lost"), ("out-3", "failed")]
+    with store.transaction() as tx:
+        for session, _ in [*sessions, ("idle", "")]:
+            put_session(tx, session)
+            draft = draft_of(tx)
+            draft.given_up_session = None if session == "crash" else session
+            draft.ended_sessions = [(session, "dead")]
+            tx.write(draft)
+        draft = draft_of(tx)
+        draft.attempts = [
+            AttemptRow(T3 + 1, 10 + nth, 1, session, outcome, None, None, None, None, 5, None, None)
+            for nth, (session, outcome) in enumerate(sessions)
+        ]
+        draft.attempts.append(AttemptRow(T3 + 2, 10, 1, "out-1", "lost", None, None, None, None, 5, None, None))
+        draft.pruned_before = tx.now + 1
+        tx.write(draft)
+        found = tx.load([n.GivenUp(T3 + 1), n.GivenUp(T3 + 2), n.GivenUp(T3 + 3)])
+        assert [[tuple(row) for row in rows] for rows in found] == [[(2,)], [(1,)], [(0,)]]
+        left = [name for name, _ in [*sessions, ("idle", "")] if tx.load([n.Session(name)])[0]]
+    assert left == ["out-1", "out-2"]
 
 
 def test_inputs_of_a_run(store: Any) -> None:
@@ -318,6 +344,12 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
     assert [tuple(row) for row in context] == [("a", '{"x":[]}', 8, 1), ("b", "2", 4, -1)], "the last value, by key"
     assert [tuple(row) for rows in (approve, other) for row in rows] == [('"yes"', None), (None, "no")]
     assert never == []
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.forgotten_signals = [(3, "approve")]
+        tx.write(draft)
+        gone, other, same_name = tx.load([n.Signal(3, "approve"), n.Signal(3, "other"), n.Signal(5, "approve")])
+    assert (gone, len(other), len(same_name)) == ([], 1, 1)
 
 
 def test_arrays_of_maps_over_the_context(store: Any) -> None:
@@ -357,7 +389,7 @@ def test_a_loaded_row_is_whole(store: Any) -> None:
 def test_nobody_leads_a_new_store(store: Any) -> None:
     with store.transaction() as tx:
         assert tx.load([n.Leadership()]) == ([LeadershipRow(0, None, 0)],)
-    assert store.leader_left_ms() == (None, 0)
+    assert store.watch() == Watch(None, 0)
 
 
 def test_who_insists_on_leading(store: Any) -> None:
@@ -409,3 +441,42 @@ def test_a_token_by_its_id(store: Any) -> None:
     rows = store.reader().read("tokens_all", None)
     assert [tuple(row) for row in rows] == [("0a1b", "hash", "of ann", "operator", 7, 99, now)]
     assert store.reader().read("tokens_all", "0a1") == []
+
+
+@pytest.mark.parametrize(
+    ("run", "task"),
+    [
+        ({}, {"state": "queued"}),
+        ({}, {"state": "scheduled", "wake_at": 5}),
+        ({"deadline_at": 5}, {}),
+        ({}, {"state": "failed", "settled": False}),
+        ({"sweep": 1}, {}),
+        ({}, {"errand": "start"}),
+        ({"told": False}, {}),
+        ({}, {"state": "running", "session": "s", "stop": "cancel"}),
+    ],
+    ids=lambda given: "-".join(given) or "nothing",
+)
+def test_a_look_finds_each_reason_to_exchange(store: Any, run: dict[str, Any], task: dict[str, Any]) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s")
+        put_run(tx, run_row(1), [task_row(1, 0)])
+    assert store.look("s", ["x"], 0) == Look(False, None, False)
+    with store.transaction() as tx:
+        put_run(tx, run_row(2, **run), [task_row(2, 0, **task)])
+    assert store.look("s", ["x"], 0).worthwhile
+
+
+def test_what_a_look_leaves_alone(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s", ttl_ms=10_000)
+        draft = draft_of(tx)
+        draft.leadership = (LeadershipRow(1, "s", tx.now + 5_000), 0)
+        tx.write(draft)
+        tasks = [task_row(1, 0, state="queued"), task_row(1, 1, state="scheduled", wake_at=tx.now + 60_000)]
+        put_run(tx, run_row(1), tasks)
+    worthwhile, wake_in_ms, led = store.look("s", [], 0)
+    assert not worthwhile, "a node without room does not ask for queued tasks"
+    assert 0 < wake_in_ms <= 60_000
+    assert led
+    assert store.look("nobody", [], 0).worthwhile, "its session is over"

@@ -379,9 +379,9 @@ def test_the_digest_of_what_a_session_holds_is_the_node_s(store: Any) -> None:
         rows = [task_row(id >> 24, id & 0xFFFFFF, state="running", session="s", attempt=a) for id, a in held]
         for run_no in (3, 90_000):
             put_run(tx, run_row(run_no), [row for row in rows if row.run_no == run_no])
-    assert store.held_digest("s") == (12, *digest(reversed(held)))
-    assert store.held_digest("other") == (0, 0, 0)
-    assert store.held_digest("nobody") is None
+    assert store.renew("s", 60_000) == (12, *digest(reversed(held)))
+    assert store.renew("other", 60_000) == (0, 0, 0)
+    assert store.renew("nobody", 60_000) is None
 
 
 def test_a_drain_has_a_deadline_and_no_way_back_to_life(store: Any) -> None:
@@ -406,7 +406,7 @@ def test_a_term_is_written_only_over_the_one_that_was_read(store: Any) -> None:
         draft.leadership = (LeadershipRow(1, "s", tx.now + 60_000), 0)
         tx.write(draft)
         assert tx.load([n.Leadership()])[0] == [LeadershipRow(1, "s", tx.now + 60_000)]
-    leader, left = store.leader_left_ms()
+    leader, left, *_ = store.watch()
     assert leader == "s"
     assert 10_000 < left <= 20_000, "whoever leads does so no longer than its own lease lasts"
     with pytest.raises(Superseded):
@@ -420,6 +420,8 @@ def test_which_sessions_are_late(store: Any) -> None:
         put_session(tx, "late", ttl_ms=0)
         put_session(tx, "fresh", ttl_ms=60_000)
     assert [(id, bool(late)) for id, late in store.live_sessions()] == [("fresh", False), ("late", True)]
+    assert store.watch(late=True) == (None, 0, 2, ("late",))
+    assert store.watch() == (None, 0, 0, ()), "nothing is counted that was not asked for"
 
 
 def test_a_command_id_brings_back_the_first_reply(store: Any) -> None:

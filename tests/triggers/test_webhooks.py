@@ -4,6 +4,8 @@ import hashlib
 import hmac
 import json
 import threading
+import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +48,8 @@ def signature(body: bytes, secret: str = SECRET) -> str:
 
 def push(control: LocalControl, body: Any, **headers: str) -> Any:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    given = {"X-Hub-Signature-256": signature(data), **{k.replace("_", "-"): v for k, v in headers.items()}}
+    given = {"X-Hub-Signature-256": signature(data), "X-GitHub-Delivery": uuid.uuid4().hex}
+    given |= {k.replace("_", "-"): v for k, v in headers.items()}
     return control.fire_webhook("push", data, given, SECRETS)
 
 
@@ -123,6 +126,52 @@ def test_one_run_for_one_delivery(control: LocalControl) -> None:
     with pytest.raises(HookRefused) as caught:
         push(control, {"ref": "main"}, X_GitHub_Delivery="x" * 201)
     assert caught.value.status == 400
+
+
+def timed(control: LocalControl, body: bytes, at: int, delivery: str = "", **changed: str) -> Any:
+    """Signed with a time, as our own callers do it."""
+    given = {"X-Weft-Timestamp": str(at), "X-Weft-Signature": signature(f"{at}.{delivery}.".encode() + body)}
+    if delivery:
+        given["X-Weft-Delivery"] = delivery
+    given |= {name.replace("_", "-"): value for name, value in changed.items()}
+    return control.fire_webhook("push", body, given, SECRETS)
+
+
+def test_a_delivery_that_is_signed_needs_an_id_or_a_time(control: LocalControl) -> None:
+    body = b'{"ref": "main"}'
+    with pytest.raises(HookRefused, match="needs an id") as caught:
+        control.fire_webhook("push", body, {"X-Hub-Signature-256": signature(body)}, SECRETS)
+    assert caught.value.status == 400
+    assert control.runs() == []
+
+
+def test_a_replay_of_a_signed_time_starts_no_second_run(control: LocalControl, tmp_path: Path) -> None:
+    body, now = b'{"ref": "main"}', int(time.time())
+    first = timed(control, body, now)
+    other = LocalControl(SqliteStore(tmp_path / "weft.db"))  # another server, or this one after a restart
+    again = timed(other, body, now)
+    assert (first.existing, again.existing, again.run_id) == (False, True, first.run_id)
+    for changed in (
+        {"X_Weft_Timestamp": str(now + 1)},
+        {"X_Weft_Delivery": "another"},
+        {"Idempotency_Key": "another"},
+    ):
+        with pytest.raises(HookRefused) as caught:
+            timed(other, body, now, **changed)
+        assert caught.value.status == 401, "its time and its id are signed with it"
+    assert timed(other, body, now + 1).run_id != first.run_id
+    named = [timed(one, body, now + late, "d-7").run_id for one, late in ((control, 0), (other, 2))]
+    assert len(set(named)) == 1, "tried again by its sender, at another time"
+    assert len(control.runs()) == 3
+    other.close()
+
+
+@pytest.mark.parametrize("late_s", [-3600, -400, 400, 10**15])
+def test_a_time_that_is_not_now_is_refused(control: LocalControl, late_s: int) -> None:
+    with pytest.raises(HookRefused, match="X-Weft-Timestamp") as caught:
+        timed(control, b'{"ref": "main"}', int(time.time()) + late_s, "d-1")
+    assert caught.value.status == 400
+    assert control.runs() == []
 
 
 def test_a_rate(control: LocalControl) -> None:

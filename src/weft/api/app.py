@@ -30,7 +30,7 @@ from weft.api import (
     triggers,
     workflows,
 )
-from weft.api.auth import Gate, Open
+from weft.api.auth import Gate
 from weft.api.description import describe
 from weft.api.door import BODY_MAX, Door
 from weft.api.hub import Listen
@@ -42,6 +42,7 @@ from weft.api.sign_in import sign_in
 from weft.api.submitting import Submitting
 from weft.control.metrics import Figures
 from weft.control.protocol import Control
+from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
 from weft.node.secrets import Secrets
 
 RESOURCES: tuple[Routes, ...] = (
@@ -63,7 +64,7 @@ class Mounted(Protocol):
 def create_app(
     control: Control,
     *,
-    gate: Gate | None = None,
+    gate: Gate,
     hosts: Iterable[str] = (),
     body_max: int = BODY_MAX,
     source: str | None = None,
@@ -74,13 +75,16 @@ def create_app(
     mounted: Mapping[str, Callable[[Served], Mounted]] | None = None,
     listen: Listen | None = None,
     figures: Callable[[], Figures] | None = None,
+    root_path: str = "",
+    defaults: SiteDefaults = NO_DEFAULTS,
 ) -> FastAPI:
     """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server;
     `secrets` are those that webhooks are checked with; `mounted` is what else it serves, by path; `listen` calls back
-    after this process has committed something, for streams; `figures` are those of /metrics."""
+    after this process has committed something, for streams; `figures` are those of /metrics; `root_path` is what
+    stands before its paths at a proxy; `defaults` are for definitions that do not state them."""
     resources = tuple(resources)
-    submitting = Submitting(control, source or str(Path.cwd()))
-    served = Served(control, gate or Open(), submitting, ready, threads, secrets or Secrets({}), listen, figures)
+    submitting = Submitting(control, source or str(Path.cwd()), defaults)
+    served = Served(control, gate, submitting, ready, threads, secrets or Secrets({}), listen, figures)
 
     others = {path: make(served) for path, make in (mounted or {}).items()}
 
@@ -105,7 +109,7 @@ def create_app(
 
     def openapi() -> dict[str, Any]:
         if not described:
-            described.update(describe(app, declared(resources)))
+            described.update(describe(app, declared(resources), root_path))
         return described
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -116,7 +120,7 @@ def create_app(
 
         return Response(msgspec.json.encode(app.openapi()), media_type="application/json")
 
-    app.add_middleware(Door, hosts=list(hosts), body_max=body_max)
+    app.add_middleware(Door, hosts=list(hosts), body_max=body_max, root_path=root_path)
     return app
 
 

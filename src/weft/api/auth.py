@@ -1,7 +1,7 @@
 """Who asks, and what they may. Every route says which role it needs; whoever asks has at most one.
 
 viewer looks, operator starts and stops work, admin also changes what everybody works with. `anyone` needs nothing.
-A `Gate` knows who a request comes from: this file has the two that need no store, token_gate.py the one that does.
+A `Gate` knows who a request comes from: this file has the two that need no store, token_gate.py that of servers.
 """
 
 import hmac
@@ -35,14 +35,14 @@ class Gate(Protocol):
 
 
 class Open:
-    """For an address that only this machine reaches: whoever gets here could read the store's file, too."""
+    """For what has no address (MCP over a pipe): whoever started the process is who asks."""
 
     async def caller(self, token: str | None, request: Request) -> Caller | None:
         return Caller("local", "admin")
 
 
 class OneToken:
-    """The one in WEFT_TOKEN, for everything."""
+    """One token, for everything."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()

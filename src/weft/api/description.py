@@ -26,10 +26,11 @@ HEADERS = {
 }
 
 
-def describe(app: FastAPI, routes: list[Declared]) -> dict[str, Any]:
+def describe(app: FastAPI, routes: list[Declared], root_path: str = "") -> dict[str, Any]:
     out = get_openapi(
-        title="Weft", version=app.version, openapi_version="3.1.0", description=ABOUT, routes=app.routes
-    )
+        title="Weft", version=app.version, openapi_version="3.1.0", description=ABOUT, routes=app.routes,
+        servers=[{"url": root_path}] if root_path else None,
+    )  # fmt: skip
     types = [Problem, *(t for route in routes for t in (route.reply, route.body) if t is not None)]
     unique = list({str(t): t for t in types}.values())
     schemas, components = msgspec.json.schema_components(unique, ref_template=REF)
@@ -39,7 +40,7 @@ def describe(app: FastAPI, routes: list[Declared]) -> dict[str, Any]:
         operation["responses"] = _responses(route, by_type)
         operation["x-weft-role"] = route.role
         if route.role != "anyone":
-            operation["security"] = [{"token": []}, {}]
+            operation["security"] = [{"token": []}]
         if route.body is not None:
             content: dict[str, Any] = {"schema": by_type[str(route.body)]}
             if route.example is not None:

@@ -1,7 +1,7 @@
 """Before any route: is this request meant for us, does it come from a page of ours, is it small enough?
 
 A name that somebody else's DNS points at this machine is refused (Host), as is a page of another origin (Origin):
-a browser on this machine could otherwise be made to talk to a server without a token. An address in digits needs no
+a browser on this machine could otherwise be made to talk to this server. An address in digits needs no
 DNS and is always fine. There are no cookies, and no answer is for another origin's scripts.
 """
 
@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from weft.api.problems import Trouble
@@ -25,8 +26,11 @@ DEFAULT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancest
 
 
 class Door:
-    def __init__(self, app: ASGIApp, *, hosts: Iterable[str] = (), body_max: int = BODY_MAX) -> None:
+    def __init__(
+        self, app: ASGIApp, *, hosts: Iterable[str] = (), body_max: int = BODY_MAX, root_path: str = ""
+    ) -> None:
         self._app = app
+        self._root_path = root_path
         machine = socket.gethostname().lower()
         self._hosts = {"localhost", machine, machine.split(".")[0], *(host.lower() for host in hosts)}
         self._body_max = body_max
@@ -36,11 +40,25 @@ class Door:
             await self._app(scope, receive, send)
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        send = _dressed(send, self._root_path)
         trouble = self._refusal(headers)
         if trouble is not None:
-            await trouble.response()(scope, receive, _dressed(send))
-            return
-        await self._app(scope, _bounded(receive, self._body_max), _dressed(send))
+            await trouble.response()(scope, receive, send)
+        elif self._root_path and scope["path"] == self._root_path:  # links on the page are relative
+            await Response(status_code=308, headers={"Location": "/"})(scope, receive, send)
+        else:
+            send = _without_body(send) if scope["method"] == "HEAD" else send
+            await self._app(self._as_routed(scope), _bounded(receive, self._body_max), send)
+
+    def _as_routed(self, scope: Scope) -> Scope:
+        """Routes know no prefix and no HEAD. A proxy may have removed the prefix already."""
+        path: str = scope["path"]
+        if self._root_path and path.startswith(f"{self._root_path}/"):
+            path = path.removeprefix(self._root_path)
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        if (path, method) == (scope["path"], scope["method"]):
+            return scope
+        return {**scope, "path": path, "method": method}
 
     def _refusal(self, headers: dict[bytes, str]) -> Trouble | None:
         host = headers.get(b"host", "")
@@ -52,6 +70,8 @@ class Door:
         origin = headers.get(b"origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return Trouble(403, "origin", f"pages of {origin[:100]} may not use this server")
+        if headers.get(b"sec-fetch-site") == "cross-site":
+            return Trouble(403, "origin", "pages of other sites may not use this server", "type or paste its address")
         return self._too_long(headers.get(b"content-length"))
 
     def _known(self, host: str) -> bool:
@@ -94,23 +114,32 @@ def _bounded(receive: Receive, body_max: int) -> Receive:
     return counted
 
 
-def _dressed(send: Send) -> Send:
+def _without_body(send: Send) -> Send:
+    """For HEAD: what a GET would be answered, up to its body. A stream ends there, too."""
+    ended = False
+
+    async def head_only(message: Message) -> None:
+        nonlocal ended
+        if message["type"] == "http.response.start":
+            await send(message)
+        elif not ended:
+            ended = True
+            await send({"type": "http.response.body", "body": b""})
+
+    return head_only
+
+
+def _dressed(send: Send, root_path: str) -> Send:
+    prefix = root_path.encode()
+
     async def with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given: list[tuple[bytes, bytes]] = list(message.get("headers", []))
+            given: list[tuple[bytes, bytes]] = [
+                (name, prefix + value if name == b"location" else value) for name, value in message.get("headers", [])
+            ]
             names = {name.lower() for name, _ in given}
             given += [header for header in (*HEADERS, DEFAULT_POLICY) if header[0] not in names]
             message = {**message, "headers": given}
         await send(message)
 
     return with_headers
-
-
-def is_loopback(host: str) -> bool:
-    """Only this machine can reach it."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

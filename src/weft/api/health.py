@@ -17,13 +17,14 @@ def healthz() -> Health:
 
 @routes("GET", "/readyz", role="anyone", reply=Health)
 def readyz(served: Shared, control: Asking) -> Health:
-    """The store answers, and the server takes requests; else 503."""
-    why = "it is about to stop" if served.stopping.is_set() else served.ready()
-    if why is not None:
-        raise Trouble(503, "not_ready", why)
+    """The store answers and takes writes, and the server takes requests; else 503."""
     try:
+        why = "it is about to stop" if served.stopping.is_set() else served.ready()
+        if why is not None:
+            raise Trouble(503, "not_ready", why)
         control.now()
         control.last_event()
+        control.check_writable()
     except StoreError:
         raise store_silent() from None
     return Health(status="ready", version=__version__)

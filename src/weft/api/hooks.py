@@ -1,5 +1,6 @@
 """Webhooks: callers from outside that start a run. Each is checked against its own secret, not against a token."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import Path
@@ -16,18 +17,26 @@ routes = Routes("hooks")
 CODES = {400: "delivery", 401: "unauthorized", 409: "paused", 413: "too_large", 422: "condition", 429: "rate_limited"}
 
 
-@routes(
-    "POST", "/v1/hooks/{name}", role="anyone", reply=r.HookTaken, status=(202, 200),
+HookName = Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="The webhook's name")]
+_hook = partial(
+    routes, path="/v1/hooks/{name}", role="anyone", reply=r.HookTaken, status=(202, 200),
     refused=(400, 401, 404, 409, 413, 429), example={"ref": "refs/tags/v1"}, raw=True,
 )  # fmt: skip
-async def take_hook(
-    served: Shared,
-    request: Request,
-    name: Annotated[str, Path(pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="The webhook's name")],
-) -> Response:
+
+
+@_hook("PUT")
+async def put_hook(served: Shared, request: Request, name: HookName) -> Response:
+    """Start a run through a webhook, for callers that PUT. Otherwise like POST."""
+    answer: Response = await take_hook(served, request, name)
+    return answer
+
+
+@_hook("POST")
+async def take_hook(served: Shared, request: Request, name: HookName) -> Response:
     """Start a run through a webhook. The body becomes `trigger.body`; it is signed with HMAC-SHA256 in
-    X-Weft-Signature (or X-Hub-Signature-256), or comes with a bearer token, as the trigger says. A delivery's id
-    (Idempotency-Key, X-GitHub-Delivery) makes a repetition harmless."""
+    X-Weft-Signature (or X-Hub-Signature-256), or comes with a bearer token, as the trigger says. A signed delivery
+    needs an id (Idempotency-Key, X-GitHub-Delivery) or a time (X-Weft-Timestamp, signed with it): one that comes
+    again starts no second run."""
     body = await request.body()
     headers = dict(request.headers)
 

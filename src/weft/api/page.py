@@ -61,7 +61,7 @@ def get_page(
 
 
 def page(runs: list[RunInfo], nodes: list[NodeInfo], leader: LeaderInfo, now: int, *, more: bool, first: bool) -> str:
-    older = f'<p><a href="/?before={runs[-1].no}">older runs</a></p>' if more and runs else ""
+    older = f'<p><a href="?before={runs[-1].no}">older runs</a></p>' if more and runs else ""
     refresh = f'<meta http-equiv="refresh" content="{REFRESH_S}">' if first else ""
     leads = (
         f"led by {escape(leader.node or '?')} (term {leader.term})" if leader.session else "nobody leads right now"
@@ -104,7 +104,7 @@ def _run(run: RunInfo, now: int) -> str:
     )
     began = run.started_at or run.created_at
     return (
-        f'<td class="id"><a href="/v1/runs/{escape(run.id)}">{escape(run.id)}</a></td><td>{escape(run.name)}</td>'
+        f'<td class="id"><a href="v1/runs/{escape(run.id)}">{escape(run.id)}</a></td><td>{escape(run.name)}</td>'
         f'<td class="{escape(run.state)}">{escape(run.state)}</td><td>{ended:,}/{run.total:,}{wrong}</td>'
         f"<td>{_span((run.finished_at or now) - began)}</td><td>{_span(now - began)} ago</td>"
         f'<td class="text soft">{escape(run.reason or "")}</td>'

@@ -11,7 +11,7 @@ from weft.authoring.errors import DefinitionErrors
 from weft.control.records import Ambiguous, LeaderInfo, NotFound, Observing
 from weft.core.commands import Refused
 from weft.core.problems import Problem as ValueProblem
-from weft.store.protocol import CommandUsed, StoreBusy, StoreError
+from weft.store.protocol import CommandUsed, StoreBusy, StoreError, StoreFull
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 2
@@ -94,6 +94,8 @@ def trouble_of(error: Exception) -> Trouble:
         return Trouble(status, error.code, error.message)
     if isinstance(error, CommandUsed):
         return Trouble(409, "command_used", str(error), "a new id for every new request")
+    if isinstance(error, StoreFull):
+        return Trouble(503, "store_full", str(error), "free some space; the server goes on by itself then")
     if isinstance(error, StoreBusy):
         return Trouble(503, "store_busy", str(error), "try again in a moment")
     if isinstance(error, StoreError):

@@ -184,13 +184,15 @@ class Records(msgspec.Struct, kw_only=True):
 
 
 class Started(msgspec.Struct, kw_only=True):
-    """`existing`: there was a run with this key already, and it is this one."""
+    """`existing`: there was a run with this key already, and it is this one. `warnings`: what it would wait for
+    with the nodes that are alive now."""
 
     run: str
     name: str
     workflow: str
     state: str | None
     existing: bool
+    warnings: list[str] = []
 
 
 class BatchItem(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -198,6 +200,7 @@ class BatchItem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     run: str | None = None
     existing: bool = False
+    warnings: list[str] = []  # what it would wait for with the nodes that are alive now
     code: str | None = None
     detail: str | None = None
     errors: list[dict[str, Any]] | None = None

@@ -239,7 +239,7 @@ def decoded(data: bytes, of: Any) -> Any:
         return msgspec.json.decode(data or b"{}", type=of)
     except msgspec.ValidationError as error:
         raise body_trouble(error, of) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Trouble(400, "json", f"the body is no JSON: {error}") from None
 
 

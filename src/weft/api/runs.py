@@ -1,5 +1,6 @@
 """Runs: start them, look at them, change their course."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -11,6 +12,7 @@ from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import Moment, Run, RunStates
 from weft.api.problems import trouble_of
 from weft.api.routes import BODY, LATE, Actor, Asking, CommandId, Late, Routes, Shared, reply
+from weft.api.served import Served
 from weft.api.submitting import SubmitBody
 from weft.control.records import Verification
 from weft.core.commands import Refused, Reply, Submit
@@ -38,16 +40,30 @@ async def submit_run(
 
     201: a new run. 200: there was one with this key, and it is this one."""
 
-    def command() -> Submit:
-        return served.submitting.command(body.decoded(), key, command_id)
-
-    return started(*await served.submit(command, body.size, command_id, actor))
+    return await started(served, body.size, body.decoded, key, command_id, actor)
 
 
-def started(command: Submit, done: Reply) -> Response:
+async def started(
+    served: Served,
+    size: int,
+    body: Callable[[], SubmitBody],
+    key: str | None,
+    command_id: str | None,
+    actor: str | None,
+) -> Response:
+    """`body` is decoded where the command is made."""
+    warnings: list[str] = []
+
+    def make() -> Submit:
+        command, found = served.submitting.command(body(), key, command_id)
+        warnings.extend(found)
+        return command
+
+    command, done = await served.submit(make, size, command_id, actor)
     value = r.Started(
-        run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state, existing=done.existing
-    )
+        run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state,
+        existing=done.existing, warnings=warnings,
+    )  # fmt: skip
     return reply(value, 200 if done.existing else 201, {"Location": f"/v1/runs/{value.run}"})
 
 
@@ -61,23 +77,26 @@ class BatchBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 )  # fmt: skip
 def submit_runs(control: Asking, served: Shared, command_id: CommandId, body: Annotated[BatchBody, BODY]) -> r.Batch:
     """Start many runs in one transaction. What is wrong with one is told in its place and hinders no other."""
-    items: list[r.BatchItem | None] = []
+    items: list[r.BatchItem | list[str]] = []  # refused, or to be started with these warnings
     commands = []
     for number, one in enumerate(body.runs):
         try:
             own_id = None if command_id is None else f"{command_id}.{number}"
-            commands.append(served.submitting.command(one, None, own_id))
-            items.append(None)
+            command, warnings = served.submitting.command(one, None, own_id)
+            commands.append(command)
+            items.append(warnings)
         except Exception as error:
             items.append(_refused(error))
     replies = iter(control.submit_each(commands) if commands else [])
-    told = [item if item is not None else _told(next(replies)) for item in items]
+    told = [item if isinstance(item, r.BatchItem) else _told(next(replies), item) for item in items]
     count = sum(item.run is not None for item in told)
     return r.Batch(runs=told, started=count, refused=len(told) - count)
 
 
-def _told(done: Reply | Refused) -> r.BatchItem:
-    return _refused(done) if isinstance(done, Refused) else r.BatchItem(run=done.run_id, existing=done.existing)
+def _told(done: Reply | Refused, warnings: list[str]) -> r.BatchItem:
+    if isinstance(done, Refused):
+        return _refused(done)
+    return r.BatchItem(run=done.run_id, existing=done.existing, warnings=warnings)
 
 
 def _refused(error: Exception) -> r.BatchItem:
@@ -128,13 +147,18 @@ class CancelBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     reason: Annotated[str, msgspec.Meta(max_length=1000)] = "cancelled by request"
 
 
+class CancelRunBody(CancelBody, kw_only=True, forbid_unknown_fields=True):
+    now: bool = False  # skip its handlers, too
+
+
 @routes(
     "POST", "/v1/runs/{run}/cancel", role="operator", reply=r.Changed, refused=(404, 409),
     example={"reason": "not needed"},
 )  # fmt: skip
-def cancel_run(control: Asking, run: Run, body: Annotated[CancelBody, BODY]) -> r.Changed:
-    """Stop a run: nothing more starts, what runs is stopped."""
-    return changed(control.cancel(run, None, body.reason))
+def cancel_run(control: Asking, run: Run, body: Annotated[CancelRunBody, BODY]) -> r.Changed:
+    """Stop a run: what runs is stopped, and nothing more starts but handlers (`when: always`). With `now`, not even
+    those, and handlers that run after an earlier cancel are stopped."""
+    return changed(control.cancel(run, None, body.reason, now=body.now))
 
 
 @routes("POST", "/v1/runs/{run}/resume", role="operator", reply=r.Changed, refused=(404, 409))

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -17,21 +17,107 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from weft.api.door import HEADERS
+from weft.api.problems import Trouble
 from weft.api.served import Served
 
 Say = Callable[[str, str, dict[str, Any]], None]
 REQUESTS_MAX_S = 10  # for requests under way, once we are told to stop
 BACKLOG = 2048
 WRITE_BUFFER_MAX = 16 * 1024
+HEAD_MAX = 64 * 1024
+HEAD_MAX_S = 10.0
 INTERRUPTED = 130
 
 
 class Connection(HttpToolsProtocol):
-    """What is written and not yet taken by the kernel is little: a thousand readers may all be slow."""
+    """A request's head is bounded in its bytes and in its time, before anybody knows whose it is: neither uvicorn nor
+    its parser bounds them. What is written and not yet taken by the kernel is little: a thousand readers may all be
+    slow."""
+
+    _parsed = 0  # bytes of the request's address and headers (and of the trailers of its body)
+    _pending = 0  # bytes that came since the parser last made something of them
+    _head_timer: asyncio.TimerHandle | None = None
+    _refusal: Trouble | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
         super().connection_made(transport)
+        self._expect_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_is_whole()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._pending += len(data)
+        super().data_received(data)
+        if self._pending > HEAD_MAX:
+            self._refuse(_head_too_large())
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._parsed = self._pending = 0
+        self._expect_head()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)  # ": " and the line's end
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._pending = 0
+        self._head_is_whole()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._pending = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._pending = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """The parser gave up: of what it read, or because a callback said so."""
+        self._refuse(self._refusal or Trouble(400, "http", msg))
+
+    def _count(self, size: int) -> None:
+        self._parsed += size
+        if self._parsed > HEAD_MAX:
+            self._refusal = _head_too_large()
+            raise self._refusal
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_MAX_S, self._head_is_late)
+
+    def _head_is_whole(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._refuse(Trouble(408, "slow", f"a request's headers must arrive within {HEAD_MAX_S} s"))
+
+    def _refuse(self, trouble: Trouble) -> None:
+        """Say why, unless an answer is under way, and hang up."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            response = trouble.response()
+            headers = [*response.raw_headers, *HEADERS, (b"connection", b"close")]
+            lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+            status = f"HTTP/1.1 {trouble.problem.status} {trouble.problem.title}\r\n".encode()
+            self.transport.write(status + lines + b"\r\n" + bytes(response.body))
+        self.transport.close()
+
+
+def _head_too_large() -> Trouble:
+    return Trouble(431, "headers_too_large", f"a request's address and headers may have {HEAD_MAX:,} bytes")
 
 
 class Server(uvicorn.Server):
@@ -65,7 +151,8 @@ def url_of(listener: socket.socket, host: str) -> str:
 
 
 class Serving:
-    """`node` begins a node and gives what is done when it has left; `stop_node` drains it, called twice it kills."""
+    """`node` begins a node and gives what is done when it has left; `stop_node` drains it, called twice it kills.
+    `trusted_proxies` are those whose X-Forwarded-For says who asks."""
 
     def __init__(
         self,
@@ -74,6 +161,7 @@ class Serving:
         node: Callable[[], "Future[None]"] | None,
         stop_node: Callable[[], None],
         say: Say,
+        trusted_proxies: Sequence[str] = (),
     ) -> None:
         self._app = app
         self._served: Served = app.state.served
@@ -86,7 +174,7 @@ class Serving:
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on",
                 backlog=BACKLOG, timeout_graceful_shutdown=REQUESTS_MAX_S, timeout_keep_alive=75, ws="none",
-                http=Connection,
+                http=Connection, proxy_headers=bool(trusted_proxies), forwarded_allow_ips=list(trusted_proxies),
             )
         )  # fmt: skip
 
@@ -104,7 +192,7 @@ class Serving:
         self._stop_node()
 
     async def run(self, signals: list[int], ready: dict[str, Any]) -> None:
-        """Until told to stop, or until the node has left (somebody drained it, or it failed)."""
+        """Until a signal, or until the node has failed. A node that was drained has left: the API goes on."""
         loop = asyncio.get_running_loop()
         for number in signals:
             loop.add_signal_handler(number, self.stop)
@@ -115,6 +203,9 @@ class Serving:
                 await asyncio.sleep(0.005)
             self._say("info", "ready", ready)
             await asyncio.wait({serving, working or serving}, return_when=asyncio.FIRST_COMPLETED)
+            if working is not None and working.done() and working.exception() is None and not self._stops:
+                self._say("info", "the node was drained and has left; the API goes on", {})
+                await serving
         finally:
             self._served.begin_stopping()
             self._server.should_exit = True

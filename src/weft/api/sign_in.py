@@ -35,7 +35,7 @@ async function look() {
   const mine = ++turn, token = sessionStorage.getItem(KEY);
   clearTimeout(timer);
   if (!token) return askFor("");
-  const record = location.hash.startsWith("#/v1/");
+  const record = location.hash.startsWith("#v1/");
   const address = record ? location.hash.slice(1) : location.pathname + location.search;
   let reply, text;
   try {
@@ -62,7 +62,7 @@ async function look() {
     return at("shown").replaceChildren(shown);
   }
   const page = new DOMParser().parseFromString(text, "text/html");
-  for (const link of page.querySelectorAll('a[href^="/v1/"]')) {
+  for (const link of page.querySelectorAll('a[href^="v1/"]')) {
     link.setAttribute("href", "#" + link.getAttribute("href"));
   }
   if (page.querySelector('meta[http-equiv="refresh"]')) timer = setTimeout(look, AGAIN_MS);

@@ -11,12 +11,13 @@ import msgspec
 from weft.api.children import Calls, ChildBody, Children, with_children
 from weft.api.problems import Trouble, bad_inputs
 from weft.authoring.children import workflows_of
-from weft.authoring.load import Loaded, load_text, load_value
-from weft.control.placing import facts_of, unplaceable
+from weft.authoring.load import Loaded, load_text, load_value, with_defaults
+from weft.control.placing import facts_of, waits_for_nodes
 from weft.control.plan import live_nodes
 from weft.control.protocol import Control
 from weft.control.submission import KEY_MAX, PRIORITY_MAX, id_from, submission
 from weft.core.commands import Submit
+from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
 from weft.core.inputs import resolve_inputs
 from weft.core.placement import NodeFacts
 from weft.core.workflow import Workflow
@@ -68,18 +69,21 @@ class ApplyBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 class Submitting:
     """Keeps definitions that come again and again, and what nodes there are, for a moment each."""
 
-    def __init__(self, control: Control, source: str) -> None:
+    def __init__(self, control: Control, source: str, defaults: SiteDefaults = NO_DEFAULTS) -> None:
         self._control = control
         self._source = source
+        self._defaults = defaults  # for definitions that do not state them; stored ones are as they are
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, Loaded] = OrderedDict()
         self._nodes: list[NodeFacts] = []
         self._nodes_until = 0.0
-        self._placeable: dict[str, str | None] = {}
+        self._waits: dict[str, list[str]] = {}
 
-    def command(self, body: SubmitBody, key: str | None = None, command_id: str | None = None) -> Submit:
-        """With all that is wrong as Trouble or DefinitionErrors. Under a command id the run's id follows from it, so
-        that the same request makes the same command."""
+    def command(
+        self, body: SubmitBody, key: str | None = None, command_id: str | None = None
+    ) -> tuple[Submit, list[str]]:
+        """(the command, warnings), with all that is wrong as Trouble or DefinitionErrors. Under a command id the
+        run's id follows from it, so that the same request makes the same command."""
         if key is not None and body.key is not None and key != body.key:
             raise Trouble(422, "body", "the header Idempotency-Key and `key` differ", "say it in one place")
         loaded = self._loaded(body)
@@ -92,20 +96,22 @@ class Submitting:
         if body.max_parallel == 0 and workflow.passes is None:
             raise Trouble(422, "body", "max_parallel must be at least 1")
         _check_source(body.source)
+        warnings: dict[str, None] = {}
         for one in workflows_of(loaded) if body.children else (workflow,):
-            self._refuse_unplaceable(one)
-        return submission(
+            warnings |= dict.fromkeys(self._waits_for_nodes(one))
+        command = submission(
             loaded, msgspec.json.encode(values).decode(), source=body.source or self._source,
             run_id=None if command_id is None else id_from(command_id), priority=body.priority,
             max_parallel=body.max_parallel, key=key or body.key, labels=body.labels, fresh=body.fresh,
             by_hand=body.by_hand,
         )  # fmt: skip
+        return command, list(warnings)
 
     def applied(self, name: str, body: ApplyBody) -> tuple[Loaded, str]:
         """(the definition, where its tasks start)."""
         _check_source(body.source)
         loaded = _load(SubmitBody(definition=body.definition, format=body.format, name=name[:64]))
-        return loaded, body.source or self._source
+        return with_defaults(loaded, self._defaults), body.source or self._source
 
     def loaded(self, body: SubmitBody) -> Loaded:
         """What it would run, without running it."""
@@ -122,7 +128,7 @@ class Submitting:
             version = self._control.version(body.workflow, body.version)
             return self._kept(version.hash.encode(), lambda: load_value(version.document, version.name))
         what = [body.format, body.name, body.definition, body.task]
-        return self._kept(msgspec.json.encode(what), lambda: _load(body))
+        return self._kept(msgspec.json.encode(what), lambda: with_defaults(_load(body), self._defaults))
 
     def _child(self, body: ChildBody) -> Loaded:
         return self._loaded(SubmitBody(definition=body.definition, format=body.format, name=body.name))
@@ -141,22 +147,18 @@ class Submitting:
                     self._known.popitem(last=False)
         return loaded
 
-    def _refuse_unplaceable(self, workflow: Workflow) -> None:
-        """What no node that is here could ever run is refused at once; with no node here, it waits for one."""
+    def _waits_for_nodes(self, workflow: Workflow) -> list[str]:
         now = time.monotonic()
         if now >= self._nodes_until:
             nodes = live_nodes(self._control)
             with self._lock:
                 self._nodes = [facts_of(node) for node in nodes]
-                self._placeable = {}
+                self._waits = {}
                 self._nodes_until = now + NODES_FOR_S
-        hash = workflow.hash
-        placeable = self._placeable
-        if hash not in placeable:
-            placeable[hash] = unplaceable(workflow, self._nodes)
-        why = placeable[hash]
-        if why is not None:
-            raise Trouble(422, "unplaceable", why, "start a node that can")
+        known = self._waits
+        if workflow.hash not in known:
+            known[workflow.hash] = waits_for_nodes((workflow,), self._nodes)
+        return known[workflow.hash]
 
 
 def _check_source(source: str | None) -> None:

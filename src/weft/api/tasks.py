@@ -14,7 +14,7 @@ from weft.api.routes import BODY, LATE, Actor, Asking, CommandId, Late, Routes, 
 from weft.api.runs import CancelBody, Key, changed, started
 from weft.api.submitting import SubmitBody
 from weft.control.output_reading import PART_MAX
-from weft.core.commands import Refused, Submit
+from weft.core.commands import Refused
 from weft.core.workflow import TaskKind
 from weft.store.artifact_files import ArtifactError
 
@@ -90,10 +90,7 @@ async def submit_task(
 ) -> Response:
     """Run one task alone. The body is what stands under a task's name in a definition: `{"run": "make"}`."""
 
-    def command() -> Submit:
-        return served.submitting.command(SubmitBody(task=body.decoded()), key, command_id)
-
-    return started(*await served.submit(command, body.size, command_id, actor))
+    return await started(served, body.size, lambda: SubmitBody(task=body.decoded()), key, command_id, actor)
 
 
 @routes("GET", "/v1/runs/{run}/tasks/{task}", role="viewer", reply=r.TaskDetail, refused=(404, 409))

@@ -1,4 +1,4 @@
-"""The gate of a server with tokens: those in the store, and the one in WEFT_TOKEN.
+"""The gate of a server: tokens in the store, and one that the server was started with (WEFT_TOKEN, or the owner's).
 
 A token that was found good is believed for a moment, so that most requests ask no store: a revoked one works for that
 much longer at the most. Whoever keeps sending wrong ones is not listened to for a while, by address; a token that was
@@ -54,16 +54,18 @@ class Failures:
 
 
 class Tokens:
-    """`holder` asks the store whose token it is. `one` is WEFT_TOKEN."""
+    """`holder` asks the store whose token it is. `one` is the server's own, an admin's; `name` is who uses it."""
 
     def __init__(
         self,
         holder: Callable[[str], TokenInfo | None],
         one: str | None = None,
+        name: str = "WEFT_TOKEN",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._holder = holder
         self._one = None if one is None else one.encode()
+        self._name = name
         self._clock = clock
         self._known: OrderedDict[bytes, tuple[Caller, float]] = OrderedDict()  # by hash; when it was asked for
         self.failures = Failures(clock)
@@ -72,7 +74,7 @@ class Tokens:
         if token is None:
             return None
         if self._one is not None and hmac.compare_digest(token.encode(), self._one):
-            return Caller("WEFT_TOKEN", "admin")
+            return Caller(self._name, "admin")
         hash = hashlib.sha256(token.encode()).digest()
         known = self._known.get(hash)
         if known is not None and self._clock() - known[1] < BELIEVED_S:

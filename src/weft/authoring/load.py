@@ -14,7 +14,8 @@ from weft.authoring.errors import DefinitionErrors, Fault, LocatedError, Place, 
 from weft.authoring.places import Token, find_places, nearest_found
 from weft.authoring.spots import name_length, place_of
 from weft.core.compile import compile_workflow
-from weft.core.definition import Document, Reading, document_hash, read
+from weft.core.definition import Document, Reading, completed, document_hash, read
+from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
 from weft.core.expressions import place as line_and_column
 from weft.core.problems import Path as ValuePath
 from weft.core.problems import Problem
@@ -88,6 +89,24 @@ def load_value(value: Any, name: str = "workflow", directory: str | Path | None 
         errors = [_unlocated(name, problem) for problem in reading.problems[:ERRORS_MAX]]
         raise DefinitionErrors(errors, reading.more + len(reading.problems) - len(errors))
     return _loaded(reading.document, reading.mentions)
+
+
+def with_defaults(loaded: Loaded, defaults: SiteDefaults) -> Loaded:
+    """The definition, and those that its tasks run by file, with what the settings say where they say nothing."""
+    return loaded if defaults == NO_DEFAULTS else _completed(loaded, defaults, {})
+
+
+def _completed(loaded: Loaded, defaults: SiteDefaults, done: dict[int, Loaded]) -> Loaded:
+    if id(loaded) not in done:
+        document = completed(loaded.document, defaults)
+        same = document == loaded.document
+        done[id(loaded)] = msgspec.structs.replace(
+            loaded,
+            document=document,
+            workflow=loaded.workflow if same else compile_workflow(document, document_hash(document)),
+            children={name: _completed(child, defaults, done) for name, child in loaded.children.items()},
+        )
+    return done[id(loaded)]
 
 
 def _checked(reading: Reading, value: Any, directory: str | Path | None) -> Reading:

@@ -4,7 +4,7 @@ import copy
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import (
@@ -22,12 +22,13 @@ from typing import (
 
 from weft.authoring.sdk_functions import check_function, definition_anchor, function_name
 from weft.authoring.sdk_options import TaskOptions, check_options, document_options
-from weft.authoring.sdk_places import CodePlace, caller, definition_of, flow_error
+from weft.authoring.sdk_places import CodePlace, caller, definition_of, flow_error, raised_in
 from weft.authoring.sdk_trace import Trace, current, document_value
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
     from weft.core.problems import Problem
+    from weft.executors.python_load import Function
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -49,6 +50,7 @@ class FlowOptions(TypedDict, total=False):
     concurrency: int  # tasks of all its runs at a time
     placement: str  # pull, scored
     timeout: str | float  # of the whole run
+    handlers_timeout: str | float  # of its handlers, after a cancel or the run's timeout
     env: dict[str, Any]
     defaults: dict[str, Any]
     context: dict[str, Any]
@@ -62,12 +64,15 @@ class TracedFlow(Generic[P, R]):
     __name__: str
 
     def __init__(self, function: Callable[P, R], options: FlowOptions) -> None:
+        if hasattr(function, "options"):
+            raise flow_error(f"{function.__name__} is a task, and cannot be a flow as well", "take @task off")
         check_function(function, "flow")
         _check_options(function, options)
         functools.update_wrapper(self, function)
         self._function = function
         self._options = options
         self._called: TaskOptions = {}
+        self._checked: Function | None = None
         self._loaded: Loaded | None = None
         self.inline: dict[str, Any] = {}  # its async functions that run on the node's own event loop, once traced
 
@@ -76,10 +81,11 @@ class TracedFlow(Generic[P, R]):
         return self._options.get("name") or self.__name__
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Inside another flow: a task that runs this one. Outside: the plain function, with plain tasks, here."""
+        """Inside another flow: a task that runs this one. Outside: it runs here, one task after the other, without a
+        store; inputs, arguments and results are checked and converted as in a run."""
         trace = current()
         if trace is None:
-            return self._function(*arguments, **named)
+            return self._direct(arguments, named)
         from weft.authoring.sdk_inputs import named_arguments
 
         given = named_arguments(self._function, arguments, named)
@@ -94,7 +100,7 @@ class TracedFlow(Generic[P, R]):
 
         trace = current()
         if trace is None:
-            return [self._function(element, *arguments, **constants) for element in batches(items, self._called)]
+            return [self._direct((element, *arguments), constants) for element in batches(items, self._called)]
         body = mapped_body(trace, self._function, items, arguments, constants)
         return cast(list[R], self._record(trace, body, mapped=True))
 
@@ -104,6 +110,53 @@ class TracedFlow(Generic[P, R]):
         other = copy.copy(self)
         other._called = {**self._called, **options}
         return other
+
+    def _direct(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> R:
+        from weft.authoring.sdk_direct import direct_flow
+        from weft.executors.python_value import plain_value
+
+        bound = inspect.signature(self._function).bind(*arguments, **named)
+        bound.arguments = dict(self._read_inputs(self.inputs_from(bound.arguments)))
+        with direct_flow():
+            returned = self._function(*bound.args, **bound.kwargs)
+        return self.result_from(plain_value(returned, f"{self.__name__} returned"))
+
+    def inputs_from(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of a run as JSON, with their defaults, checked by the definition and by the annotations.
+        Raises InputError."""
+        from weft.core.inputs import checked_inputs
+
+        plain = {name: document_value(None, value, f"the input {name}", data=False) for name, value in given.items()}
+        values = checked_inputs(self.load().workflow.inputs, plain)
+        self._read_inputs(values)
+        return values
+
+    def _read_inputs(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        from weft.core.inputs import InputError
+        from weft.executors.python_load import Function, WrongArguments
+
+        if self._checked is None:
+            self._checked = Function(self.__name__, self._function)
+        try:
+            return self._checked.bind(values)
+        except WrongArguments as wrong:
+            misfit = wrong.misfit
+            raise InputError(f"the input '{misfit.path}' {misfit.says}" if misfit else str(wrong)) from None
+
+    def result_from(self, value: Any) -> R:
+        """A run's output, which is JSON, as what the flow's return annotation says. Raises TypeError."""
+        from weft.executors.python_types import Misfit, hints_of, read_as
+        from weft.executors.python_value import WrongValue
+
+        hint = hints_of(self._function).get("return", Any)
+        if value is None and self.load().workflow.output is None:
+            return cast(R, None)
+        try:
+            return cast(R, read_as(hint, value))
+        except Misfit as misfit:
+            raise WrongValue(
+                f"{self.__name__} does not return what its annotation says: {misfit}; change the annotation"
+            ) from None
 
     def definition(self) -> dict[str, Any]:
         """The document that this flow is: the same that YAML makes."""
@@ -119,7 +172,7 @@ class TracedFlow(Generic[P, R]):
         from weft.authoring.sdk_inputs import flow_inputs
 
         anchor = definition_anchor(self._function)
-        trace = Trace(self.name, os.path.dirname(anchor) if anchor else os.getcwd())
+        trace = Trace(self.name, os.path.dirname(anchor) if anchor else os.getcwd(), self._function)
         document: dict[str, Any] = {"name": self.name}
         description = _first_paragraph(self._function)
         if description:
@@ -132,13 +185,29 @@ class TracedFlow(Generic[P, R]):
         bound = signature.bind_partial()
         for name in inputs:
             bound.arguments[name] = trace.input(name)
-        with trace:
-            returned = self._function(*bound.args, **bound.kwargs)
+        returned = self._traced(trace, bound)
         self.inline = trace.inline
         if returned is not None:
             document["output"] = document_value(trace, returned, f"what {self.__name__} returns")
         document["tasks"] = trace.tasks
         return self._read(document, trace, anchor)
+
+    def _traced(self, trace: Trace, bound: inspect.BoundArguments) -> Any:
+        from weft.authoring.errors import DefinitionErrors
+
+        try:
+            with trace:
+                return self._function(*bound.args, **bound.kwargs)
+        except DefinitionErrors:
+            raise
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            raise flow_error(
+                f"the flow {self.name!r} raised {text.partition(chr(10))[0]}",
+                "a flow's function runs before its tasks, with symbols in place of values: what needs a value belongs"
+                " into a function with @task above it",
+                raised_in(error, self._function),
+            ) from error
 
     def _read(self, document: dict[str, Any], trace: Trace, anchor: str | None) -> "Loaded":
         from weft.authoring.children import input_problems

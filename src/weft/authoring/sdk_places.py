@@ -41,12 +41,40 @@ def at_frame(frame: FrameType) -> CodePlace:
     return CodePlace(file, line, len(before) + 1, max(1, end - start) if last == first else 1)
 
 
+def called_by(function: Any) -> tuple[str, CodePlace, CodePlace] | None:
+    """If the innermost line that is not Weft's own is in another function, which this one called: the name of what it
+    called, the line of that call, and the innermost line."""
+    code = getattr(function, "__code__", None)
+    frame: FrameType | None = sys._getframe(1)
+    inner = called = None
+    while frame is not None and frame.f_code is not code:
+        if not frame.f_code.co_filename.startswith(_OWN):
+            inner, called = inner or frame, frame
+        frame = frame.f_back
+    if frame is None or inner is None or called is None:
+        return None
+    if called.f_code.co_qualname.startswith(frame.f_code.co_qualname + ".<locals>."):
+        return None  # a comprehension, or a function of its own within
+    return called.f_code.co_name, at_frame(frame), at_frame(inner)
+
+
 def definition_of(function: Any) -> CodePlace:
     """Where a function is defined."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
         return caller()
     return CodePlace(code.co_filename, code.co_firstlineno)
+
+
+def raised_in(error: BaseException, function: Any) -> CodePlace:
+    """The line of this function in which an exception was raised, by it or below it."""
+    code = getattr(function, "__code__", None)
+    traceback, found = error.__traceback__, None
+    while traceback is not None:
+        if traceback.tb_frame.f_code is code:
+            found = CodePlace(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found or definition_of(function)
 
 
 def shown_path(file: str) -> str:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from weft.authoring.sdk_places import flow_error
+from weft.authoring.sdk_places import called_by, flow_error, shown_path
 
 if TYPE_CHECKING:
     from weft.authoring.sdk_trace import Trace
@@ -45,6 +45,9 @@ class Symbol:
 
     def map(self, task: Any, /, *arguments: Any, **constants: Any) -> Any:
         """`files.map(convert)` is `convert.map(files)`."""
+        if not hasattr(task, "map"):
+            name = getattr(task, "__name__", type(task).__name__)
+            raise flow_error(f"{name} is no task, so nothing can be mapped with it", f"write @task above def {name}")
         return task.map(self, *arguments, **constants)
 
     def __repr__(self) -> str:
@@ -126,6 +129,16 @@ _REFUSED = (
 
 def _refusing(refusal: _Refusal) -> Callable[..., NoReturn]:
     def refused(self: Symbol, *arguments: Any, **named: Any) -> NoReturn:
+        called = called_by(origin_of(self).trace.function)
+        if called is not None:
+            name, place, inner = called
+            raise flow_error(
+                f"{origin_of(self).text} {refusal.what} by {name}() ({shown_path(inner.file)}:{inner.line}), but is"
+                " known only when the flow runs",
+                f"{name} is a plain function, which runs before the flow does: write @task above its def, or call it"
+                " within a task",
+                place,
+            )
         raise flow_error(f"{origin_of(self).text} {refusal.what}, but is known only when the flow runs", refusal.fix)
 
     return refused

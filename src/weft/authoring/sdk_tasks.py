@@ -12,13 +12,17 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from weft.authoring.sdk_functions import check_function, function_name
 from weft.authoring.sdk_options import TaskOptions, WaitOptions, check_options, document_options
 from weft.authoring.sdk_places import definition_of, flow_error
 from weft.authoring.sdk_symbols import Symbol
-from weft.authoring.sdk_trace import Trace, current, document_value
+from weft.authoring.sdk_trace import DIRECT, Trace, current, document_value
+from weft.executors.python_context import running_attempt
+
+if TYPE_CHECKING:
+    from weft.executors.python_load import Function
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -36,11 +40,12 @@ class Task(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._options = options
+        self._checked: Function | None = None  # as flows that are called directly call it
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         trace = current()
         if trace is None:
-            return self._function(*arguments, **named)
+            return cast(R, self._call(arguments, named))
         given = _named(self._function, arguments, named)
         return cast(R, self._record(trace, {"with": _with(trace, given)}, mapped=False))
 
@@ -60,17 +65,36 @@ class Task(Generic[P, R]):
         """
         trace = current()
         if trace is None:
-            return [self._function(element, *arguments, **constants) for element in batches(items, self._options)]
+            elements = enumerate(batches(items, self._options))
+            return [self._call((element, *arguments), constants, index) for index, element in elements]
         body = mapped_body(trace, self._function, items, arguments, constants)
         return cast(list[R], self._record(trace, body, mapped=True))
+
+    def _call(self, arguments: tuple[Any, ...], named: dict[str, Any], index: int | None = None) -> Any:
+        """Outside a flow: the function itself. `weft.current()` finds the attempt that calls, or a stand-in."""
+        if DIRECT.get() is None and running_attempt() is not None:
+            return self._function(*arguments, **named)
+        from weft.authoring.sdk_direct import call_alone, call_as_task
+
+        if DIRECT.get() is None:
+            return call_alone(self._function, self.name, arguments, named, index)
+        if self._checked is None:
+            from weft.executors.python_load import Function
+
+            self._checked = Function(self.name, self._function)
+        return call_as_task(self._checked, arguments, named, index)
+
+    @property
+    def name(self) -> str:
+        """Of the tasks that it makes."""
+        return self._options.get("name") or self.__name__
 
     def _record(self, trace: Trace, body: dict[str, Any], *, mapped: bool) -> Any:
         options = document_options(trace, self._options, mapped=mapped)
         if not body["with"]:
             del body["with"]
-        name = self._options.get("name") or self.__name__
         body = {**self._what(trace), **body, **options}
-        return trace.record(name, body, chosen="name" in self._options)
+        return trace.record(self.name, body, chosen="name" in self._options)
 
     def _what(self, trace: Trace) -> dict[str, Any]:
         if not self._options.get("inline"):
@@ -178,6 +202,8 @@ class TaskDecorator:
     def __call__(self, function: Any, /) -> Any:
         if isinstance(function, Task):
             raise flow_error(f"{function.__name__} is a task already", "use .options(…) for other options")
+        if hasattr(function, "definition"):
+            raise flow_error(f"{function.__name__} is a flow, and cannot be a task as well", "take @task off")
         check_function(function, "task")
         return Task(function, self._options)
 
@@ -256,6 +282,10 @@ def wait(
 def _inside(what: str) -> Trace:
     trace = current()
     if trace is None:
+        if DIRECT.get() is not None:
+            raise flow_error(
+                f"{what}() needs a run, and this flow is called directly", "run it: flow.run(…), or weft.open()"
+            )
         raise flow_error(
             f"{what}() has a meaning inside a flow only", "call it in a function under @flow, and run that"
         )

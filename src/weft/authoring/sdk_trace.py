@@ -9,6 +9,8 @@ from weft.authoring.sdk_symbols import Origin, Symbol, member, origin_of
 _DEPTH_MAX = 64
 _INTEGER_MAX = 2**63 - 1
 _CURRENT: ContextVar["Trace | None"] = ContextVar("weft_trace", default=None)
+#: The flow that is called directly, if one is: the id of the run that there is not. See sdk_direct.
+DIRECT: ContextVar[str | None] = ContextVar("weft_direct", default=None)
 
 
 def current() -> "Trace | None":
@@ -19,9 +21,10 @@ def current() -> "Trace | None":
 class Trace:
     """Collects the tasks of one flow while its function runs once, with symbols for its parameters."""
 
-    def __init__(self, flow: str, directory: str) -> None:
+    def __init__(self, flow: str, directory: str, function: Any = None) -> None:
         """`directory` is the definition's: files of functions are named relative to it."""
         self.flow = flow
+        self.function = function
         self.directory = directory
         self.tasks: dict[str, dict[str, Any]] = {}
         self.places: dict[str, CodePlace] = {}
@@ -82,14 +85,14 @@ class Trace:
         if isinstance(need, str):
             return need
         raise flow_error(
-            f"needs takes what a task call gave back, or the name of a task, not a {type(need).__name__}",
+            f"needs takes what a task call gave back, or the name of a task, not {_shown(need)}",
             "write needs=[extracted], where extracted = extract(…)",
         )
 
 
 def document_value(trace: Trace | None, value: Any, what: str, *, data: bool = True) -> Any:
-    """A value as a definition holds it: symbols become templates, tuples lists. `data`: ${{ in texts is just text.
-    `trace` is None where no symbol may stand."""
+    """A value as a definition holds it: symbols become templates, dates texts, dataclasses dicts, tuples lists.
+    `data`: ${{ in texts is just text. `trace` is None where no symbol may stand."""
     return _converted(trace, value, what, data, 0)
 
 
@@ -122,15 +125,55 @@ def _converted(trace: Trace | None, value: Any, what: str, data: bool, depth: in
             _key(key, what): _converted(trace, item, f"{what}[{key!r}]", data, depth + 1)
             for key, item in value.items()
         }
-    if callable(value):
-        raise flow_error(f"{what}: a function cannot be passed on", "call it, or name it in a text")
-    raise flow_error(
-        f"{what}: a {type(value).__name__} has no JSON form",
-        "pass texts, numbers, booleans, None, lists or dicts, and make the rest within the task",
-    )
+    return _other(trace, value, what, data, depth)
+
+
+def _other(trace: Trace | None, value: Any, what: str, data: bool, depth: int) -> Any:
+    """What is not JSON's own: dates, enums, dataclasses and whatever else has a JSON form."""
+    from weft.executors.python_value import NO_FORM, WrongValue, advice, json_form, ordered
+
+    if isinstance(value, (set, frozenset)):
+        return ordered([_converted(trace, item, what, data, depth + 1) for item in value])
+    if _is_function(value):
+        raise flow_error(f"{what} is {_shown(value)}, and a function cannot be passed on", _call_fix(value))
+    if hasattr(value, "cr_code"):  # what an async function gives when it is called
+        value.close()
+        name = value.__name__
+        raise flow_error(
+            f"{what} is a coroutine: {name} is async, but no task", f"write @task above async def {name}"
+        )
+    try:
+        form = json_form(value)
+    except WrongValue as wrong:
+        raise flow_error(f"{what}: {wrong}", "make it within the task that needs it") from None
+    if form is NO_FORM:
+        raise flow_error(f"{what}: a {type(value).__name__} has no JSON form", advice(value, "pass"))
+    return _converted(trace, form, what, data, depth + 1)
 
 
 def _key(key: Any, what: str) -> str:
-    if not isinstance(key, str) or "${{" in key:
+    from weft.executors.python_value import json_form
+
+    text = key if isinstance(key, str) else json_form(key)
+    if not isinstance(text, str) or "${{" in text:
         raise flow_error(f"{what}: the key {key!r} cannot be kept", "use texts without ${{ as keys")
-    return str.__str__(key)
+    return str.__str__(text)
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and hasattr(value, "__name__")
+
+
+def _shown(value: Any) -> str:
+    if not _is_function(value):
+        return f"a {type(value).__name__}"
+    if type(value).__name__ in ("Task", "Flow"):
+        return f"the {type(value).__name__.lower()} {value.__name__}"
+    return f"the {'class' if isinstance(value, type) else 'function'} {value.__name__}"
+
+
+def _call_fix(value: Any) -> str:
+    name = value.__name__
+    if type(value).__name__ in ("Task", "Flow"):
+        return f"call it, and pass on what it gives: {name}(…)"
+    return f"write @task above def {name}, call it, and pass on what it gives: {name}(…)"

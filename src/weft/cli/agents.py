@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from weft.cli.exits import BAD_INPUT, INTERRUPTED, OK, GiveUp
+from weft.cli.interrupts import uninterrupted
 from weft.cli.serving import WAIT_S, gate_and_listener, sayer
 from weft.cli.session import Session
 from weft.cli.working import heeded_signals
@@ -14,22 +15,23 @@ from weft.control.process import tune
 from weft.control.protocol import Control
 from weft.node.secrets import Secrets
 
-OF_HTTP = ("host", "port", "allow_host")
+OF_HTTP = ("host", "port", "root_path", "allow_host")
 
 
 def mcp(args: Namespace, session: Session) -> int:
     try:
-        import fastapi  # noqa: F401
-        import mcp  # noqa: F401
-        import uvicorn  # noqa: F401
+        with uninterrupted():
+            import fastapi  # noqa: F401
+            import mcp  # noqa: F401
+            import uvicorn  # noqa: F401
     except ImportError as error:
         raise GiveUp(BAD_INPUT, f"weft mcp needs {error.name}, which is not installed", "install weft[mcp]") from None
     if args.work and args.read_only:
         raise GiveUp(BAD_INPUT, "a node that works changes something", "leave --work or --read-only out")
     if args.http:
-        gate, listener = gate_and_listener(session)
+        gate, listener, token = gate_and_listener(session)
         tune()
-        asyncio.run(_over_http(args, session, gate, listener))
+        asyncio.run(_over_http(args, session, gate, listener, token))
         return OK
     given = next((name for name in OF_HTTP if getattr(args, name)), None)
     if given is not None:
@@ -48,7 +50,8 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
     config = session.config
     control, place = _control(args, session)
     say = sayer(session)
-    served = Served(control, Open(), Submitting(control, _source(session)), lambda: None, THREADS, Secrets({}))
+    submitting = Submitting(control, _source(session), config.definition_defaults)
+    served = Served(control, Open(), submitting, lambda: None, THREADS, Secrets({}))
     nodes = _nodes(args, session, say)
     lines = Lines(0, config.body_max)
     stops = 0
@@ -79,7 +82,7 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
     say("info", "stopped", {})
 
 
-async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any) -> None:
+async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any, token: str) -> None:
     from weft.api import health
     from weft.api.app import MCP_PATH, create_app
     from weft.api.serving import Serving, url_of
@@ -96,12 +99,14 @@ async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any
         body_max=config.body_max,
         source=_source(session),
         resources=(health.routes,),
+        root_path=config.root_path,
+        defaults=config.definition_defaults,
         mounted={MCP_PATH: lambda served: Endpoint(served, read_only=args.read_only, body_max=config.body_max)},
     )
-    ready = {"url": url_of(listener, config.host) + MCP_PATH, "store": place, "pid": os.getpid()}
+    ready = {"url": url_of(listener, config.host) + MCP_PATH, "token": token, "store": place, "pid": os.getpid()}
     serving = Serving(
         app, listener, None if nodes is None else nodes.begin_worker,
-        (lambda: None) if nodes is None else nodes.stop_worker, say,
+        (lambda: None) if nodes is None else nodes.stop_worker, say, config.trusted_proxies,
     )  # fmt: skip
     try:
         await serving.run([int(number) for number in heeded_signals()], ready)

@@ -5,17 +5,19 @@ from pathlib import Path
 from typing import Any
 
 from weft.authoring import DefinitionErrors, Loaded
+from weft.authoring.load import with_defaults
 from weft.authoring.sdk_load import load_definition
 from weft.cli.definition_input import source_directory
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.words import counted
 from weft.control.watching import definitions_in
+from weft.core.definition_defaults import SiteDefaults
 
 
 def apply(args: Namespace, session: Session) -> int:
     """All are read before any is stored: what is wrong with one leaves everything as it was."""
-    loaded = _load(args.files)
+    loaded = _load(args.files, session.config.definition_defaults)
     control = session.control(create=True)
     replies: list[dict[str, Any]] = []
     for one in loaded:
@@ -30,7 +32,7 @@ def apply(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _load(files: list[str]) -> list[Loaded]:
+def _load(files: list[str], defaults: SiteDefaults) -> list[Loaded]:
     names: list[str] = []
     for name in files:
         if Path(name).is_dir():
@@ -45,7 +47,7 @@ def _load(files: list[str]) -> list[Loaded]:
     more = 0
     for name in names:
         try:
-            one = load_definition(name)
+            one = with_defaults(load_definition(name), defaults)
         except DefinitionErrors as errors:
             wrong += errors.errors
             more += errors.more

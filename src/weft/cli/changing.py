@@ -3,6 +3,7 @@
 import time
 from argparse import Namespace
 
+from weft.cli.arguments import duration_ms
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.lists import states_of
 from weft.cli.placing import alive
@@ -11,18 +12,20 @@ from weft.cli.terminal import printable
 from weft.cli.words import counted, state_word
 from weft.control.protocol import Control
 from weft.core.commands import Reply
-from weft.core.durations import NotReadable, parse_duration_ms
 from weft.core.states import RUN_TERMINAL
 
 LOOK_EVERY_S = 0.05
+IDLE_LOOKS = 40
 SHOWN_MAX = 20
 
 
 def cancel(args: Namespace, session: Session) -> int:
+    if args.now and args.task:
+        raise GiveUp(BAD_INPUT, "--now is for a whole run", f"weft cancel {args.run} {args.task}")
     control = session.control()
     _, run_id = control.find(args.run)
     before = _running(control, run_id, args.task)
-    reply = control.cancel(run_id, args.task, args.reason)
+    reply = control.cancel(run_id, args.task, args.reason, now=args.now)
     # What a node that is gone was working on has nobody left to stop it: its session ends now, not with its lease.
     control.expire_dead()
     waited = not args.no_wait and _wait(session, control, run_id, args.task, args.json)
@@ -45,7 +48,8 @@ def _running(control: Control, run_id: str, task: str | None) -> list[str]:
 
 def _wait(session: Session, control: Control, run_id: str, task: str | None, quiet: bool) -> bool:
     """Until nothing of it is left running; False if there is no node that could tell us so."""
-    said = tidied = False
+    said = False
+    idle = 0
     while True:
         if task is None:
             over = control.run(run_id).finished
@@ -53,13 +57,16 @@ def _wait(session: Session, control: Control, run_id: str, task: str | None, qui
             over = not _running(control, run_id, task)
         if over:
             return True
-        if not any(alive(control, node) and node.running for node in control.nodes()):
-            if tidied:
+        nodes = [node for node in control.nodes() if alive(control, node)]
+        if not any(node.running for node in nodes):
+            if idle == 0:
+                control.tidy(run_id)  # what ended last may have been a run that one of its tasks started
+            elif not (nodes and idle < IDLE_LOOKS and control.run(run_id).active):  # a node may take its handlers
                 return False
-            control.tidy(run_id)  # what ended last may have been a run that one of its tasks started
-            tidied = True
+            idle += 1
+            time.sleep(LOOK_EVERY_S if idle > 1 else 0)
             continue
-        tidied = False
+        idle = 0
         if not said and not quiet:
             session.warn("waiting until nothing of it is left running (^C stops waiting, not the cancelling)")
             said = True
@@ -80,15 +87,15 @@ def _say(
         session.print(f"  {session.out.state(now.state)} {name}: {state_word(now.state)}{note}")
     if len(before) > SHOWN_MAX:
         session.print(f"  {session.out.sign('more')} {len(before) - SHOWN_MAX:,} more were running")
-    if state == "running":
-        session.warn("told to stop; its node has not reported yet")
+    if state != "running":
+        return
+    session.warn("told to stop; what runs has not ended yet")
+    if not args.task and not args.now and any(task.when == "always" for task in control.workflow(run_id).tasks):
+        session.warn(f"its handlers (when: always) run before it ends; to skip them: weft cancel {run_id} --now")
 
 
 def prune(args: Namespace, session: Session) -> int:
-    try:
-        older_ms = parse_duration_ms(int(args.older) if args.older.isdecimal() else args.older)
-    except NotReadable as error:
-        raise GiveUp(BAD_INPUT, f"--older: {error}, found {args.older!r}", error.fix) from None
+    older_ms = duration_ms("--older", args.older)
     states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
     control = session.control()
     removed: list[str] = []

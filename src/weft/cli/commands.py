@@ -6,6 +6,8 @@ it gets the parsed arguments and a Session, and returns the exit code.
 
 from typing import Any, NamedTuple
 
+from weft.cli.arguments import whole
+
 
 class Option(NamedTuple):
     names: tuple[str, ...]
@@ -35,7 +37,11 @@ def _flag(*names: str, help: str) -> Option:
 STORE = _option(
     "--store", metavar="PATH", help="the store: a file, or postgresql://… (default: .weft/weft.db, searched upward)"
 )
-SERVER = _option("--server", metavar="URL", help="ask this server instead of a store; its token is in WEFT_TOKEN")
+SERVER = _option(
+    "--server",
+    metavar="URL",
+    help="ask this server instead of a store; its token: WEFT_TOKEN, else .weft/token",
+)
 JSON = _flag("--json", help="for machines: JSON on standard output")
 VERBOSE = _flag("-v", "--verbose", help="log what happens, and the settings, on standard error")
 
@@ -69,8 +75,12 @@ ROLE = _option(
     "--role", choices=("auto", "leader", "worker", "observer"),
     help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)",
 )  # fmt: skip
+RUN_AS = _option("--run-as", metavar="USER", help="start tasks as this user (needs root; default: its own user)")
 HOST = _option("--host", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)")
 PORT = _option("--port", metavar="PORT", help="listen on this port (default: 8700)")
+ROOT_PATH = _option(
+    "--root-path", metavar="PATH", help="what stands before its paths at a proxy, e.g. /weft (default: nothing)"
+)
 ALLOW_HOST = _option(
     "--allow-host", metavar="NAME", action="append", default=[],
     help="a name that requests may be addressed to; may be given several times",
@@ -78,13 +88,13 @@ ALLOW_HOST = _option(
 INPUT = _option(
     "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
 )
-PARALLEL = _option("--max-parallel", metavar="N", type=int, help="at most this many tasks of the run at a time")
-PRIORITY = _option("--priority", metavar="N", type=int, default=0, help="0 to 10; higher goes first")
+PARALLEL = _option("--max-parallel", metavar="N", type=whole, help="at most this many tasks of the run at a time")
+PRIORITY = _option("--priority", metavar="N", type=whole, default=0, help="0 to 10; higher goes first")
 KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, however often it is asked for")
 DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
 NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
-LIMIT = _option("--limit", "-n", metavar="N", type=int, help="at most so many")
+LIMIT = _option("--limit", "-n", metavar="N", type=whole, help="at most so many")
 BY_HAND = _option(
     "--step", action="store_true", dest="by_hand",
     help="of a workflow with mode: levels: rest after each level, until `weft advance`",
@@ -106,31 +116,35 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "submit", "Run", "store a run for workers to take", "weft.cli.running:submit",
         (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE, BY_HAND),
+        "What no live worker could run is accepted with a warning (`warnings` in JSON) and waits for one that can;"
+        " `weft why` explains it.",
     ),
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "weft.cli.worker:worker",
         (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
-         NAME, ROLE, DIR, LOG_FORMAT, VERBOSE),
+         NAME, ROLE, RUN_AS, DIR, LOG_FORMAT, VERBOSE),
         "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
         " The second one kills. `weft drain` does the same from elsewhere.",
         remote=False,
     ),
     Command(
         "serve", "Run", "the HTTP API, and a node that works", "weft.cli.serving:serve",
-        (HOST, PORT, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, DIR, LOG_FORMAT, VERBOSE),
-        "An address that other machines reach needs a token (`weft token create`). `--slots 0`: no work here."
+        (HOST, PORT, ROOT_PATH, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, RUN_AS,
+         DIR, LOG_FORMAT, VERBOSE),
+        "Whoever asks needs a token: the owner's is in `.weft/token`, which commands read by themselves, others get"
+        " theirs from `weft token create`. `--slots 0`: no work here."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
         remote=False,
     ),
     Command(
         "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "weft.cli.agents:mcp",
         (_flag("--http", help="serve it at /mcp of an address, instead of standard input and output"),
-         HOST, PORT, ALLOW_HOST,
+         HOST, PORT, ROOT_PATH, ALLOW_HOST,
          _flag("--read-only", help="only tools that look: those that change something are not there"),
          _flag("--work", help="also run tasks, in a node of its own for as long as it serves"),
          SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, VERBOSE),
         "A client starts it and talks to it, until it closes its input. `weft serve` has the same tools at /mcp."
-        " Over HTTP an address that other machines reach needs a token in WEFT_TOKEN.",
+        " Over HTTP whoever asks needs a token, as with `weft serve`.",
     ),
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "weft.cli.running:resume",
@@ -156,13 +170,13 @@ COMMANDS: tuple[Command, ...] = (
         (_option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
          _option("--name", metavar="NAME", help="only runs of this workflow"),
          _flag("--all", help="also runs that tasks of other runs have started"),
-         LIMIT, _option("--before", metavar="NO", type=int, help="the page before this one ended at this number")),
+         LIMIT, _option("--before", metavar="NO", type=whole, help="the page before this one ended at this number")),
     ),
     Command(
         "tasks", "Look", "list tasks", "weft.cli.lists:tasks",
         (_option("run", metavar="RUN", nargs="?", help="of this run only"),
          _option("--state", metavar="STATE", action="append", help="only tasks in this state; may be repeated"),
-         LIMIT, _option("--after", metavar="ID", type=int, default=0, help="go on where the page before ended")),
+         LIMIT, _option("--after", metavar="ID", type=whole, default=0, help="go on where the page before ended")),
     ),
     Command(
         "show", "Look", "show a run's graph, or a task's attempts", "weft.cli.show:show",
@@ -170,13 +184,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "logs", "Look", "show the output of tasks", "weft.cli.logs:logs",
-        (RUN, TASK, FOLLOW, _option("--attempt", metavar="N", type=int, help="of this attempt, not of the last"),
+        (RUN, TASK, FOLLOW, _option("--attempt", metavar="N", type=whole, help="of this attempt, not of the last"),
          _option("--stream", choices=("stdout", "stderr"), help="one stream only")),
     ),
     Command(
         "events", "Look", "show a run's history, or what happens in the whole cluster", "weft.cli.history:events",
         (_option("run", metavar="RUN", nargs="?", help=f"{RUN.help}; without it, all: runs, nodes, the leader"),
-         FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=int, help="only what came later"),
+         FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=whole, help="only what came later"),
          _option("--node", metavar="NODE", help="only what this node (a name or a session) did, or what befell it"),
          _option("--task", metavar="TASK", help="only of tasks of this name, or of one element (name.3)"),
          _option("--kind", "--type", metavar="KIND", action="append", help="only of this kind; may be repeated"),
@@ -213,6 +227,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "cancel", "Change", "stop a run, or one task of it", "weft.cli.changing:cancel",
         (RUN, TASK, _option("--reason", metavar="TEXT", default="cancelled by request", help="kept in the history"),
+         _flag("--now", help="of a run: skip its handlers, too (`when: always`)"),
          _flag("--no-wait", help="do not wait until nothing of it is left running")),
     ),
     Command(
@@ -234,7 +249,8 @@ COMMANDS: tuple[Command, ...] = (
         "pools", "Change", "list pools, or set the size of one", "weft.cli.pools:pools",
         (_option("action", metavar="set", nargs="?", choices=("set",), help="set: make a pool, or change its size"),
          _option("name", metavar="NAME", nargs="?", help="set: the pool"),
-         _option("size", metavar="SIZE", nargs="?", help="set: how many tasks may hold a place at a time")),
+         _option("size", metavar="SIZE", nargs="?", type=whole,
+                 help="set: how many tasks may hold a place at a time")),
         "A task with `pools: NAME` takes a place while it runs, whichever node runs it. Size 0 lets nothing more"
         " start; what runs goes on.",
     ),
@@ -282,7 +298,7 @@ COMMANDS: tuple[Command, ...] = (
          _flag("--wait", help="copy: drain the nodes that are at work, and wait until they have left"),
          _flag("--quick", help="copy: verify only runs that have not ended and the newest others"),
          _flag("--undo", help="copy: use the old store again after a copy that was broken off"),
-         _option("--schema", metavar="N", type=int, help="downgrade: the number of the older schema")),
+         _option("--schema", metavar="N", type=whole, help="downgrade: the number of the older schema")),
         "A copy may be killed at any point and run again. When it is done, every command on the old store says where"
         " it went; looking at it still works.",
     ),
@@ -310,5 +326,5 @@ ELSEWHERE = {
 }  # fmt: skip
 EXIT_CODES = (
     "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store or the server does not"
-    " answer · 130 interrupted"
+    " answer, or the output cannot be written · 130 interrupted"
 )

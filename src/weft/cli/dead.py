@@ -40,6 +40,6 @@ def _retry(args: Namespace, session: Session) -> int:
     refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
-    refuse_unplaceable(control, control.workflow(run_id), None if args.detach else session.config)
+    refuse_unplaceable(session, args, control, [control.workflow(run_id)])
     after = last_seq(control, run_id)
     return go_on(args, session, control, control.retry_dead(run_id, args.tasks or None), after)

@@ -25,13 +25,15 @@ def load(args: Namespace) -> Loaded:
     if args.file is None:
         raise GiveUp(BAD_INPUT, "nothing to run", "weft run FILE, or weft run -- CMD…")
     if args.file == "-":
-        text = sys.stdin.buffer.read()
         try:
+            text = sys.stdin.buffer.read()
             return load_text(
                 text.decode(), "stdin", "json" if text.lstrip()[:1] == b"{" else "yaml", directory=Path.cwd()
             )
         except UnicodeDecodeError:
             raise GiveUp(BAD_INPUT, "standard input is not UTF-8") from None
+        except OSError as error:
+            raise GiveUp(BAD_INPUT, f"standard input cannot be read: {error.strerror}") from None
     return load_definition(args.file)
 
 
@@ -40,11 +42,7 @@ def _load_command(argv: list[str]) -> Loaded:
         raise GiveUp(BAD_INPUT, "no command after --", "weft run -- CMD…")
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(argv[0]).name).strip("-")[:64]
     name = stem if re.match(r"[A-Za-z_]", stem) else "command"
-    try:
-        words = [word.encode("utf-8", "strict").decode() for word in argv]
-    except UnicodeEncodeError:
-        raise GiveUp(BAD_INPUT, "the command is not UTF-8", "put it into a script") from None
-    return load_value({"name": name, "tasks": {name: {"argv": [word.replace("${{", "$${{") for word in words]}}})
+    return load_value({"name": name, "tasks": {name: {"argv": [word.replace("${{", "$${{") for word in argv]}}})
 
 
 def source_directory(loaded: Loaded, workdir: Path) -> str:

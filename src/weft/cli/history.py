@@ -5,6 +5,7 @@ from argparse import Namespace
 from datetime import datetime
 from typing import Any
 
+from weft.cli.arguments import duration_ms, shown
 from weft.cli.exits import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.lists import limit_of
 from weft.cli.session import Session
@@ -14,7 +15,6 @@ from weft.cli.words import clock, counted, state_word
 from weft.control.following import Followed
 from weft.control.protocol import Control
 from weft.control.records import EventInfo
-from weft.core.durations import NotReadable, parse_duration_ms
 from weft.core.event_kinds import EVENT_KINDS
 from weft.core.suggest import nearest
 
@@ -111,13 +111,14 @@ def _moment(option: str, text: str, now: int) -> int:
     """`10m` is ten minutes ago; everything else is a date and time, local unless it says otherwise."""
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         pass
     try:
-        return now - parse_duration_ms(int(text) if text.isdecimal() else text)
-    except NotReadable:
+        return now - duration_ms(option, text)
+    except GiveUp:
         fix = "write 10m for ten minutes ago, or 2026-01-31T14:00"
-        raise GiveUp(BAD_INPUT, f"{option}: expected a duration or a date and time, found {text!r}", fix) from None
+        what = f"{option}: expected a duration or a date and time, found {shown(text)!r}"
+        raise GiveUp(BAD_INPUT, what, fix) from None
 
 
 def _line(session: Session, event: EventInfo, *, with_run: bool) -> str:

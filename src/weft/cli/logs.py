@@ -93,6 +93,7 @@ def _write_json(task: str, stream: StreamName, data: bytes) -> None:
     except UnicodeDecodeError:
         value.update(data=base64.b64encode(data).decode(), encoding="base64")
     sys.stdout.write(json_text(value) + "\n")
+    sys.stdout.flush()
 
 
 def _print_what_is_there(

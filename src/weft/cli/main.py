@@ -1,12 +1,13 @@
 """The `weft` command: finds the command's code, and turns whatever goes wrong into a message and an exit code."""
 
-import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from weft.cli import exits
 from weft.cli.commands import BY_NAME, ELSEWHERE
+from weft.cli.interrupts import uninterrupted
+from weft.cli.streams import OutputLost
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -20,10 +21,11 @@ def main(argv: list[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return exits.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return exits.OK
+    except OutputLost as problem:
+        if problem.reader_gone:  # it has seen enough
+            return exits.OK
+        sys.stderr.write(f"weft: {problem}\n")
+        return exits.UNREACHABLE
 
 
 def _main(words: list[str]) -> int:
@@ -34,15 +36,20 @@ def _main(words: list[str]) -> int:
             return _main([words[1], "--help"])
         sys.stdout.write(overview())
         return exits.OK
-    args = _parse(words)
-    if isinstance(args, int):
-        return args
-    return _call(args)
+    try:
+        args = _parse(words)
+    except exits.GiveUp as problem:
+        ours = words[: words.index("--")] if "--" in words else words
+        return _say("--json" in ours, problem.code, str(problem))
+    return exits.OK if args is None else _call(args)
 
 
-def _parse(words: list[str]) -> "Namespace | int":
+def _parse(words: list[str]) -> "Namespace | None":
+    """None: help was asked for, and has been printed."""
+    from weft.cli.arguments import check_words, shown
     from weft.cli.parser import make_parser
 
+    check_words(words)
     first = next((w for w in words if not w.startswith("-")), None)
     at = words.index(first) if first is not None else 0
     if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] not in ("--store", "--server")):
@@ -50,8 +57,7 @@ def _parse(words: list[str]) -> "Namespace | int":
 
         meant = ELSEWHERE.get(first) or nearest(first, BY_NAME)
         fix = f"did you mean {meant!r}?" if meant else "weft --help lists the commands"
-        sys.stderr.write(f"weft: there is no command {first!r}\n  fix: {fix}\n")
-        return exits.BAD_INPUT
+        raise exits.GiveUp(exits.BAD_INPUT, f"there is no command {shown(first)!r}", fix)
     command: list[str] | None = None
     if "--" in words and "run" in words[: words.index("--")]:
         split = words.index("--")
@@ -61,33 +67,34 @@ def _parse(words: list[str]) -> "Namespace | int":
         args, unknown = parser.parse_known_args(words)
         if unknown:
             parser.unknown(args.command, unknown[0])
-    except SystemExit as done:
-        return done.code if isinstance(done.code, int) else exits.BAD_INPUT
+    except SystemExit:
+        return None
     args.argv = command
     if args.version:
         args.command, args.json = "version", False
     if args.command is None:
-        sys.stderr.write("weft: no command\n  fix: weft --help lists the commands\n")
-        return exits.BAD_INPUT
+        raise exits.GiveUp(exits.BAD_INPUT, "no command", "weft --help lists the commands")
     return args
 
 
 def _call(args: "Namespace") -> int:
-    from weft.cli.session import Session
-    from weft.config import BadSetting
+    with uninterrupted():
+        from weft.cli.session import Session
+        from weft.config import BadSetting
 
-    module, _, function = BY_NAME[args.command].target.partition(":")
+        module, _, function = BY_NAME[args.command].target.partition(":")
+        command = getattr(import_module(module), function)
     session: Session | None = None
     try:
         session = Session(args)
-        code: int = getattr(import_module(module), function)(args, session)
+        code: int = command(args, session)
         return code
-    except exits.GiveUp as problem:
-        return _say(args, problem.code, str(problem))
-    except BadSetting as problem:
-        return _say(args, exits.BAD_INPUT, str(problem))
-    except (KeyboardInterrupt, BrokenPipeError):
+    except OutputLost:
         raise
+    except exits.GiveUp as problem:
+        return _say(args.json, problem.code, str(problem))
+    except BadSetting as problem:
+        return _say(args.json, exits.BAD_INPUT, str(problem))
     except Exception as problem:
         code = _code_of(problem)
         if code < 0:
@@ -95,7 +102,7 @@ def _call(args: "Namespace") -> int:
         located = (
             problem.as_json() if hasattr(problem, "as_json") else None
         )  # errors of a definition, with their lines
-        return _say(args, code, str(problem), prefix="weft: " if located is None else "", more=located)
+        return _say(args.json, code, str(problem), prefix="weft: " if located is None else "", more=located)
     finally:
         if session is not None:
             session.close()
@@ -106,22 +113,24 @@ def _code_of(problem: Exception) -> int:
     from weft.authoring import DefinitionErrors
     from weft.control.records import Ambiguous, NotFound
     from weft.core.commands import Refused
-    from weft.store.protocol import StoreError, StoreUnusable
+    from weft.store.protocol import StoreError, StoreGone, StoreUnusable
 
     if isinstance(problem, NotFound) or (isinstance(problem, Refused) and problem.code == "not_found"):
         return exits.NOT_FOUND
+    if isinstance(problem, StoreGone):
+        return exits.UNREACHABLE
     if isinstance(problem, (DefinitionErrors, Ambiguous, Refused, StoreUnusable)):
         return exits.BAD_INPUT
     return exits.UNREACHABLE if isinstance(problem, (StoreError, OSError)) else -1
 
 
 def _say(
-    args: "Namespace", code: int, message: str, prefix: str = "weft: ", more: dict[str, object] | None = None
+    json_too: bool, code: int, message: str, prefix: str = "weft: ", more: dict[str, object] | None = None
 ) -> int:
-    if getattr(args, "json", False):
+    if json_too:
         import json
 
         sys.stdout.write(json.dumps({"error": {"code": code, "message": message, **(more or {})}}) + "\n")
     encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write((prefix + message).encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stderr.write((prefix + message).encode(encoding, "backslashreplace").decode(encoding) + "\n")
     return code

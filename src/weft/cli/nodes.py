@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from weft.cli.arguments import duration_ms
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.placing import alive
 from weft.cli.session import Session
@@ -13,7 +14,6 @@ from weft.cli.tables import table
 from weft.cli.words import ago, counted, duration, moment, size
 from weft.control.protocol import Control
 from weft.control.records import NodeInfo
-from weft.core.durations import NotReadable, parse_duration_ms
 
 SESSION_SHORT = 8
 LOOK_EVERY_S = 0.05
@@ -126,10 +126,7 @@ def _resources(node: NodeInfo, now: int) -> list[tuple[str, str]]:
 
 
 def drain(args: Namespace, session: Session) -> int:
-    try:
-        deadline_ms = parse_duration_ms(int(args.deadline) if args.deadline.isdecimal() else args.deadline)
-    except NotReadable as error:
-        raise GiveUp(BAD_INPUT, f"--deadline: {error}, found {args.deadline!r}", error.fix) from None
+    deadline_ms = duration_ms("--deadline", args.deadline)
     control = session.control()
     node, reply = control.drain(args.node, deadline_ms)
     drain_at = reply.data["drain_at"]

@@ -4,14 +4,25 @@ import argparse
 import sys
 from typing import Any, NoReturn
 
+from weft.cli.arguments import shown
 from weft.cli.commands import BY_NAME, COMMANDS, EXIT_CODES, JSON, SERVER, STORE, Command, Option
+from weft.cli.exits import BAD_INPUT, GiveUp
+
+MESSAGE_MAX = 400  # argparse repeats what was given
 
 
 class Parser(argparse.ArgumentParser):
-    """Exit code 2 and one or two lines; no page of usage."""
+    """One or two lines; no page of usage."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"weft: {message}\n  see: {self.prog} --help\n")
+        cut = message if len(message) <= MESSAGE_MAX else f"{message[:MESSAGE_MAX]}…"
+        raise GiveUp(BAD_INPUT, f"{cut}\n  see: {self.prog} --help")
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Python 3.11 would take `--limit=--` for an empty list."""
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            self.error(f"argument {'/'.join(action.option_strings)}: expected a value, found '--'")
+        return super()._get_values(action, arg_strings)
 
     def unknown(self, command: str | None, word: str) -> NoReturn:
         from weft.core.suggest import nearest
@@ -19,7 +30,7 @@ class Parser(argparse.ArgumentParser):
         options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE, SERVER)
         meant = nearest(word.split("=")[0], [name for option in options for name in option.names])
         fix = f"fix: did you mean {meant}?" if meant else f"see: weft {command or ''} --help"
-        self.exit(2, f"weft: {command or 'weft'} takes no {word!r}\n  {fix}\n")
+        raise GiveUp(BAD_INPUT, f"{command or 'weft'} takes no {shown(word)!r}\n  {fix}")
 
     def print_help(self, file: Any = None) -> None:
         text = overview() if self.prog == "weft" else self.format_help()

@@ -1,12 +1,14 @@
-"""Can a run's tasks run anywhere at all? Asked before anything is stored."""
+"""Can a run's tasks run anywhere at all? A node of this process must be able to; all others may still come."""
 
 import os
+from argparse import Namespace
+from collections.abc import Iterable
 
 from weft.cli.exits import BAD_INPUT, GiveUp
-from weft.config import Config
+from weft.cli.session import Session
 from weft.control.here import own_facts
 from weft.control.local import LocalControl
-from weft.control.placing import facts_of, unplaceable
+from weft.control.placing import facts_of, unplaceable, waits_for_nodes
 from weft.control.protocol import Control
 from weft.control.records import NodeInfo
 from weft.core.workflow import Workflow
@@ -32,11 +34,27 @@ def workers(control: Control) -> list[NodeInfo]:
     return [n for n in control.nodes() if n.scope is None and n.slots != 0 and alive(control, n)]
 
 
-def refuse_unplaceable(control: Control, workflow: Workflow, config: Config | None) -> None:
-    """`config` of the node in this process; None: there will be none, nor is there one where a server is asked."""
-    here = own_facts(control, config) if config is not None and isinstance(control, LocalControl) else None
-    why = unplaceable(workflow, [facts_of(node) for node in workers(control)], here)
-    if why is not None:
-        raise GiveUp(
-            BAD_INPUT, why, "start one that can, or say what this one has: --label, --capability, --memory, --gpus"
-        )
+def refuse_unplaceable(session: Session, args: Namespace, control: Control, workflows: Iterable[Workflow]) -> None:
+    """A run that is to be worked on here, by a node that could not, is refused before anything is stored. One
+    that is left to others is not: they may start later (`waits`)."""
+    if session.server is not None or getattr(args, "detach", False):
+        return
+    here = own_facts(session.local(), session.config)
+    nodes = [facts_of(node) for node in workers(control)]
+    for workflow in workflows:
+        why = unplaceable(workflow, nodes, here)
+        if why is not None:
+            raise GiveUp(
+                BAD_INPUT,
+                why,
+                "start one that can, or say what this one has: --label, --capability, --memory, --gpus",
+            )
+
+
+def waits(session: Session, control: Control, workflows: Iterable[Workflow]) -> list[str]:
+    """What a run that was left to others waits for, with the nodes that are alive now."""
+    nodes = [facts_of(node) for node in workers(control)]
+    if not nodes:
+        here = ", or work on it here with `weft resume last`" if session.server is None else " on its store"
+        return [f"no live worker: start one with `weft worker`{here}"]
+    return waits_for_nodes(workflows, nodes)

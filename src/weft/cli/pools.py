@@ -5,6 +5,7 @@ from argparse import Namespace
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.tables import table
+from weft.cli.words import counted
 from weft.core.fields import POOL_NAME
 
 SIZE_MAX = 1_000_000
@@ -37,15 +38,15 @@ def _set(args: Namespace, session: Session) -> int:
         raise GiveUp(BAD_INPUT, "pools set needs a name and a size", "weft pools set NAME SIZE")
     if POOL_NAME.compiled.fullmatch(args.name) is None:
         raise GiveUp(BAD_INPUT, f"{args.name!r} is no pool's name", POOL_NAME.fix)
-    if not (args.size.isascii() and args.size.isdecimal()) or int(args.size[:9]) > SIZE_MAX:
-        raise GiveUp(BAD_INPUT, f"the size must be a whole number from 0 to {SIZE_MAX:,}, found {args.size!r}")
-    reply = session.control(create=True).set_pool(args.name, int(args.size))
+    if not 0 <= args.size <= SIZE_MAX:
+        raise GiveUp(BAD_INPUT, f"the size must be a whole number from 0 to {SIZE_MAX:,}, found {args.size}")
+    reply = session.control(create=True).set_pool(args.name, args.size)
     if args.json:
         session.print_json({**reply.data, "existing": reply.existing})
     else:
         how = "now has" if reply.existing else "is made, with"
-        session.print(f"the pool {args.name} {how} {int(args.size):,} place{'' if args.size == '1' else 's'}")
-        if reply.data["used"] > int(args.size):
+        session.print(f"the pool {args.name} {how} {counted(args.size, 'place')}")
+        if reply.data["used"] > args.size:
             session.warn(
                 f"{reply.data['used']:,} running tasks hold places: they go on, nothing more starts until then"
             )

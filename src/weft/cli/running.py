@@ -1,27 +1,33 @@
 """run, submit, resume and rerun: a run is stored, and then worked on here or left to workers."""
 
 from argparse import Namespace
+from collections.abc import Iterable
+from typing import Any
 
 from weft.authoring.children import workflows_of
+from weft.authoring.load import Loaded, with_defaults
 from weft.cli.commands import OF_A_NODE
 from weft.cli.definition_input import load, read_inputs, source_directory
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.following import Options
-from weft.cli.placing import refuse_unplaceable, workers
+from weft.cli.placing import refuse_unplaceable, waits, workers
 from weft.cli.session import Session
 from weft.cli.summary import summarise, summary_lines
 from weft.cli.tracker import last_seq
 from weft.cli.watching import watch
 from weft.cli.working import work_on
-from weft.config import Config
 from weft.control.protocol import Control
 from weft.control.submission import KEY_MAX, PRIORITY_MAX, submission
 from weft.core.commands import Reply
+from weft.core.workflow import Workflow
 
 
 def run(args: Namespace, session: Session) -> int:
     refuse_for_server(args, session)
-    control, reply = _store_run(args, session, session.config)
+    loaded, inputs = _load(args, session)
+    control = session.control(create=True)
+    refuse_unplaceable(session, args, control, workflows_of(loaded))
+    reply = _store_run(args, session, control, loaded, inputs)
     assert reply.run_id is not None
     if reply.existing:
         session.warn(f"run {reply.run_id} has this key already")
@@ -32,25 +38,34 @@ def run(args: Namespace, session: Session) -> int:
 
 def submit(args: Namespace, session: Session) -> int:
     args.argv = None
-    control, reply = _store_run(args, session, None)
-    assert reply.run_id is not None
-    live = workers(control)
+    loaded, inputs = _load(args, session)
+    control = session.control(create=True)
+    reply = _store_run(args, session, control, loaded, inputs)
+    return _left_to_others(args, session, control, reply.run_id, workflows_of(loaded), {"existing": reply.existing})
+
+
+def _left_to_others(
+    args: Namespace,
+    session: Session,
+    control: Control,
+    run_id: str | None,
+    workflows: Iterable[Workflow],
+    more: dict[str, Any] | None = None,
+) -> int:
+    warnings = waits(session, control, workflows)
     if args.json:
-        session.print_json({"run": reply.run_id, "existing": reply.existing, "workers": len(live)})
-    else:
-        session.print(reply.run_id)
-        _say_who_works(session, control)
+        value = {"run": run_id, **(more or {}), "workers": len(workers(control)), "warnings": warnings}
+        session.print_json(value)
+        return OK
+    session.print(run_id or "")
+    for warning in warnings:
+        session.warn(warning)
     return OK
 
 
-def _say_who_works(session: Session, control: Control) -> None:
-    if not workers(control):
-        here = ", or work on it here with `weft resume last`" if session.server is None else " on its store"
-        session.warn(f"no live worker: start one with `weft worker`{here}")
-
-
-def _store_run(args: Namespace, session: Session, config: Config | None) -> tuple[Control, Reply]:
-    loaded = load(args)
+def _load(args: Namespace, session: Session) -> tuple[Loaded, str]:
+    """(what to run, its inputs), checked before anything is made."""
+    loaded = with_defaults(load(args), session.config.definition_defaults)
     inputs = read_inputs(loaded.workflow, args.input)
     least = 1 if loaded.workflow.passes is None else 0
     if args.max_parallel is not None and args.max_parallel < least:
@@ -61,10 +76,10 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
         raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
     if args.key is not None and not 0 < len(args.key) <= KEY_MAX:
         raise GiveUp(BAD_INPUT, f"--key must have 1 to {KEY_MAX} characters")
-    workflow = loaded.workflow
-    control = session.control(create=True)
-    for one in workflows_of(loaded):
-        refuse_unplaceable(control, one, config)
+    return loaded, inputs
+
+
+def _store_run(args: Namespace, session: Session, control: Control, loaded: Loaded, inputs: str) -> Reply:
     command = submission(
         loaded,
         inputs,
@@ -75,15 +90,14 @@ def _store_run(args: Namespace, session: Session, config: Config | None) -> tupl
         fresh=args.no_cache,
         by_hand=args.by_hand,
     )
-    return control, control.submit(command, workflow)
+    return control.submit(command, loaded.workflow)
 
 
 def resume(args: Namespace, session: Session) -> int:
     refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
-    for workflow in control.workflows(run_id):
-        refuse_unplaceable(control, workflow, None if args.detach else session.config)
+    refuse_unplaceable(session, args, control, control.workflows(run_id))
     after = last_seq(control, run_id)
     return go_on(args, session, control, control.resume(run_id), after)
 
@@ -106,7 +120,7 @@ def go_on(args: Namespace, session: Session, control: Control, reply: Reply, aft
             session.warn("there is nothing left to do")
         return _say_end(args, session, control, reply.run_id)
     if args.detach:
-        return _detached(args, session, control, reply.run_id)
+        return _left_to_others(args, session, control, reply.run_id, control.workflows(reply.run_id))
     return work_here(args, session, control, reply.run_id, after)
 
 
@@ -121,25 +135,15 @@ def _say_end(args: Namespace, session: Session, control: Control, run_id: str) -
     return summary.exit_code
 
 
-def _detached(args: Namespace, session: Session, control: Control, run_id: str) -> int:
-    if args.json:
-        session.print_json({"run": run_id, "workers": len(workers(control))})
-    else:
-        session.print(run_id)
-        _say_who_works(session, control)
-    return OK
-
-
 def rerun(args: Namespace, session: Session) -> int:
     refuse_for_server(args, session)
     control = session.control()
     old = control.run(args.run)
-    for one in control.workflows(old.id):
-        refuse_unplaceable(control, one, None if args.detach else session.config)
+    refuse_unplaceable(session, args, control, control.workflows(old.id))
     reply = control.rerun(old.id, fresh=args.no_cache)
     assert reply.run_id is not None
     if args.detach:
-        return _detached(args, session, control, reply.run_id)
+        return _left_to_others(args, session, control, reply.run_id, control.workflows(reply.run_id))
     return work_here(args, session, control, reply.run_id, 0)
 
 
@@ -148,7 +152,8 @@ def work_here(args: Namespace, session: Session, control: Control, run_id: str, 
     options = Options(logs=args.logs, json=args.json)
     if session.server is not None:
         if not args.json:
-            _say_who_works(session, control)
+            for warning in waits(session, control, control.workflows(run_id)):
+                session.warn(warning)
         return watch(session, control, run_id, after, options)
     if control.run(run_id).finished and after == 0:
         return _say_end(args, session, control, run_id)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.cli.exits import BAD_INPUT, OK, UNREACHABLE, GiveUp
+from weft.cli.interrupts import uninterrupted
 from weft.cli.session import Session
 from weft.cli.worker import watched
 from weft.cli.working import heeded_signals
@@ -25,58 +26,47 @@ WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it withi
 
 def serve(args: Namespace, session: Session) -> int:
     try:
-        import fastapi  # noqa: F401
-        import prometheus_client  # noqa: F401
-        import uvicorn  # noqa: F401
+        with uninterrupted():
+            import fastapi  # noqa: F401
+            import prometheus_client  # noqa: F401
+            import uvicorn  # noqa: F401
     except ImportError as error:
         raise GiveUp(
             BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "install weft[server]"
         ) from None
     directory = watched(args.dir)
-    gate, listener = gate_and_listener(session)
+    gate, listener, token = gate_and_listener(session)
     tune()
-    asyncio.run(_serve(session, gate, listener, directory))
+    asyncio.run(_serve(session, gate, listener, token, directory))
     return OK
 
 
-def gate_and_listener(session: Session) -> tuple[Any, Any]:
-    """Who may ask, and where: refused if others could reach it without a token."""
-    from weft.api.auth import Gate, Open
-    from weft.api.door import is_loopback
-    from weft.api.serving import listening
-    from weft.api.token_gate import Tokens
+def gate_and_listener(session: Session) -> tuple[Any, Any, str]:
+    """Who may ask, where, and where the owner finds the token."""
+    with uninterrupted():
+        from weft.api.serving import listening
+        from weft.api.token_gate import Tokens
+        from weft.control.owner_token import server_token
 
     config = session.config
     token = os.environ.get("WEFT_TOKEN", "")
     if token and len(token) < TOKEN_MIN:
         raise GiveUp(BAD_INPUT, f"WEFT_TOKEN must have at least {TOKEN_MIN} characters")
-    open_to_all = not is_loopback(config.host)
-    if open_to_all and not token and not session.has_store():
-        raise _no_token(config.host)  # before a store is made for nothing
     control = session.local(create=True)
-    made = control.tokens()
-    if open_to_all and not token and not any(one.state == "valid" for one in made):
-        raise _no_token(config.host)
-    gate: Gate = Open()
-    if token or any(one.state != "revoked" for one in made):
-        gate = Tokens(control.token_holder, token or None)
+    name = place = "WEFT_TOKEN"
+    if not token:
+        token, path = server_token(control.home)
+        name, place = "local", str(path)
+    gate = Tokens(control.token_holder, token, name)
     try:
         listener = listening(config.host, config.port)
     except OSError as error:
         why = error.strerror or str(error)
         raise GiveUp(UNREACHABLE, f"cannot listen on {config.host}:{config.port}: {why}", "use --port") from None
-    return gate, listener
+    return gate, listener, place
 
 
-def _no_token(host: str) -> GiveUp:
-    return GiveUp(
-        BAD_INPUT,
-        f"{host} can be reached from other machines, and there is no token",
-        "make one with `weft token create`, or set WEFT_TOKEN, or leave --host at 127.0.0.1",
-    )
-
-
-async def _serve(session: Session, gate: Any, listener: Any, directory: Path | None) -> None:
+async def _serve(session: Session, gate: Any, listener: Any, token: str, directory: Path | None) -> None:
     from weft.api.app import create_app
     from weft.api.serving import Serving, url_of
 
@@ -94,16 +84,18 @@ async def _serve(session: Session, gate: Any, listener: Any, directory: Path | N
         source=str(config.workdir or session.directory),
         listen=control.link.on_commit,
         figures=control.figures,
-        ready=lambda: None if nodes.ready else "its node has no session yet",
+        ready=lambda: None if nodes.ready or nodes.left else "its node has no session",
         secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
         mounted=_mounted(config.body_max),
+        root_path=config.root_path,
+        defaults=config.definition_defaults,
     )
     say("info", "settings", session.told_settings(control.store.name))
-    ready = {"url": url, "role": config.role, "slots": config.slots, "pid": os.getpid()}
-    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, say)
+    ready = {"url": url, "token": token, "role": config.role, "slots": config.slots, "pid": os.getpid()}
+    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, say, config.trusted_proxies)
     watching = None
     if directory is not None:
-        watching = asyncio.create_task(keep_applied(Directory(control, directory, say)))
+        watching = asyncio.create_task(keep_applied(Directory(control, directory, say, config.definition_defaults)))
     try:
         await serving.run([int(number) for number in heeded_signals()], ready)
     finally:

@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft import config as settings
+from weft.cli.arguments import shown
 from weft.cli.exits import BAD_INPUT, NOT_FOUND, GiveUp
 from weft.cli.terminal import Terminal, printable
+from weft.core.problems import encodes
+from weft.store.postgres.url import PostgresUrl
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
     from weft.control.protocol import Control
     from weft.control.remote import RemoteControl
-    from weft.store.postgres.url import PostgresUrl
 
 _FLAGS = (
     "store",
@@ -26,14 +28,17 @@ _FLAGS = (
     "drain",
     "name",
     "role",
+    "run_as",
     "memory",
     "disk",
     "gpus",
     "host",
     "port",
+    "root_path",
     "log_format",
 )
 
+OF_NODES = ("run", "worker", "serve", "mcp", "resume", "advance", "rerun")  # commands that may run tasks
 LOGGING = ("worker", "serve", "mcp")  # commands that say what happens, and nothing else
 
 
@@ -64,9 +69,10 @@ class Session:
         if self.server is None:
             return self.local(create=create)
         if self._remote is None:
+            from weft.control.owner_token import token_for
             from weft.control.remote import RemoteControl
 
-            self._remote = RemoteControl(self.server, os.environ.get("WEFT_TOKEN") or None)
+            self._remote = RemoteControl(self.server, token_for(self.server, self.config, self.directory))
             self._remote.tell(self.warn)
         return self._remote
 
@@ -77,9 +83,26 @@ class Session:
             from weft.control.opening import open_control, store_place
 
             self._check(store_place(self.config, self.directory), create)
-            self._control = open_control(self.config, self.directory)
-            self._control.store.say = self.warn
+            if self.args.command in OF_NODES:
+                self._check_node()
+            self._control = open_control(self.config, self.directory, self._say_of_store)
         return self._control
+
+    def _check_node(self) -> None:
+        if self.config.run_as is not None:
+            from weft.executors.run_as import BadUser, find_user
+
+            try:
+                find_user(self.config.run_as)
+            except BadUser as error:
+                raise GiveUp(BAD_INPUT, str(error)) from None
+        # Arguments can be read by everybody on the machine for as long as the process lives.
+        store = self.config.store
+        if self.config.sources["store"] == "flag" and isinstance(store, PostgresUrl) and store.has_password:
+            self._say_of_store(
+                "every user of this machine can read the password in --store while this runs:"
+                " give the address in WEFT_STORE, or the password in ~/.pgpass"
+            )
 
     def has_store(self) -> bool:
         """There is one already, or it is a server's."""
@@ -99,6 +122,10 @@ class Session:
         """Errors that are clearer when they come before a store is opened."""
         if not isinstance(path, Path):
             return
+        try:
+            path.exists()
+        except OSError as error:
+            raise GiveUp(BAD_INPUT, f"{path} cannot be looked at: {error.strerror}", "use --store") from None
         if not create and not path.exists():
             raise GiveUp(NOT_FOUND, f"there is no store at {path} yet", "weft run FILE makes one")
         if path.parent.exists() and not path.parent.is_dir():
@@ -122,6 +149,12 @@ class Session:
     def warn(self, text: str) -> None:
         sys.stdout.flush()
         self.err.print(text)
+
+    def _say_of_store(self, text: str) -> None:
+        """What is waited for; a log line where the command logs."""
+        line = self.log("warning", text, {}) if self.args.command in LOGGING else text
+        if line is not None:
+            self.warn(line)
 
     def print_json(self, value: Any, *, line: bool = False) -> None:
         """`value` may hold records; `line` keeps it on one line, for streams of values."""
@@ -190,6 +223,10 @@ def _plain(value: Any) -> str:
 
 def _working_directory() -> Path:
     try:
-        return Path.cwd()
-    except FileNotFoundError:
-        raise GiveUp(BAD_INPUT, "the working directory is gone", "change into one that exists") from None
+        directory = Path.cwd()
+    except OSError as error:
+        why = "is gone" if isinstance(error, FileNotFoundError) else f"cannot be used: {error.strerror}"
+        raise GiveUp(BAD_INPUT, f"the working directory {why}", "change into one that exists") from None
+    if not encodes(str(directory)):
+        raise GiveUp(BAD_INPUT, f"the working directory's path is not UTF-8: {shown(str(directory))}", "rename it")
+    return directory

@@ -7,6 +7,8 @@ import os
 import queue
 import threading
 
+from weft.cli.streams import OutputLost
+
 FULL_BYTES = 1 << 20
 
 
@@ -15,7 +17,8 @@ class Sink:
         self._queue: queue.SimpleQueue[tuple[int, bytes] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._pending = 0
-        self._closed: set[int] = set()  # descriptors whose reader is gone
+        self._closed: set[int] = set()  # descriptors that take no more
+        self.lost: OutputLost | None = None  # why standard output did not get all of it
         self._thread = threading.Thread(target=self._write_all, name="weft-output", daemon=True)
         self._thread.start()
 
@@ -41,8 +44,10 @@ class Sink:
             if fd not in self._closed:
                 try:
                     _write(fd, data)
-                except OSError:  # the reader has gone; the work goes on without it
+                except OSError as error:  # the work goes on without it
                     self._closed.add(fd)
+                    if fd == 1 and not isinstance(error, BrokenPipeError):
+                        self.lost = OutputLost(error)
             with self._lock:
                 self._pending -= len(data)
 

@@ -56,6 +56,9 @@ def _copy(args: Namespace, session: Session) -> int:
     else:
         told = f"{done.rows['runs']:,} runs, {done.rows['tasks']:,} tasks, {size(done.output_bytes)} of output"
         session.print(f"moved {done.source} to {done.target}: {told}")
+        if done.differing:
+            named = ", ".join(done.differing[:5]) + (" …" if done.differing[5:] else "")
+            session.warn(f"not what their events say, moved as they are: {named}; see weft verify RUN")
         session.warn(f"set WEFT_STORE to it on every machine; {done.source} only answers questions from now on")
     return OK
 

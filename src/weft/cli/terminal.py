@@ -43,7 +43,7 @@ class Terminal:
             except (OSError, ValueError):
                 pass
         asked = self._environ.get("COLUMNS", "")
-        return (int(asked) if asked.isdecimal() and 0 < int(asked) < 10_000 else 100), 24
+        return (int(asked) if asked.isdecimal() and len(asked) < 5 and int(asked) > 0 else 100), 24
 
     def sign(self, name: str) -> str:
         return _SIGNS[name][0 if self.unicode else 1]

@@ -2,12 +2,12 @@
 
 from argparse import Namespace
 
+from weft.cli.arguments import duration_ms
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import moment
 from weft.control.tokens import LABEL_MAX
-from weft.core.durations import NotReadable, parse_duration_ms
 
 LABEL_DEFAULT = "unnamed"
 
@@ -34,12 +34,9 @@ def _create(args: Namespace, session: Session) -> int:
 def _expires_ms(text: str) -> int | None:
     if text == "never":
         return None
-    try:
-        found = parse_duration_ms(int(text) if text.isdecimal() else text)
-    except NotReadable:
-        found = 0
-    if found <= 0:
-        raise GiveUp(BAD_INPUT, f"--expires: expected a duration such as 30d, or never, found {text!r}")
+    found = duration_ms("--expires", text)
+    if found == 0:
+        raise GiveUp(BAD_INPUT, "--expires: such a token would be of no use", "write 30d, or never")
     return found
 
 

@@ -3,7 +3,7 @@
 import sys
 import time
 
-from weft.cli.exits import INTERRUPTED
+from weft.cli.exits import INTERRUPTED, OK
 from weft.cli.following import READ_S, Follower, Options, view_of
 from weft.cli.session import Session
 from weft.cli.sink import Sink
@@ -37,6 +37,8 @@ def watch(session: Session, control: Control, run_id: str, after: int, options: 
     finally:
         view.close()
         sink.close(1.0 if interrupted else None)
+    if sink.lost is not None and not interrupted and summary.exit_code == OK:
+        raise sink.lost
     return INTERRUPTED if interrupted else summary.exit_code
 
 

@@ -85,7 +85,8 @@ async def _work(session: Session, control: LocalControl, directory: Path | None)
     ready.cancel()
     watching = None
     if directory is not None and not working.done():
-        watching = asyncio.create_task(keep_applied(Directory(control, directory, say)))
+        applied = Directory(control, directory, say, session.config.definition_defaults)
+        watching = asyncio.create_task(keep_applied(applied))
     try:
         await working
     finally:

@@ -10,7 +10,7 @@ import signal
 import sys
 from typing import Any
 
-from weft.cli.exits import BAD_INPUT, INTERRUPTED, GiveUp
+from weft.cli.exits import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.following import READ_S, REDRAW_S, Follower, Options, view_of
 from weft.cli.session import Session
 from weft.cli.sink import Sink
@@ -22,6 +22,7 @@ from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
 from weft.control.output import AttemptOutput, FileOutput
 from weft.control.process import tune
+from weft.core.draft import Hint
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName, output_path
 from weft.node.node import Node
@@ -53,6 +54,8 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
         sink.close(1.0 if work.interrupts else None)
     if not summary.run.finished and not summary.resting:  # interrupted, or its node was drained
         return INTERRUPTED
+    if sink.lost is not None and summary.exit_code == OK:
+        raise sink.lost
     return summary.exit_code
 
 
@@ -119,7 +122,7 @@ class Work(Follower):
             node.stop()
             await asyncio.gather(working, return_exceptions=True)
 
-    def _wake(self) -> None:
+    def _wake(self, hint: Hint) -> None:
         self._woken = True
 
     def _interrupt(self, node: Node) -> None:

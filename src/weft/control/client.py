@@ -8,21 +8,27 @@
 `client.control` has all other verbs: the same as of a store within reach.
 """
 
+import json
+import logging
 import math
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from weft.control.embedded import RunFailed, checked_inputs, failures_of, loaded_from
+from weft import config as settings
+from weft.authoring.sdk_flows import TracedFlow
+from weft.control.embedded import Closed, loaded_from, output_of
+from weft.control.owner_token import token_for
 from weft.control.records import RunInfo
 from weft.control.remote import RemoteControl
 from weft.control.submission import submission
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.authoring.sdk_flows import TracedFlow
+
+R = TypeVar("R")
 
 TOLD_MAX_S = 10.0  # the server says when it has ended
 LOOK_S = 0.02  # while it cannot
@@ -31,19 +37,34 @@ SLOWER = 1.2
 
 
 class Client:
-    """`token` is the one in WEFT_TOKEN if none is given. Close it, or use it in a `with`; threads may share it."""
+    """Without a `token` it sends that of WEFT_TOKEN, else to a server of this machine the owner's (`.weft/token`).
+    Close it, or use it in a `with`; threads may share it."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
-        self.control = RemoteControl(url, token or os.environ.get("WEFT_TOKEN") or None)
+        directory = Path.cwd()
+        config = settings.load(os.environ, directory)
+        self._defaults = config.definition_defaults
+        token = token_for(url, config, directory) if token is None else token
+        self._control: RemoteControl | None = RemoteControl(url, token)
+
+    @property
+    def control(self) -> RemoteControl:
+        """All other verbs, on this server."""
+        if self._control is None:
+            raise Closed("this client has been closed: make another, or do it within the `with`")
+        return self._control
 
     def __enter__(self) -> "Client":
+        self.control  # noqa: B018 - not after it has been closed
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
-        self.control.close()
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
 
     def start(
         self,
@@ -59,22 +80,25 @@ class Client:
     ) -> str:
         """Hand over a run of a flow or of a definition's file; its id. `source` is the directory on the server's
         nodes where its tasks start: that of the file, if none is given."""
-        loaded = loaded_from(definition)
+        loaded, values = loaded_from(definition, inputs or {}, self._defaults)
         if source is None:
             source = Path.cwd() if loaded.source_path is None else loaded.source_path.parent
         command = submission(
-            loaded, checked_inputs(loaded.workflow, dict(inputs or {})), source=str(source), priority=priority,
-            max_parallel=max_parallel, key=key, labels=labels, fresh=fresh,
+            loaded, json.dumps(values), source=str(source), priority=priority, max_parallel=max_parallel, key=key,
+            labels=labels, fresh=fresh,
         )  # fmt: skip
         reply = self.control.submit(command)
         assert reply.run_id is not None
+        for warning in reply.data["warnings"]:
+            logging.getLogger("weft").warning("run %s: %s", reply.run_id, warning)
         return reply.run_id
 
     def run(self, definition: "TracedFlow[Any, Any] | str | Path | Loaded", *given: Any, **more: Any) -> Any:
-        """Hand over a run as `start` does, and wait: its output, or RunFailed."""
+        """Hand over a run as `start` does, and wait: its output, or RunFailed. The output is JSON, or, of a flow,
+        what its return annotation says."""
         run_id = self.start(definition, *given, **more)
         self.wait(run_id)
-        return self.output(run_id)
+        return output_of(self.control, run_id, definition if isinstance(definition, TracedFlow) else None)
 
     def wait(self, run_id: str, timeout_s: float | None = None) -> RunInfo:
         """Until the run has ended; TimeoutError if that takes longer."""
@@ -94,14 +118,11 @@ class Client:
         finally:
             followed.close()
 
-    def output(self, run_id: str) -> Any:
-        """The output of a run that has ended; RunFailed if it did not succeed."""
-        from weft.core.commands import Refused
-
-        run = self.control.run(run_id)
-        if run.state != "succeeded":
-            raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(self.control, run.id))
-        try:
-            return self.control.output(run.id, artifacts_max=2**62)
-        except Refused as refused:
-            raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None
+    @overload
+    def output(self, run_id: str) -> Any: ...
+    @overload
+    def output(self, run_id: str, flow: TracedFlow[Any, R]) -> R: ...
+    def output(self, run_id: str, flow: TracedFlow[Any, Any] | None = None) -> Any:
+        """The output of a run that has ended: JSON, or, of a run of `flow`, what the flow's return annotation says.
+        RunFailed if it did not succeed."""
+        return output_of(self.control, run_id, flow)

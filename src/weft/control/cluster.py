@@ -6,6 +6,7 @@ import msgspec
 
 from weft.control.records import Ambiguous, ClaimInfo, LeaderInfo, NodeInfo, NodeWork, NotFound
 from weft.core.liveness import health
+from weft.core.placement import decode_facts
 from weft.core.suggest import nearest
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def nodes(control: "LocalControl", ended: bool) -> list[NodeInfo]:
     for (
         id, node, state, started, ended_at, body, role, drain_at, scope, expires, running, measured_at, measured
     ) in control._read("sessions_all", ended):  # fmt: skip
-        facts = msgspec.json.decode(body)
+        facts = decode_facts(body)
         resources = {} if measured is None else msgspec.json.decode(measured)
         resources.pop("counted", None)  # for /metrics
         left = None if expires is None else expires - now
@@ -34,7 +35,8 @@ def nodes(control: "LocalControl", ended: bool) -> list[NodeInfo]:
                 session=id, node=node, state=state, scope=scope, started_at=started, ended_at=ended_at,
                 lease_ms=left, running=running, pid=facts.get("pid"), slots=facts.get("slots"),
                 labels=facts.get("labels", {}), kinds=facts.get("kinds", []), role=role,
-                health=health(state, left, ttl_ms), leader=leads, term=leading.term if leads else None,
+                health=health(state, left, ttl_ms, drained=drain_at is not None), leader=leads,
+                term=leading.term if leads else None,
                 host=facts.get("host"), drain_at=drain_at, seen_at=None if expires is None else expires - ttl_ms,
                 capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
                 gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"), functions=facts.get("functions"),
@@ -71,7 +73,7 @@ def leader(control: "LocalControl") -> LeaderInfo:
     name, address, url = None, None, None
     for id, node, *_, body in (row[:6] for row in control._read("sessions_all", False)):
         if id == session:
-            facts = msgspec.json.decode(body)
+            facts = decode_facts(body)
             name, address = node, f"{facts.get('host') or '?'}:{facts.get('pid') or '?'}"
             url = facts.get("url")
     return LeaderInfo(

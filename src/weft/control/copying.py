@@ -38,6 +38,7 @@ class CopyInfo(msgspec.Struct, kw_only=True):
     rows: dict[str, int]  # by table; empty: it had been copied before
     output_bytes: int
     verified: int  # runs
+    differing: list[str] = []  # runs that are not what their events say, before the copy already; copied as they are
 
 
 class NotAlone(Exception):
@@ -82,13 +83,14 @@ class Copy:
             output_bytes = self._fill_output(rows)
             self._target.finish(mark.mark, self._one("SELECT term FROM leadership"), self._last_run())
             self._compare_counts(rows)
-            verified = self._verify(quick)
+            verified, differing = self._verify(quick)
             reach("copy.filled")
         reach("copy.committed")
         self._done(mark)
         return CopyInfo(
-            source=self._store.name, target=mark.to, rows=rows, output_bytes=output_bytes, verified=verified
-        )
+            source=self._store.name, target=mark.to, rows=rows, output_bytes=output_bytes, verified=verified,
+            differing=differing,
+        )  # fmt: skip
 
     def undo(self) -> None:
         """Take the mark back, if nothing came of the copy."""
@@ -219,8 +221,9 @@ class Copy:
             if have != count:
                 raise NotTheSame(f"{table}: {count:,} rows were copied, {have:,} are there")
 
-    def _verify(self, quick: bool) -> int:
-        """Every run, or those that have not ended and the newest of the others."""
+    def _verify(self, quick: bool) -> tuple[int, list[str]]:
+        """Every run, or those that have not ended and the newest of the others: how many, and which of them are not
+        what their events say, here already. Those are copied as they are: one such run must not keep all others."""
         query = "SELECT id FROM runs ORDER BY no"
         if quick:
             query = (
@@ -229,6 +232,7 @@ class Copy:
                 " ORDER BY no"
             )
         runs = [str(id) for (id,) in self._rows(query)]
+        differing = []
         with self._target.reader() as reader:
             filled = _Filled(self._source, reader)
             for run_id in runs:
@@ -238,6 +242,7 @@ class Copy:
                     told = "; ".join([*found.differences, *known.differences][:3])
                     raise NotTheSame(f"run {run_id} is not the same there: {told}")
                 if found.differences:
-                    raise NotTheSame(f"run {run_id} is not what its events say, here already: {found.differences[0]}")
+                    differing.append(run_id)
+                    self._say(f"run {run_id} is not what its events say, here already: {found.differences[0]}")
         self._say(f"verified {len(runs):,} runs")
-        return len(runs)
+        return len(runs), differing

@@ -13,10 +13,11 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from weft import config as settings
 from weft.authoring.sdk_flows import TracedFlow
+from weft.core.definition_defaults import SiteDefaults
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
@@ -31,6 +32,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FAILURES_MAX = 20
+
+
+class Closed(RuntimeError):
+    """A store or a client that has been closed is used."""
 
 
 class RunFailed(Exception):
@@ -108,12 +113,20 @@ class Weft:
         self._config = config
         self._directory = directory
         self._thread: NodeThread | None = None
-        self.control: LocalControl = open_control(config, directory)
+        self._control: LocalControl | None = open_control(config, directory)
         self._worker = worker
         if worker:
             self._nodes().start_worker()
 
+    @property
+    def control(self) -> "LocalControl":
+        """All other verbs, on this store."""
+        if self._control is None:
+            raise Closed("this store has been closed: call weft.open() again, or do it within the `with`")
+        return self._control
+
     def __enter__(self) -> "Weft":
+        self.control  # noqa: B018 - not after it has been closed
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -121,17 +134,20 @@ class Weft:
 
     def close(self) -> None:
         """Stop what works here: running tasks get the drain time, the rest goes back to the queue."""
-        if self._thread is not None:
-            self._thread.close()
-            self._thread = None
-        self.control.close()
+        control, self._control = self._control, None
+        thread, self._thread = self._thread, None
+        try:
+            if thread is not None:
+                thread.close()
+        finally:
+            if control is not None:
+                control.close()
 
     # -- running -----------------------------------------------------------------------------------------
 
     def run(self, flow: TracedFlow[P, R], /, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run a flow here and wait for it: what it returns, or RunFailed."""
-        result: R = self.finish(self._store(flow, arguments, named, here=True))
-        return result
+        """Run a flow here and wait for it: what it returns, as its annotation says, or RunFailed."""
+        return self.finish(self._store(flow, arguments, named, here=True), flow)
 
     def submit(self, flow: TracedFlow[P, R], /, *arguments: P.args, **named: P.kwargs) -> str:
         """Store a run for workers to take; its id."""
@@ -152,14 +168,19 @@ class Weft:
         `key` is for idempotency: one run per key, however often it is asked for. `fresh`: tasks with `cache` run all
         the same, and keep what comes out.
         """
-        loaded = loaded_from(definition)
-        return self._submit(loaded, dict(inputs or {}), key, priority, max_parallel, fresh)
+        loaded, values = loaded_from(definition, inputs or {}, self._config.definition_defaults)
+        return self._submit(loaded, values, key, priority, max_parallel, fresh)
 
-    def finish(self, run_id: str) -> Any:
-        """Work on a stored run here until it has ended: its output, or RunFailed."""
+    @overload
+    def finish(self, run_id: str) -> Any: ...
+    @overload
+    def finish(self, run_id: str, flow: TracedFlow[Any, R]) -> R: ...
+    def finish(self, run_id: str, flow: TracedFlow[Any, Any] | None = None) -> Any:
+        """Work on a stored run here until it has ended: its output, or RunFailed. The output is JSON, or, of a run of
+        `flow`, what the flow's return annotation says."""
         if not self.control.run(run_id).finished:
             self._nodes().finish(run_id)
-        return self.output(run_id)
+        return output_of(self.control, run_id, flow)
 
     def resume(self, run_id: str) -> Any:
         """Try again what did not succeed, and finish it here: the run's output, or RunFailed."""
@@ -167,17 +188,13 @@ class Weft:
         self.control.resume(run_id)
         return self.finish(run_id)
 
-    def output(self, run_id: str) -> Any:
-        """The output of a run that has ended; RunFailed if it did not succeed."""
-        from weft.core.commands import Refused
-
-        run = self.control.run(run_id)
-        if run.state != "succeeded":
-            raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(self.control, run.id))
-        try:
-            return self.control.output(run.id, artifacts_max=2**62)
-        except Refused as refused:
-            raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None
+    @overload
+    def output(self, run_id: str) -> Any: ...
+    @overload
+    def output(self, run_id: str, flow: TracedFlow[Any, R]) -> R: ...
+    def output(self, run_id: str, flow: TracedFlow[Any, Any] | None = None) -> Any:
+        """The output of a run that has ended, as `finish` gives it; RunFailed if it did not succeed."""
+        return output_of(self.control, run_id, flow)
 
     # -- the parts ---------------------------------------------------------------------------------------
 
@@ -186,7 +203,9 @@ class Weft:
     ) -> str:
         import inspect
 
-        loaded = flow.load()
+        from weft.authoring.load import with_defaults
+
+        loaded = with_defaults(flow_given(flow, "run").load(), self._config.definition_defaults)
         if here and flow.inline and not self._worker:
             self._learn(flow.inline)
         bound = inspect.signature(flow).bind(*arguments, **named)
@@ -195,7 +214,7 @@ class Weft:
 
             for workflow in workflows_of(loaded):
                 self._refuse_unplaceable(workflow)
-        return self._submit(loaded, dict(bound.arguments))
+        return self._submit(loaded, flow.inputs_from(bound.arguments))
 
     def _learn(self, functions: "Mapping[str, AsyncFunction]") -> None:
         """A node that is made for a run has the flow's own inline functions, without being told of them."""
@@ -219,7 +238,7 @@ class Weft:
         if loaded.source_path is not None:
             source = loaded.source_path.parent
         command = submission(
-            loaded, checked_inputs(workflow, inputs), source=str(source), priority=priority,
+            loaded, json.dumps(inputs), source=str(source), priority=priority,
             max_parallel=max_parallel, key=key, fresh=fresh,
         )  # fmt: skip
         reply = self.control.submit(command, workflow)
@@ -262,23 +281,48 @@ def failures_of(control: "Control", run_id: str) -> list[TaskFailure]:
     return out
 
 
-def loaded_from(definition: "TracedFlow[Any, Any] | str | Path | Loaded") -> "Loaded":
-    if isinstance(definition, TracedFlow):
-        return definition.load()
+def output_of(control: "Control", run_id: str, flow: TracedFlow[Any, Any] | None) -> Any:
+    from weft.core.commands import Refused
+
+    run = control.run(run_id)
+    if run.state != "succeeded":
+        raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(control, run.id))
+    try:
+        value = control.output(run.id, artifacts_max=2**62)
+    except Refused as refused:
+        raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None
+    return value if flow is None else flow_given(flow, "output").result_from(value)
+
+
+def flow_given(flow: Any, verb: str) -> TracedFlow[Any, Any]:
+    """Raises TypeError for what is no flow, above all for a function without its decorator."""
+    if isinstance(flow, TracedFlow):
+        return flow
+    name = getattr(flow, "__name__", type(flow).__name__)
+    if hasattr(flow, "options"):
+        fix = f"{name} is a task: call it in a function under @flow, and give that"
+    elif callable(flow):
+        fix = f"{name} is a plain function: write @flow above its def"
+    else:
+        fix = f"for the path of a definition use start(), which takes both, not a {name}"
+    raise TypeError(f"{verb}() takes a flow; {fix}")
+
+
+def loaded_from(
+    definition: "TracedFlow[Any, Any] | str | Path | Loaded", inputs: Mapping[str, Any], defaults: SiteDefaults
+) -> "tuple[Loaded, dict[str, Any]]":
+    """What runs, and the values of its inputs as JSON, checked."""
+    from weft.authoring.load import Loaded, load_file, with_defaults
+    from weft.core.inputs import checked_inputs
+    from weft.executors.python_value import plain_value
+
     if isinstance(definition, (str, Path)):
-        from weft.authoring.load import load_file
-
-        return load_file(definition)
-    return definition
-
-
-def checked_inputs(workflow: "Workflow", given: dict[str, Any]) -> str:
-    from weft.core.inputs import InputError, resolve_inputs
-
-    values, problems = resolve_inputs(workflow.inputs, given)
-    if problems:
-        raise InputError("\n".join(problem.message for problem in problems))
-    return json.dumps(values)
+        definition = load_file(definition)
+    if isinstance(definition, Loaded):
+        plain = {name: plain_value(value, f"the input {name} is") for name, value in inputs.items()}
+        return with_defaults(definition, defaults), checked_inputs(definition.workflow.inputs, plain)
+    flow = flow_given(definition, "start")
+    return with_defaults(flow.load(), defaults), flow.inputs_from(inputs)
 
 
 def _log(message: str, fields: dict[str, Any]) -> None:

@@ -51,7 +51,7 @@ def starter_of(control: "LocalControl", ref: str) -> TaskInfo | None:
     parent = _row(control, no).parent
     if parent is None:
         return None
-    rows = control._read("tasks_page", parent - 1, parent + 1, None, None, None, True, 1)
+    rows = control._read("tasks_page", parent - 1, parent + 1, None, True, 1)
     return control._task_info(rows[0]) if rows else None
 
 
@@ -79,5 +79,5 @@ def waiting_below(control: "LocalControl", ref: str, limit: int) -> list[WantedS
 
 
 def _row(control: "LocalControl", no: int) -> RunRow:
-    rows = control._read("runs_page", no + 1, None, None, f"[{no}]", 1, True)
+    rows = control._read("run_shown", no)
     return RunRow(*rows[0][: len(RUN_COLUMNS)])

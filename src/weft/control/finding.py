@@ -1,11 +1,12 @@
-"""A run by the names that people use for it; and what is said of a name that it does not have."""
+"""A run by the names that people use for it, and what is said of a name that it does not have; tasks by filters."""
 
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from weft.control.records import Ambiguous, NotFound
+from weft.control.records import Ambiguous, NotFound, TaskInfo
 from weft.core.suggest import nearest
+from weft.store.queries import TASK_COLUMNS
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
@@ -38,3 +39,22 @@ def no_task(task: str, known: Collection[str]) -> NotFound:
     stem, _, index = task.rpartition(".")
     meant = nearest(stem if stem and index.isdecimal() else task, known)
     return NotFound(f"the run has no task {task}" + (f"; did you mean {meant!r}?" if meant else ""))
+
+
+def passes(
+    control: "LocalControl",
+    task: TaskInfo,
+    row: Any,
+    states: list[str] | None,
+    kinds: list[str] | None,
+    workflow: str | None,
+    node: str | None,
+) -> bool:
+    """Whether a task is one of those that were asked for: `workflow` by name or hash, `node` by name or session."""
+    hash = row[len(TASK_COLUMNS) + 1]
+    return (
+        (states is None or task.state in states)
+        and (kinds is None or task.kind in kinds)
+        and (node is None or node in (task.node, task.session))
+        and (workflow is None or workflow in (hash, control._workflow(hash).name))
+    )

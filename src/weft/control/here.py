@@ -5,6 +5,7 @@ import random
 import secrets
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,23 @@ import msgspec
 from weft.config import Config
 from weft.control.local import LocalControl
 from weft.control.machine import disk_bytes, gpu_count, memory_bytes
+from weft.control.opening import make_home
+from weft.core.commands import Refused
 from weft.core.placement import NodeFacts
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
 from weft.executors.python import PythonExecutor
+from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell import ShellExecutor
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
 from weft.node.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
+from weft.store.private_files import make_private_directory
 from weft.store.sqlite.clock import boot_id, boottime
 
+STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
 KINDS = ("shell", "python")  # of tasks that every node has executors for
 
 
@@ -72,7 +78,7 @@ def node_options(config: Config) -> dict[str, Any]:
         "drain_s": config.drain, "output_max": config.output_max, "output_rate": config.output_rate,
         "labels": config.labels, "role": config.role,
         "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
-        "tell_all": config.log == "debug", **file_options(config),
+        "tell_all": config.log == "debug", "run_as": config.run_as, **file_options(config),
     }  # fmt: skip
     if config.name is not None:
         options["name"] = config.name
@@ -92,8 +98,11 @@ def make_node(
     """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `tell` logs single
     attempts."""
     store = control.store
+    make_home(control.home)
+    with suppress(OSError):  # an executor that cannot write there says so
+        make_private_directory(control.output_root)
     store.patience_ms = min(store.patience_ms, settings.patience_ms)
-    shell = ShellExecutor(answer_max=settings.artifact_max)
+    shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The Python executor is closed first: its runners are the shell executor's to end.
     executors: list[Executor] = [python, shell]
@@ -105,12 +114,22 @@ def make_node(
     ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
     ports.contended, ports.tell = control.link.contended, tell
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
+    if store.path is None:
+        ports.secrets.learn(STORE_SECRETS)
     if store.takes_output:
         ports.ship = control.link.ship
     assert settings.artifact_root is not None
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
+    control.link.read_artifacts_in(settings.artifact_root, settings.name)
     facts = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
     return Node(ports, settings, facts if url is None else {**facts, "url": url})
+
+
+def _user(settings: NodeSettings) -> User | None:
+    try:
+        return None if settings.run_as is None else find_user(settings.run_as)
+    except BadUser as error:
+        raise Refused("invalid", str(error)) from None
 
 
 def new_session_id() -> str:

@@ -1,8 +1,6 @@
 """The verbs people use, on a store within reach. Reads go to connections of their own and change nothing."""
 
-import asyncio
 import copy
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +15,7 @@ from weft.control.following import Followed, LookedAt
 from weft.control.metrics import Figures, figures
 from weft.control.output import AttemptOutput, open_output
 from weft.control.output_reading import read_output
+from weft.control.pruning import prune
 from weft.control.records import (
     AttemptInfo,
     EventInfo,
@@ -69,8 +68,8 @@ def _source(cached: str | None) -> dict[str, Any] | None:
 
 
 class LocalControl:
-    """`root` is where the nodes of this process keep their output: beside a store that is a file. The control of an
-    observer (`role`) changes nothing."""
+    """`root` is where this process keeps its files, such as the output of its nodes: beside a store that is a file.
+    The control of an observer (`role`) changes nothing."""
 
     def __init__(
         self,
@@ -85,8 +84,10 @@ class LocalControl:
         self.role = role  # an observer's control changes nothing
         self.link = link or LocalLink(store)
         beside = store.path.parent if store.path is not None else Path.cwd() / ".weft"
-        self.output_root = (root or beside) / "output"
-        self.artifact_root = artifacts or (root or beside) / "artifacts"
+        self.home = root or beside  # where this process keeps files
+        self.output_root = self.home / "output"
+        self.artifact_root = artifacts or self.home / "artifacts"
+        self.link.read_artifacts_in(self.artifact_root, "here")
         self._readers = threading.local()
         self.wait_s = WAIT_S
         self._command_id: str | None = None
@@ -107,6 +108,11 @@ class LocalControl:
     def answers(self) -> bool:
         return self.store.answers()
 
+    def check_writable(self) -> None:
+        """Raises StoreError if the store takes no writes now; an observer needs none."""
+        if self.role != "observer":
+            self.link.check_writable()
+
     def now(self) -> int:
         return self._reader().now()
 
@@ -116,7 +122,7 @@ class LocalControl:
 
     def run(self, ref: str) -> RunInfo:
         no, _ = self.find(ref)
-        return self._run_infos(self._read("runs_page", no + 1, None, None, f"[{no}]", 1, True))[0]
+        return self._run_infos(self._read("run_shown", no))[0]
 
     def runs(
         self,
@@ -130,7 +136,7 @@ class LocalControl:
         """Newest first; `before` is the `no` of the last run of the page before. `children`: also those that tasks of
         other runs started."""
         wanted = None if states is None else msgspec.json.encode(states).decode()
-        return self._run_infos(self._read("runs_page", before or 2**62, wanted, name, None, limit, children))
+        return self._run_infos(self._read("runs_page", before or 2**62, wanted, name, limit, children))
 
     def _run_infos(self, rows: list[Any]) -> list[RunInfo]:
         width = len(RUN_COLUMNS)
@@ -176,21 +182,25 @@ class LocalControl:
     ) -> tuple[list[TaskInfo], int | None]:
         """A page of tasks in the order of their ids, and where the next page starts (None: this was the last).
         `workflow` is a name or a hash, `node` a name or a session that runs it or ran it last."""
-        low, high, pos, idx = after, 2**62, None, None
+        low, high, place = after, 2**62, None
         if ref is not None:
             no, _ = self.find(ref)
             low, high = max(after, (no << ORDINAL_BITS) - 1), (no + 1) << ORDINAL_BITS
             if task is not None:
                 pos, idx = self._place(no, task)
+                place = (no, f"[{pos}]", idx, old_generations)
         wanted = None if states is None else msgspec.json.encode(states).decode()
         found: list[TaskInfo] = []
         scanned = 0
         while True:
             page = limit if kinds is None and workflow is None and node is None else PAGE
-            rows = self._read("tasks_page", low, high, wanted, pos, idx, old_generations, page)
+            if place is None:
+                rows = self._read("tasks_page", low, high, wanted, old_generations, page)
+            else:
+                rows = [row for row in self._read("tasks_at", *place) if row[0] > low][:page]
             for row in rows:
                 info = self._task_info(row)
-                if self._passes(info, row, kinds, workflow, node):
+                if finding.passes(self, info, row, states, kinds, workflow, node):
                     found.append(info)
                     if len(found) == limit:
                         return found, row[0]
@@ -201,18 +211,6 @@ class LocalControl:
             if scanned >= SCAN_MAX:
                 return found, low
 
-    def _passes(
-        self, task: TaskInfo, row: Any, kinds: list[str] | None, workflow: str | None, node: str | None
-    ) -> bool:
-        if kinds is not None and task.kind not in kinds:
-            return False
-        if node is not None and node not in (task.node, task.session):
-            return False
-        if workflow is None:
-            return True
-        hash = row[len(TASK_COLUMNS) + 1]
-        return workflow in (hash, self._workflow(hash).name)
-
     def all_tasks(self, ref: str, *, states: list[str] | None = None) -> Iterator[TaskInfo]:
         after: int | None = 0
         while after is not None:
@@ -220,14 +218,12 @@ class LocalControl:
             yield from page
 
     def _place(self, run_no: int, task: str) -> tuple[int, int]:
-        rows = self._read("runs_page", run_no + 1, None, None, f"[{run_no}]", 1, True)
+        rows = self._read("run_shown", run_no)
         workflow = self._workflow(RunRow(*rows[0][: len(RUN_COLUMNS)]).workflow)
-        if task in workflow.position:
-            return workflow.position[task], -1
-        stem, _, index = task.rpartition(".")
-        if stem in workflow.position and index.isdecimal():
-            return workflow.position[stem], int(index)
-        raise finding.no_task(task, workflow.position)
+        place = workflow.place(task)
+        if place is None:
+            raise finding.no_task(task, workflow.position)
+        return place
 
     def _task_info(self, row: Any) -> TaskInfo:
         width = len(TASK_COLUMNS)
@@ -458,11 +454,11 @@ class LocalControl:
         given = [self._next_command_id() for _ in commands] if ids is None else ids
         return self._insist(lambda: self.link.committer.commit_each(commands, given, self._actor))
 
-    def cancel(self, ref: str, task: str | None = None, reason: str = "cancelled by request") -> c.Reply:
+    def cancel(self, ref: str, task: str | None = None, reason: str = c.BY_REQUEST, *, now: bool = False) -> c.Reply:
         _, run_id = self.find(ref)
         if task is not None:
             return self._finish(self._commit(c.CancelTask(run_id, task, reason)))
-        return self._finish(self._commit(c.CancelRun(run_id, reason)))
+        return self._finish(self._commit(c.CancelRun(run_id, reason, now)))
 
     def resume(self, ref: str) -> c.Reply:
         _, run_id = self.find(ref)
@@ -531,16 +527,7 @@ class LocalControl:
     ) -> Iterator[list[str]]:
         """Remove finished runs, a hundred at a time; gives the ids of those that are gone, their files included.
         `cache`: results that tasks kept before that moment go too; expired ones always do."""
-        more = True
-        while more:
-            reply = self._commit(c.Prune(finished_before, 100, states, cache))
-            removed = [run_id for _, run_id in reply.data["runs"]]
-            for run_id in removed:
-                # Rows first, files after: files without rows are only waste, rows without files would lie.
-                for root in (self.output_root, self.artifact_root):
-                    shutil.rmtree(root / run_id, ignore_errors=True)
-            yield removed
-            more = reply.more
+        return prune(self, finished_before, states, cache)
 
     def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> tuple[NodeInfo, c.Reply]:
         """No new claims for this node; what still runs at the deadline goes back; then it leaves."""
@@ -581,7 +568,7 @@ class LocalControl:
 
     def expire_dead(self) -> None:
         """End the sessions of processes that are gone now, not with their leases."""
-        asyncio.run(self.link.expire_dead(""))
+        self.link.end_gone()
 
     def tidy(self, ref: str) -> None:
         """Do what is left over of a run and of those that its tasks started, where no node is there to do it."""

@@ -62,6 +62,11 @@ class NodeThread:
         """The worker has a session: it may claim."""
         return self._worker is not None and self._worker[0].is_ready and not self._worker[1].done()
 
+    @property
+    def left(self) -> bool:
+        """The worker was drained by request, and is gone."""
+        return self._worker is not None and self._worker[0].drained and self._worker[1].done()
+
     def stop_worker(self) -> None:
         """Once: it drains. Twice: it kills what it runs."""
         if self._worker is not None:

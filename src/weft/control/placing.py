@@ -1,6 +1,6 @@
-"""Nodes and pools as placement sees them: for `why`, for the list of pools, and to refuse what nobody could run."""
+"""Nodes and pools as placement sees them: for `why`, for the list of pools, and for what no live node could run."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,7 +14,8 @@ from weft.core.workflow import Workflow
 if TYPE_CHECKING:
     from weft.control.local import LocalControl
 
-NODES_TOLD = 10  # nodes named in a refusal; a hundred of them would say no more
+NO_NODE = "no node is alive: it waits until one is there; start one with `weft worker` or `weft serve`"
+NODES_TOLD = 10  # nodes named in one text; a hundred of them would say no more
 
 
 def facts_of(node: NodeInfo) -> NodeFacts:
@@ -40,6 +41,15 @@ def unplaceable(workflow: Workflow, nodes: Sequence[NodeFacts], here: NodeFacts 
             told = [f"{name}: {', '.join(why)}" for name, why in reasons[:NODES_TOLD]]
             return f"no live node can run {what}: {'; '.join(told)}"
     return None
+
+
+def waits_for_nodes(workflows: Iterable[Workflow], nodes: Sequence[NodeFacts]) -> list[str]:
+    """Warnings for a submission of these: with these nodes alone its run would wait. No reason to refuse it: a node
+    may be restarting right now, or start tomorrow."""
+    if not nodes:
+        return [NO_NODE]
+    found = [unplaceable(workflow, nodes) for workflow in workflows]
+    return [f"{why}. It waits for a node that can" for why in found if why is not None]
 
 
 def node_views(control: "LocalControl") -> list[NodeView]:

@@ -45,7 +45,7 @@ from weft.control.tokens import token_of
 from weft.control.triggering import trigger_named
 from weft.control.wire import Answer, Wire, path
 from weft.core.artifacts import Reference
-from weft.core.commands import Refused, Reply, Submit
+from weft.core.commands import BY_REQUEST, Refused, Reply, Submit
 from weft.core.compile import compile_workflow
 from weft.core.rows import ApiRole
 from weft.core.workflow import Workflow
@@ -92,9 +92,12 @@ class RemoteControl:
 
     # -- reading -----------------------------------------------------------------------------------------
 
+    def check_writable(self) -> None:
+        self._wire("GET", "/readyz")
+
     def answers(self) -> bool:
         try:
-            self._wire("GET", "/readyz")
+            self.check_writable()
         except StoreError:
             return False
         return True
@@ -413,9 +416,11 @@ class RemoteControl:
 
     def submit(self, command: Submit, workflow: Workflow | None = None) -> Reply:
         answer = self._write("runs", body=submit_body(command))
-        return Reply(
+        reply = Reply(
             answer.field("run", str), None, answer.field("state", str | None), answer.field("existing", bool)
         )
+        reply.data["warnings"] = answer.field("warnings", list[str])
+        return reply
 
     def submit_each(self, commands: Sequence[Submit], ids: Sequence[str] | None = None) -> list[Reply | Refused]:
         replies: list[Reply | Refused] = []
@@ -434,9 +439,11 @@ class RemoteControl:
             replies += [_of_batch(item) for item in told]
         return replies
 
-    def cancel(self, ref: str, task: str | None = None, reason: str = "cancelled by request") -> Reply:
-        below = [] if task is None else ["tasks", self._task_name(ref, task)]
-        return self._change("runs", _run_name(ref), *below, "cancel", body={"reason": reason})
+    def cancel(self, ref: str, task: str | None = None, reason: str = BY_REQUEST, *, now: bool = False) -> Reply:
+        if task is not None:
+            below = ["tasks", self._task_name(ref, task)]
+            return self._change("runs", _run_name(ref), *below, "cancel", body={"reason": reason})
+        return self._change("runs", _run_name(ref), "cancel", body={"reason": reason, "now": now})
 
     def resume(self, ref: str) -> Reply:
         return self._change("runs", _run_name(ref), "resume")

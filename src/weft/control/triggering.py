@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import math
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ CAUSE_MAX = 200
 FIRES_TOLD_MAX = 1000
 #: In which a caller says that this is the same call as before.
 DELIVERY_HEADERS = ("idempotency-key", "x-weft-delivery", "x-github-delivery")
+TIME_HEADER = "x-weft-timestamp"
+TIME_MAX_S = 300
 SIGNATURE_HEADERS = ("x-weft-signature", "x-hub-signature-256")
 
 
@@ -152,6 +155,7 @@ def fire_webhook(
     definition = trigger_of(row)
     if row.paused:
         raise HookRefused(409, f"the trigger {row.id} is paused")
+    cause = _cause_of(definition, body, given) or f"hook-{run_id}"
     names = {"time": local_text(definition, control.now()), "body": _value_of(body)}
     if definition.condition is not None:
         try:
@@ -159,18 +163,48 @@ def fire_webhook(
                 return c.Reply(state="ignored", data={"trigger": row.id, "outcome": "ignored"})
         except ExpressionError as error:
             raise HookRefused(422, f"if: {error.message}") from None
-    delivery = next((given[key] for key in DELIVERY_HEADERS if given.get(key)), None)
-    if delivery is not None and (len(delivery) > CAUSE_MAX or not delivery.isprintable()):
-        raise HookRefused(
-            400, f"the delivery's id has more than {CAUSE_MAX} characters, or others than printable ones"
-        )
-    cause = f"hook-{run_id}" if delivery is None else f"delivery-{delivery}"
     try:
         return control._commit(c.Fire(row.id, [c.Firing(cause, run_id, names)]))
     except c.Refused as refused:
         if refused.code == "rate_limited":
             raise HookRefused(429, refused.message, again_s=_again_s(control, row.id, definition)) from None
         raise
+
+
+def _delivery(headers: Mapping[str, str]) -> str:
+    return next((headers[key] for key in DELIVERY_HEADERS if headers.get(key)), "")
+
+
+def _signed(body: bytes, headers: Mapping[str, str]) -> bytes:
+    """What the signature is of: the body; with a time, that and the delivery's id before it, so that neither can be
+    changed."""
+    if TIME_HEADER not in headers:
+        return body
+    return f"{headers[TIME_HEADER]}.{_delivery(headers)}.".encode("utf-8", "surrogateescape") + body
+
+
+def _cause_of(definition: TriggerDef, body: bytes, headers: Mapping[str, str]) -> str | None:
+    """By which a delivery is known when it comes again: one run for each, on all servers and for good. None: with a
+    token, which nobody can send again who does not have it, an id is not needed."""
+    delivery = _delivery(headers)
+    if len(delivery) > CAUSE_MAX or not delivery.isprintable():
+        raise HookRefused(
+            400, f"the delivery's id has more than {CAUSE_MAX} characters, or others than printable ones"
+        )
+    timed = definition.secret is not None and TIME_HEADER in headers
+    if timed:
+        at = headers[TIME_HEADER]
+        if not at.isdecimal() or abs(time.time() - int(at[:12])) > TIME_MAX_S:
+            raise HookRefused(400, f"X-Weft-Timestamp must be the time in seconds, at most {TIME_MAX_S} s from now")
+    if delivery:
+        return f"delivery-{delivery}"
+    if timed:
+        return f"signed-{hashlib.sha256(_signed(body, headers)).hexdigest()}"
+    if definition.secret is not None:
+        raise HookRefused(
+            400, "a signed delivery needs an id (Idempotency-Key, X-GitHub-Delivery) or a signed X-Weft-Timestamp"
+        )
+    return None
 
 
 def _again_s(control: "LocalControl", trigger: str, definition: TriggerDef) -> int | None:
@@ -206,7 +240,7 @@ def _authentic(row: TriggerRow, body: bytes, headers: Mapping[str, str], secrets
             503, "this webhook cannot be checked: its secret is missing", f"{row.id}: {error}"
         ) from None
     if definition.secret is not None:
-        wanted = "sha256=" + hmac.new(value, body, hashlib.sha256).hexdigest()
+        wanted = "sha256=" + hmac.new(value, _signed(body, headers), hashlib.sha256).hexdigest()
         given = next((headers[key] for key in SIGNATURE_HEADERS if key in headers), "")
         given = given if given.startswith("sha256=") else f"sha256={given}"
         return hmac.compare_digest(wanted.encode(), given.encode("utf-8", "surrogateescape"))

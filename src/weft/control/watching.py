@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from weft.authoring import DefinitionErrors, load_file
+from weft.authoring.load import with_defaults
 from weft.control.local import LocalControl
 from weft.core.commands import Refused
+from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
 from weft.store.protocol import StoreError
 
 LOOK_EVERY_S = 1.0
@@ -35,11 +37,13 @@ async def keep_applied(directory: "Directory", every_s: float = LOOK_EVERY_S) ->
 class Directory:
     """`say` gets a level, a message and fields. What is wrong with one file leaves its workflow as it was."""
 
-    def __init__(self, control: LocalControl, path: Path, say: Say) -> None:
+    def __init__(self, control: LocalControl, path: Path, say: Say, defaults: SiteDefaults = NO_DEFAULTS) -> None:
         self._control = control
         self._path = path
         self._say = say
+        self._defaults = defaults  # for definitions that do not state them
         self._seen: dict[Path, tuple[int, int, int]] = {}
+        self._silent = False  # it has been said that the store does not answer
 
     def look(self) -> int:
         """Apply what is new or has changed since the last look; how many files that were."""
@@ -67,14 +71,17 @@ class Directory:
     def _apply(self, path: Path) -> bool:
         """False: try again, the store did not answer."""
         try:
-            loaded = load_file(path)
+            loaded = with_defaults(load_file(path), self._defaults)
             reply = self._control.apply(loaded, str(path.absolute().parent), f"the file {path.name}")
         except (DefinitionErrors, Refused) as error:
             self._say("warning", "a definition was not applied", {"file": str(path), "error": str(error)})
         except StoreError as error:
-            self._say("warning", "the store did not answer", {"file": str(path), "error": str(error)})
+            if not self._silent:
+                self._say("warning", "the store did not answer", {"file": str(path), "error": str(error)})
+            self._silent = True
             return False
         else:
             if not reply.existing or reply.changed:
                 self._say("info", "applied", {"file": str(path), **reply.data})
+        self._silent = False
         return True

@@ -9,7 +9,7 @@ from weft.authoring.errors import DefinitionErrors, LocatedError
 from weft.control.records import Ambiguous, LeaderInfo, NotFound, Observing
 from weft.core.commands import Refused
 from weft.store.artifact_files import ArtifactError
-from weft.store.protocol import CommandUsed, StoreBusy, StoreError, StoreUnusable
+from weft.store.protocol import CommandUsed, StoreBusy, StoreError, StoreFull, StoreUnusable
 
 TEXT_SHOWN = 200
 
@@ -66,12 +66,18 @@ def _of_code(status: int, problem: _Problem) -> Exception:
         return ArtifactError(detail)
     if code == "store_unusable":
         return StoreUnusable(detail)
+    if code == "store_full":
+        return StoreFull(detail)
     if status == 503:
         return StoreBusy(detail)
     if status >= 500:
         return ServerFailed(f"the server failed: {detail}")
     if code == "unauthorized":
-        return Refused(cast(Any, code), f"the server says: {detail}; put one that it knows into WEFT_TOKEN")
+        return Refused(
+            cast(Any, code),
+            f"the server says: {detail}; put one that it knows into WEFT_TOKEN"
+            " (its owner's is in the file that its log names when it starts, mostly .weft/token)",
+        )
     if code not in ("conflict", "invalid", "stale_term") and problem.fix:
         detail += f"\n  fix: {problem.fix}"
     return Refused(cast(Any, code), detail)

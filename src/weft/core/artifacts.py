@@ -1,10 +1,12 @@
 """Outputs that are too large for the store: a file beside it, and in the result a reference in place of the output.
 
 The reference stands under a key of its own that only nodes write, `artifact`: an output that looks like one is just
-an output. Whoever may read files (a node, people's commands) puts the value in its place before names are made; rules
-may not, so an expression that a rule evaluates gets an error that says so.
+an output. Whoever may read files (a node, people's commands) puts the value in its place before names are made. Rules
+read no files: a `map` asks the committer for what it needs (FilesNeeded), and every other expression that a rule
+evaluates gets an error that says so.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +22,26 @@ class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: int
     sha256: str
     node: str
+
+
+class File(msgspec.Struct, frozen=True):
+    """What was read of an artifact: its JSON, or why it could not be read."""
+
+    text: str | None
+    error: str = ""
+
+
+#: By run id and SHA-256.
+Files = Mapping[tuple[str, str], File]
+
+
+class FilesNeeded(Exception):
+    """A rule cannot decide without these artifacts. Nothing is written; decide again with them in the draft."""
+
+    def __init__(self, run_id: str, references: list[Reference]) -> None:
+        super().__init__(f"run {run_id}: " + ", ".join(reference.path for reference in references))
+        self.run_id = run_id
+        self.references = references
 
 
 class _Result(msgspec.Struct):
@@ -46,7 +68,7 @@ def with_output(result: str, output: str) -> str:
 def elsewhere(result: dict[str, Any]) -> Elsewhere:
     """In the place of an output that was not loaded."""
     reference = result[KEY]
-    why = result.get("artifactError") or "conditions, map, wait and workflows can't read files"
+    why = result.get("artifactError") or "conditions, wait and workflows can't read files"
     return Elsewhere(
         f"this output is in the artifact {reference['path']} ({reference['bytes']:,} bytes): {why}",
         "let the task give a smaller output with what is needed here",
@@ -56,3 +78,19 @@ def elsewhere(result: dict[str, Any]) -> Elsewhere:
 def with_error(result: str, why: str) -> str:
     """The result, with the reason for which its artifact could not be read."""
     return f'{result[:-1]},"artifactError":{msgspec.json.encode(why).decode()}}}'
+
+
+def with_files(results: list[str | None], run_id: str, files: Files) -> list[str | None]:
+    """Stored results with their artifacts in place. Raises FilesNeeded for those that have not been read."""
+    references = [reference_of(result) for result in results]
+    missing = [found for found in references if found is not None and (run_id, found.sha256) not in files]
+    if missing:
+        raise FilesNeeded(run_id, missing)
+    return [
+        result if result is None or found is None else _with_file(result, files[(run_id, found.sha256)])
+        for result, found in zip(results, references, strict=True)
+    ]
+
+
+def _with_file(result: str, file: File) -> str:
+    return with_error(result, file.error) if file.text is None else with_output(result, file.text)

@@ -12,6 +12,7 @@ from weft.core.workflow import TriggerDef
 
 Role = Literal["auto", "leader", "worker", "observer"]
 ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
+BY_REQUEST = "cancelled by request"  # the reason of a cancel that gives none
 
 
 class Report(msgspec.Struct, gc=False):
@@ -103,14 +104,14 @@ class Register(msgspec.Struct):
     scope: str | None  # a run id
     body: str
     role: Role = "auto"
+    gave_up: str | None = None  # this process's session before, given up because the store did not answer
 
 
 class Expire(msgspec.Struct):
-    """End a session that is dead: its lease passed (only the leader may say so), or its process is provably gone."""
+    """End a session: its lease has passed by the store's clock, its process is provably gone, or it leaves."""
 
     session: str
     proof: Literal["lease", "process", "left"]
-    term: int | None = None
 
 
 class Lead(msgspec.Struct):
@@ -182,13 +183,14 @@ class Advance(msgspec.Struct):
 
 class CancelRun(msgspec.Struct):
     run_id: str
-    reason: str = "cancelled by request"
+    reason: str = BY_REQUEST
+    now: bool = False  # its handlers do not run either
 
 
 class CancelTask(msgspec.Struct):
     run_id: str
     task: str  # "name" or "name.3"
-    reason: str = "cancelled by request"
+    reason: str = BY_REQUEST
 
 
 class Resume(msgspec.Struct):

@@ -27,6 +27,7 @@ from weft.core.references import (
 from weft.core.trigger_definitions import define_triggers
 from weft.core.workflow import Cache, Passes, Retry, TaskDef, TaskKind, Tolerate, Workflow
 
+HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
 _HANDLERS = ("on_failure", "always")
 _NO_ENV: dict[str, str] = {}
@@ -80,6 +81,7 @@ def compile_workflow(document: Document, hash: str, mentions: Mentions | None = 
         on_failure=document.get("on_failure", "halt"),
         max_parallel=document.get("max_parallel"),
         timeout_ms=_ms(document.get("timeout")),
+        handlers_timeout_ms=parse_duration_ms(document.get("handlers_timeout", HANDLERS_TIMEOUT)),
         env=document.get("env", {}),
         chain=document.get("chain", False),
         description=document.get("description"),

@@ -11,14 +11,17 @@ from typing import Any, Final, cast
 import msgspec
 
 from weft.core.child_workflows import OF_CHILDREN
+from weft.core.definition_defaults import SiteDefaults
+from weft.core.durations import format_duration
 from weft.core.expression_checks import ExpressionChecker
-from weft.core.fields import COMMAND, KINDS, OF_WAITS, TASK, TASK_NAME, TASKS_MAX, workflow_record
+from weft.core.fields import COMMAND, DEFAULTS, KINDS, OF_WAITS, TASK, TASK_NAME, TASKS_MAX, workflow_record
 from weft.core.graph import cycles_of, successors_of
 from weft.core.inferred_needs import all_edges
 from weft.core.inputs import INPUTS, define_inputs
 from weft.core.long_form import LONG_TASK, is_long, read_long
-from weft.core.problems import BAD, NO_EXPRESSION, Path, Problem, Reader, has_expression, mismatch, quoted
+from weft.core.problems import BAD, NO_EXPRESSION, Path, Problem, Reader, encodes, has_expression, mismatch, quoted
 from weft.core.references import Mentions, names_element
+from weft.core.shapes import Record
 from weft.core.trigger_definitions import TRIGGERS, check_triggers
 from weft.core.written import NAME_KEYS, Written
 
@@ -56,6 +59,25 @@ def decode_document(data: bytes | str) -> Document:
 
 def document_hash(document: Document) -> str:
     return hashlib.sha256(encode_document(document)).hexdigest()
+
+
+def completed(document: Document, defaults: SiteDefaults) -> Document:
+    """With the settings of a site where the document says nothing. They are part of what is stored, so that a run
+    means the same wherever it goes on; its hash is the one of a document in which they are written."""
+    out = dict(document)
+    policy = defaults.on_failure
+    if policy is not None and not (policy == "continue" and document.get("mode") == "levels"):  # which cannot
+        out.setdefault("on_failure", policy)
+    if defaults.task_timeout_ms is not None:
+        timeout = format_duration(defaults.task_timeout_ms)
+        out["defaults"] = _in_order({"timeout": timeout, **document.get("defaults", {})}, DEFAULTS)
+    return _in_order(out, WORKFLOW)
+
+
+def _in_order(value: dict[str, Any], record: Record) -> dict[str, Any]:
+    """As reading would have made it: the order of the keys counts for the hash."""
+    names = [field.target or field.name for field in record.fields]
+    return {name: value[name] for name in dict.fromkeys(names) if name in value}
 
 
 def _read_document(reader: Reader, value: Any, name: str, mentions: Mentions) -> Any:
@@ -435,21 +457,13 @@ def _check_encoding(reader: Reader, document: Document) -> None:
         path, item = stack.pop()
         if isinstance(item, dict):
             for key, inner in reversed(item.items()):
-                if not _encodes(key):
+                if not encodes(key):
                     reader.problem_at((*path, key), "the key holds half a character (a lone surrogate)", at="key")
                 stack.append(((*path, key), inner))
         elif isinstance(item, (list, tuple)):
             stack += [((*path, at), inner) for at, inner in reversed(list(enumerate(item)))]
-        elif isinstance(item, str) and not _encodes(item):
+        elif isinstance(item, str) and not encodes(item):
             reader.problem_at(path, "the text holds half a character (a lone surrogate)", "remove it")
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 __all__ = ["LONG_TASK", "WORKFLOW", "Document", "Reading", "decode_document", "document_hash",

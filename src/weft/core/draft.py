@@ -5,8 +5,9 @@ the committer hands the whole draft to the store, which writes it under the guar
 """
 
 from collections.abc import Generator, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from weft.core.artifacts import Files
 from weft.core.demands import pools_of, private, public
 from weft.core.needs import Need
 from weft.core.rows import (
@@ -41,10 +42,25 @@ class IllegalTransition(Exception):
     """A rule tried a move that is not in the table: a bug, and the transaction is rolled back."""
 
 
+class Hint(NamedTuple):
+    """What a COMMIT may have left to do for other nodes. True if anything."""
+
+    everyone: bool = False  # every node must look: a stop, a drain, chores left over
+    queued: int = 0  # so many tasks could be claimed
+    ended: bool = False  # a run has ended: of interest to those that wait for it
+
+    def __bool__(self) -> bool:
+        return self.everyone or self.queued > 0 or self.ended
+
+    def __or__(self, other: "Hint") -> "Hint":
+        return Hint(self.everyone or other.everyone, self.queued + other.queued, self.ended or other.ended)
+
+
 class Draft:
     def __init__(self, now: int, workflows: Mapping[str, Workflow], session: str | None = None) -> None:
         self.now = now
         self.workflows = workflows
+        self.files: Files = {}  # the artifacts that were read for this decision
         self.by_session = session  # who causes the events
         self.runs: dict[int, RunRow] = {}
         self.tasks: dict[int, TaskRow] = {}
@@ -59,6 +75,8 @@ class Draft:
         self.context: list[tuple[int, str, str, int | None, int | None]] = []  # run, key, JSON, writer
         self.arrays: list[tuple[int, int, int, str]] = []  # run, position and generation of a map, JSON
         self.signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
+        self.forgotten_signals: list[tuple[int, str]] = []  # run, name
+        self.retried: dict[tuple[int, int], frozenset[int]] = {}  # by run and position of a map: only these elements
         self.kept: dict[str, RecordRow] = {}  # results for `cache`, by key; the task's own guard is theirs
         self.once: RecordRow | None = None  # written only while its attempt is held
         self.new_runs: dict[int, tuple[RunRow, dict[str, Any]]] = {}  # by number, with what a row of rules lacks
@@ -68,6 +86,7 @@ class Draft:
         self.new_demands: dict[str, str] = {}
         self.new_session: tuple[SessionRow, int] | None = None  # with its lease's length
         self.ended_sessions: list[tuple[str, str]] = []  # id, state
+        self.given_up_session: str | None = None
         self.drained_sessions: list[tuple[str, int]] = []  # id, when what still runs goes back
         self.leadership: tuple[LeadershipRow, int] | None = None  # with the term that the row must still have
         self.exchanged: tuple[str, int] | None = None  # session, number
@@ -87,16 +106,14 @@ class Draft:
         self.pruned_cache = False  # and results that `cache` kept before
         self.retries = 0  # failures that are tried again
         self.stopping = False  # some attempt that runs has been told to stop
-        self.wake = False  # other nodes must hear of this: a stop, an end, chores left over
+        self.wake = False  # every node must hear of this: a stop, chores left over
+        self.ended = False  # a run has ended
 
-    def wakes_others(self) -> bool:
-        """True if somebody else may have something to do after this COMMIT."""
-        return (
-            self.wake
-            or any(change < 0 for change in self.pool_changes.values())  # somebody may have been left out
-            or any(t.state == "queued" for t in self.dirty_tasks)
-            or any(t.state == "queued" for t in self.new_tasks)
-        )
+    def hint(self) -> "Hint":
+        """What other nodes may have to do after this COMMIT."""
+        queued = sum(t.state == "queued" for t in self.dirty_tasks) + sum(t.state == "queued" for t in self.new_tasks)
+        queued -= sum(change for change in self.pool_changes.values() if change < 0)  # a task was left out, perhaps
+        return Hint(self.wake, queued, self.ended)
 
     # -- what was loaded ---------------------------------------------------------------------------------
 

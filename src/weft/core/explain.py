@@ -8,7 +8,7 @@ import msgspec
 from weft.core.demands import PLACE, WORKFLOW_POOL, holder_of
 from weft.core.placement import NodeFacts, eligible, free, no_room
 from weft.core.rows import RunRow, TaskRow
-from weft.core.rules.readiness import ending_of
+from weft.core.rules.readiness import ending_of, survives
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
@@ -55,14 +55,22 @@ def explain(s: Situation) -> tuple[str, list[str]]:
     by_state = {
         "pending": _pending, "queued": _queued, "scheduled": _scheduled, "running": _running, "waiting": _waiting,
     }  # fmt: skip
-    return by_state.get(s.task.state, _ended)(s)
+    answer, evidence = by_state.get(s.task.state, _ended)(s)
+    if s.run.stop and s.run.deadline_at is not None and s.task.state not in TERMINAL and _survives(s):
+        left = max(0, s.run.deadline_at - s.now) / 1000
+        evidence.append(f"the run was stopped ({s.run.reason}); its handlers may take {left:.1f} s more")
+    return answer, evidence
+
+
+def _survives(s: Situation) -> bool:
+    return survives(s.run, s.workflow.tasks[s.task.pos])
 
 
 def _pending(s: Situation) -> tuple[str, list[str]]:
     task, definition = s.task, s.workflow.tasks[s.task.pos]
-    if s.run.stop:
+    if s.run.stop and not _survives(s):
         return "the run was stopped; it is about to be cancelled", [s.run.reason or s.run.stop]
-    if s.run.halted and not definition.survives_halt:
+    if not _survives(s):
         return "the run was halted by a failure; it is about to be cancelled", [s.run.reason or ""]
     if task.ready_at is not None and s.run.pace == "rest" and not task.admitted:
         return "it is ready, and the run rests", [

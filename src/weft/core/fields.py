@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.core.child_workflows import WorkflowReference
+from weft.core.formats import FORMATS
 from weft.core.map_and_wait import WAIT, Array, Tolerated
 from weft.core.problems import BAD, Reader, mismatch
 from weft.core.scalars import Boolean, Choice, Duration, Number, Pattern, Size, Text
@@ -205,6 +206,7 @@ CONSTRAINTS: Final = Record(
 INPUT_RECORD: Final = Record(
     (
         Field("type", Choice(INPUT_TYPES), "The type of its value."),
+        Field("format", Choice(tuple(FORMATS)), "The form of a text: a date, a time, a UUID …"),
         Field(
             "default",
             Json("the default", expressions=False),
@@ -298,6 +300,8 @@ def workflow_record(tasks: Shape, inputs: Shape, triggers: Shape) -> Record:
             Field("placement", Choice(("pull", "scored")),
                   "Who picks a task's node: the first that has room (pull, the default), or the leader, by score."),
             Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
+            Field("handlers_timeout", Duration(least_ms=1),
+                  "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
             Field("env", ENV, "Environment variables of all tasks."),
             Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),
             Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.core.fields import INPUT_NAME, INPUT_RECORD, INPUT_TYPES
+from weft.core.formats import FORMATS
 from weft.core.problems import BAD, INTEGER_MAX, Problem, Reader, found, mismatch, quoted
 from weft.core.references import has_template
 from weft.core.scalars import Choice
@@ -19,7 +20,7 @@ _ARTICLES = {
 
 
 class InputError(ValueError):
-    """A text that does not read as the input's type."""
+    """A value that is not of the input's type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class InputShape:
         if len(reader.problems) > before:
             return BAD
         if "type" not in out:
-            out = {"type": _type_of(out.get("default")), **out}
+            out = {"type": "string" if "format" in out else _type_of(out.get("default")), **out}
         _check_declaration(reader, out)
         return out
 
@@ -50,11 +51,17 @@ INPUTS = MapOf(INPUT_NAME, InputShape(), "a mapping of input names to their type
 
 def _check_declaration(reader: Reader, declared: dict[str, Any]) -> None:
     kind, enum, default = declared["type"], declared.get("enum"), declared.get("default")
+    form = declared.get("format")
+    if form is not None and kind != "string":
+        reader.problem_at(
+            (*reader.path, "format"), f"a format is for texts, and its type is {kind}", "use type: string", "key"
+        )
+        return
     for at, option in enumerate(enum or ()):
-        if not _fits(kind, option):
-            reader.problem_at((*reader.path, "enum", at), f"expected {_ARTICLES[kind]}, found {found(option)}")
-    if default is not None and not _fits(kind, default):
-        reader.problem_at((*reader.path, "default"), f"expected {_ARTICLES[kind]}, found {found(default)}")
+        if not _fits(kind, option, form):
+            reader.problem_at((*reader.path, "enum", at), f"expected {_wanted(kind, form)}, found {found(option)}")
+    if default is not None and not _fits(kind, default, form):
+        reader.problem_at((*reader.path, "default"), f"expected {_wanted(kind, form)}, found {found(default)}")
     elif default is not None and enum and default not in enum:
         reader.problem_at((*reader.path, "default"), f"the default must be one of {_options(enum)}")
     if "default" in declared and declared.get("required"):
@@ -74,6 +81,7 @@ def define_inputs(declared: Mapping[str, Any]) -> dict[str, InputDef]:
             default=body.get("default"),
             enum=None if enum is None else tuple(enum),
             description=body.get("description"),
+            format=body.get("format"),
         )
     return out
 
@@ -119,6 +127,14 @@ def resolve_inputs(
     return values, reader.problems
 
 
+def checked_inputs(declared: Mapping[str, InputDef], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all inputs; InputError says everything that is wrong."""
+    values, problems = resolve_inputs(declared, given)
+    if problems:
+        raise InputError("\n".join(problem.message for problem in problems))
+    return values
+
+
 def wrong_inputs(declared: Mapping[str, InputDef], given: Mapping[str, Any]) -> list[Problem]:
     """What can be said about `with` before a run: paths begin with the input's name. What is an expression is
     checked when it has a value."""
@@ -142,8 +158,9 @@ def wrong_inputs(declared: Mapping[str, InputDef], given: Mapping[str, Any]) -> 
 def check_input(reader: Reader, name: str, definition: InputDef, value: Any) -> None:
     if value is None and not definition.required and definition.default is None:
         return
-    if not _fits(definition.type, value):
-        reader.problem(f"the input '{name}' takes {_ARTICLES[definition.type]}, found {found(value)}")
+    if not _fits(definition.type, value, definition.format):
+        wanted = _wanted(definition.type, definition.format)
+        reader.problem(f"the input '{name}' takes {wanted}, found {found(value)}")
     elif definition.enum is not None and value not in definition.enum:
         reader.problem(f"the input '{name}' must be one of {_options(definition.enum)}, found {found(value)}")
     else:
@@ -155,9 +172,13 @@ def _options(enum: Any) -> str:
     return ", ".join(shown) + (" …" if len(enum) > 20 else "")
 
 
-def _fits(kind: str, value: Any) -> bool:
+def _wanted(kind: str, form: str | None) -> str:
+    return FORMATS[form][1] if form is not None else _ARTICLES[kind]
+
+
+def _fits(kind: str, value: Any, form: str | None = None) -> bool:
     if kind == "string":
-        return isinstance(value, str)
+        return isinstance(value, str) and (form is None or _reads(form, value))
     if kind == "boolean":
         return isinstance(value, bool)
     if kind == "integer":
@@ -165,6 +186,14 @@ def _fits(kind: str, value: Any) -> bool:
     if kind == "number":
         return isinstance(value, (int, float)) and not isinstance(value, bool)
     return isinstance(value, (list, tuple)) if kind == "array" else isinstance(value, dict)
+
+
+def _reads(form: str, text: str) -> bool:
+    try:
+        FORMATS[form][0](text)
+    except ValueError:
+        return False
+    return True
 
 
 def _type_of(value: Any) -> str:

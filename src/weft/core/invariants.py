@@ -3,10 +3,12 @@
 `check_run` looks at one moment; `check_step` compares two moments of the same run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from weft.core.demands import pools_of, private_demand, public
+from weft.core.replay import Replay
 from weft.core.rows import FireRow, LeadershipRow, PoolRow, RecordRow, RunRow, TaskRow, TriggerRow
+from weft.core.rules.readiness import survives
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
 
@@ -47,8 +49,8 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
         found.append(f"the run is {run.state} with {expected['open']} tasks not ended")
     if run.max_parallel is not None and run.active > (run.max_parallel or 1):
         found.append(f"{run.active} tasks are admitted, max_parallel is {run.max_parallel}")
-    if run.stop and any(t.state == "queued" for t in rows):
-        found.append("the run was stopped and has queued tasks")
+    if run.stop and any(t.state == "queued" and not survives(run, workflow.tasks[t.pos]) for t in rows):
+        found.append("the run was stopped and has queued tasks that are no handlers")
     if run.level is not None:
         found += _check_level(run, rows, workflow)
     if workflow.own is not None:  # a task that a claim held when the run was taken keeps the demand for an owner
@@ -58,6 +60,39 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
                 found.append(
                     f"{workflow.tasks[task.pos].name}[{task.idx}] is queued for {task.demand}, not {allowed}"
                 )
+    return found
+
+
+def check_history(
+    run: RunRow, current: Iterable[TaskRow], workflow: Workflow, replay: Replay, hashes: Mapping[int, str | None]
+) -> list[str]:
+    """The tables say what the events say. `current`: the run's current rows; `hashes`: of their results, by id."""
+    found: list[str] = []
+    current = list(current)
+    if run.state != replay.state:
+        found.append(f"the run is {run.state}, its events say {replay.state}")
+    if run.level != replay.level and run.level_open is not None:
+        found.append(f"the run is at level {run.level}, its events say {replay.level}")
+    if len(current) != len(replay.tasks):
+        found.append(f"{len(current)} tasks are stored, the events tell of {len(replay.tasks)}")
+    for row in current:
+        told = replay.tasks.get((row.pos, row.idx))
+        name = workflow.tasks[row.pos].called(row.idx)
+        if told is None:
+            found.append(f"{name}: no event tells of it")
+            continue
+        unsettled_run = row.state == "pending" and told.state == "queued" and (run.sweep is not None)
+        running_child = row.child is not None and row.state == "running"  # its timeout, which no event tells
+        pairs = [
+            ("state", row.state, row.state if unsettled_run else told.state),
+            ("attempt", row.attempt, told.attempt),
+            ("failures", row.failures, told.failures),
+            ("lost", row.lost, told.lost),
+            ("held", row.held, told.held),
+            ("wake_at", None if running_child else row.wake_at, told.wake_at if row.state not in TERMINAL else None),
+            ("result", hashes.get(row.id), told.hash),
+        ]
+        found += [f"{name}: {what} is {have}, its events say {want}" for what, have, want in pairs if have != want]
     return found
 
 

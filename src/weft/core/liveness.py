@@ -7,14 +7,15 @@ from weft.core.workflow import TaskDef
 
 OVERDUE_MS = 30_000  # past timeout and grace: its node should have ended it long ago
 
-#: By age of the last renewal. `dead` and `left` are also states that a session ends in.
-HEALTH = ("healthy", "stale", "draining", "dead", "left")
+#: By age of the last renewal. `dead` and `left` are also states that a session ends in; `drained` is `left` after a
+#: drain.
+HEALTH = ("healthy", "stale", "draining", "drained", "dead", "left")
 
 
-def health(state: str, lease_left_ms: int | None, ttl_ms: int) -> str:
+def health(state: str, lease_left_ms: int | None, ttl_ms: int, *, drained: bool = False) -> str:
     """By the store's clock: stale when more than half of the lease is gone, dead when all of it is."""
     if state in ("dead", "left"):
-        return state
+        return "drained" if drained and state == "left" else state
     if lease_left_ms is None or lease_left_ms <= 0:
         return "dead"
     if lease_left_ms * 2 < ttl_ms:

@@ -205,6 +205,12 @@ class Held(msgspec.Struct):
     session: str
 
 
+class GivenUp(msgspec.Struct):
+    """(how many) attempts of a task were lost with sessions that were given up because the store did not answer."""
+
+    task_id: int
+
+
 class ClaimedAt(msgspec.Struct):
     """Running tasks of a session that its exchange of this number claimed."""
 
@@ -247,8 +253,8 @@ class Current(msgspec.Struct):
 
 
 class EndsHeld(msgspec.Struct):
-    """(task id, result hash, result) of these tasks' current attempts, by id. The result is None unless it is needed:
-    it sets keys of the context, or has no hash."""
+    """(task id, result hash, result) of these tasks' current attempts, by id. The result is None unless it sets keys
+    of the context."""
 
     task_ids: list[int]
 
@@ -415,5 +421,5 @@ Need = (
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
     | Finished | Records | QueuedEach | Waiting | Pools | Token | Placing | LiveSessions | Measured | Occupied
-    | DemandBodies
+    | DemandBodies | GivenUp
 )  # fmt: skip

@@ -5,6 +5,7 @@ a node lives; what does (memory, disk, GPUs, how many of a task) is counted: `co
 runs, `free` what is left of a node, and a claim may not take more than that.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -46,6 +47,19 @@ class Load(msgspec.Struct, frozen=True):
     disk_io: float = 0.0
     network: float = 0.0
     gpu: float = 0.0
+
+
+def decode_facts(body: str) -> dict[str, Any]:
+    """What a node said of itself when it registered. A row that is no JSON in UTF-8 (older nodes could write labels
+    with broken characters) is read with `?` in their places: one node must not hide all others."""
+    try:
+        facts = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        try:
+            facts = msgspec.json.decode(json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8", "replace"))
+        except ValueError:
+            return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def node_facts(body: Mapping[str, Any], name: str, session: str) -> NodeFacts:

@@ -77,6 +77,15 @@ def has_expression(text: str) -> bool:
     return "${{" in text and "${{" in text.replace("$${{", "")
 
 
+def encodes(text: str) -> bool:
+    """False of a text with half a surrogate pair, which no store can keep."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def quoted(text: str) -> str:
     """A text from a definition made fit for a message: short, on one line, without control characters."""
     cut = text if len(text) <= 60 else text[:57] + "…"

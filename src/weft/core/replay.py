@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from weft.core.rows import WHOLE
-from weft.core.rules.readiness import ending_of, judge
+from weft.core.rules.readiness import ending_of, goes_on, judge
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
@@ -50,7 +50,8 @@ class Replay:
         self._passes = workflow.passes
         self.level: int | None = None if workflow.passes is None else 0
         self.halted = False
-        self.stopped = False
+        self.stop: str | None = None
+        self.handlers = False  # it was stopped, and handlers may still start
         self._ended: list[tuple[int, int]] = []
         self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
@@ -75,7 +76,7 @@ class Replay:
     def _on_resumed(self, place: Any, data: dict[str, Any]) -> None:
         self.generation = data["generation"]
         self.level = data.get("level")
-        self.state, self.halted, self.stopped = "running", False, False
+        self.state, self.halted, self.stop = "running", False, None
         positions: list[int] = data["tasks"]
         for pos in positions:
             for idx in range(self.tasks[(pos, WHOLE)].elements or 0):
@@ -135,6 +136,8 @@ class Replay:
             task = self.tasks[(pos, idx)]
             state = task.held if [pos, idx] in data["failed"] else "cancelled"
             task.held = None
+            if task.elements == 0:
+                task.elements = None
             if idx < 0:
                 self._set((pos, idx), state or "failed")
             else:
@@ -147,6 +150,8 @@ class Replay:
         self.tasks[place].state, self.tasks[place].wake_at = "waiting", data["wake_at"]
 
     def _on_answered(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        if data["state"] == "succeeded":
+            self.tasks[place].hash = data.get("hash")
         self._set_or_hold(place, data)
 
     def _on_signalled(self, place: Any, data: dict[str, Any]) -> None:
@@ -207,13 +212,13 @@ class Replay:
         self.halted = True
 
     def _on_stopped(self, place: Any, data: dict[str, Any]) -> None:
-        self.stopped = True
+        self.stop, self.handlers = data["why"], "handlers_until" in data
 
     def _on_began(self, place: Any, data: dict[str, Any]) -> None:
         """A pass begins: what its needs allow is ready."""
         assert self._passes is not None
         self.level = data["level"]
-        bad = self._anything_failed()
+        bad = self.stop == "timeout" or self._anything_failed()
         for pos in self._passes.tasks[data["level"]]:
             task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
             if definition.final and not definition.needs:
@@ -337,14 +342,14 @@ class Replay:
             for pos, idx in ended:
                 if idx >= 0:
                     self._tell_map(pos, self.tasks[(pos, idx)])
-                elif not self.stopped:
+                else:
                     self._tell(pos)
         self._start_final()
 
     def _tell(self, pos: int) -> None:
         before = self.tasks[(pos, WHOLE)]
         for after in self._workflow.successors[pos]:
-            if self.halted and not self._workflow.tasks[after].survives_halt:
+            if not self._goes_on(after):
                 continue
             task = self.tasks[(after, WHOLE)]
             if task.state == "pending" and task.open > 0:
@@ -356,8 +361,7 @@ class Replay:
         whole = self.tasks[(pos, WHOLE)]
         whole.open -= 1
         whole.failed += (element.held or element.state) != "succeeded"
-        over = self.stopped or (self.halted and not self._workflow.tasks[pos].survives_halt)
-        if whole.elements is None or whole.admitted >= whole.elements or over:
+        if whole.elements is None or whole.admitted >= whole.elements or not self._goes_on(pos):
             return
         if whole.failed <= self._workflow.tasks[pos].tolerate.of(whole.elements) or self._all_run(pos):
             following = self._next_element(pos, whole)
@@ -379,23 +383,21 @@ class Replay:
         return next((t for t in rows if not t.let_in and t.state == "pending"), None)
 
     def _start_final(self) -> None:
-        if (
-            self._passes is not None
-            or self._open_main
-            or not self.tasks
-            or self.stopped
-            or self.state not in ("pending", "running")
-        ):
+        if self._passes is not None or self._open_main or not self.tasks or self.state not in ("pending", "running"):
             return
-        waiting = [p for p in self._after_all if self.tasks[(p, WHOLE)].open]
+        waiting = [p for p in self._after_all if self.tasks[(p, WHOLE)].open and self._goes_on(p)]
+        waiting = [p for p in waiting if self.tasks[(p, WHOLE)].state == "pending"]
         if not waiting:
             return
-        bad = self._anything_failed()
+        bad = self.stop == "timeout" or self._anything_failed()
         for pos in waiting:
             task = self.tasks[(pos, WHOLE)]
             task.open = 0
             if self._workflow.tasks[pos].when == "always" or bad:
                 self._make_ready(pos, task, whole=True)
+
+    def _goes_on(self, pos: int) -> bool:
+        return goes_on(self._workflow.tasks[pos], self.halted, self.stop, self.handlers)
 
     def _anything_failed(self) -> bool:
         for (pos, idx), task in self.tasks.items():

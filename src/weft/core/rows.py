@@ -42,8 +42,8 @@ class TaskRow(msgspec.Struct, gc=False):
     lost: int  # leases lost, counted apart
     open: int  # needs not yet ended; of an opened mapped task: elements not yet ended
     failed: int  # of those ended: failed
-    skipped: int  # of those ended: skipped by their own condition
-    tolerated: int  # of those ended: failed, but this task's condition asks about them
+    skipped: int  # of those ended: skipped by their own condition; of an opened mapped task: cancelled
+    tolerated: int  # of those ended: failed, but this task's condition asks about them; of an opened map: kept
     elements: int | None  # of an opened mapped task: how many
     admitted: int  # of an opened mapped task: how many may run so far; 1: `weft advance` let it start
     demand: str
@@ -80,7 +80,7 @@ class RunRow(msgspec.Struct):
     priority: int
     max_parallel: int | None
     halted: bool  # a failure stopped it: only failure handlers start
-    stop: str | None  # somebody stopped it: nothing starts
+    stop: str | None  # cancel, timeout: nothing starts but handlers, and not even those once `deadline_at` is None
     sweep: int | None  # tasks up to this id are already cancelled; None: nothing to sweep
     ordinals: int  # ids handed out
     active: int  # queued + running
@@ -96,7 +96,7 @@ class RunRow(msgspec.Struct):
     created_at: int
     started_at: int | None
     finished_at: int | None
-    deadline_at: int | None
+    deadline_at: int | None  # when its timeout passes; once it was stopped: when its handlers must be over
     reason: str | None
     level: int | None = None  # of `mode: levels`: the cursor, the pass that is worked on
     level_open: int | None = None  # rows of that pass neither held nor ended; None: it has not begun
@@ -144,6 +144,7 @@ class SessionRow(msgspec.Struct):
     body: str  # JSON: host, pid, boot, slots, labels, executors, the lease's length
     role: str = "auto"  # auto, leader, worker, observer
     drain_at: int | None = None  # of a draining one: what still runs then goes back
+    gave_up: bool = False  # its process goes on, and gave it up because the store did not answer
 
 
 class LeadershipRow(msgspec.Struct):

@@ -4,7 +4,8 @@
 A workflow is built once per content hash and shared by all runs of it, so nothing in here ever changes.
 """
 
-from typing import Any, Literal
+import re
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -14,6 +15,7 @@ OnFailure = Literal["halt", "halt_now", "continue"]
 Mode = Literal["eager", "levels"]
 CatchUp = Literal["none", "last", "all"]
 Overlap = Literal["skip", "queue", "replace", "allow"]
+_ELEMENT: Final = re.compile(r"(.+)\.([0-9]{1,9})")
 TIMED = ("cron", "every")  # kinds of triggers that fire by time
 
 
@@ -101,6 +103,7 @@ class InputDef(msgspec.Struct, frozen=True):
     default: Any = None
     enum: tuple[Any, ...] | None = None
     description: str | None = None
+    format: str | None = None  # of a text: a name in formats.FORMATS
 
 
 class Passes(msgspec.Struct, frozen=True):
@@ -165,3 +168,11 @@ class Workflow(msgspec.Struct, frozen=True):
     passes: Passes | None = None  # of `mode: levels`
     own: tuple[str, str] | None = None  # one node owns a run of it: the demand (id, body) for that node
     triggers: tuple[TriggerDef, ...] = ()
+    handlers_timeout_ms: int = 600_000  # how long handlers may take once the run was stopped
+
+    def place(self, name: str) -> tuple[int, int] | None:
+        """(position, index) of a task, whose index is -1, or of an element such as "transform.3", which need not
+        exist. None: there is no such task."""
+        element = None if name in self.position else _ELEMENT.fullmatch(name)
+        pos = self.position.get(name if element is None else element[1])
+        return None if pos is None else (pos, -1 if element is None else int(element[2]))

@@ -1,5 +1,5 @@
 """An application's own async functions as inline functions: `with` becomes their arguments, and what holds for a
-Python task holds here too: arguments are checked, and JSON must be able to hold the result."""
+Python task holds here too: arguments are what the annotations say, and the result must have a JSON form."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -41,6 +41,5 @@ class InlineCall:
         self._function = Function(name, function)
 
     async def __call__(self, launch: Launch) -> Any:
-        arguments = launch.spec.get("with") or {}
-        self._function.check(arguments)
+        arguments = self._function.bind(launch.spec.get("with") or {})
         return plain_value(await self._function.call(**arguments), "returned")

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 IS_LINUX = sys.platform.startswith("linux")
 
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 0x01
 _FALLOC_FL_PUNCH_HOLE = 0x02
@@ -43,6 +44,13 @@ def become_subreaper() -> bool:
     return IS_LINUX and _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
 
 
+def deny_inspection() -> bool:
+    """Keep other processes of this user, such as tasks, from reading this one's environment and memory and from
+    tracing it (root still can). There are no core dumps then, and of /proc/self some files are root's. It survives
+    fork but not exec."""
+    return IS_LINUX and _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+
+
 def punch_hole(fd: int, offset: int, length: int) -> None:
     """Give the blocks of a range back to the filesystem; the range then reads as zeros."""
     if not IS_LINUX:
@@ -62,6 +70,16 @@ def open_nameless(directory: bytes, mode: int) -> int | None:
         if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             return None
         raise
+
+
+def nameless_memory() -> int:
+    """A file that is in no directory, to be shared by its descriptor."""
+    if IS_LINUX:
+        return os.memfd_create("weft", os.MFD_CLOEXEC)
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 class OwnDescriptors:

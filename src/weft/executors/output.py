@@ -85,13 +85,18 @@ def describe_stream(result: dict[str, Any], name: StreamName, path: str, written
         result[name + "Kept"] = [head, tail]
 
 
-def take_answer(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX) -> Any:
-    """Read and remove what the attempt wrote to $WEFT_OUTPUT or $WEFT_CONTEXT; UNSET if nothing."""
+def take_answer(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX, owner: int | None = None) -> Any:
+    """Read and remove what the attempt wrote to $WEFT_OUTPUT or $WEFT_CONTEXT; UNSET if nothing.
+
+    `owner` is the user that the attempt ran as, if that is not this process's: then only a file of its own is read,
+    and no link is followed, or a task could have this process read for it what it may not read itself.
+    """
     if not os.access(path, os.F_OK):  # the usual case, and cheaper than a failed open
         return msgspec.UNSET
     try:
         # Not to block on a FIFO that somebody put there.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        follow = 0 if owner is None else os.O_NOFOLLOW
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | follow)
     except OSError as error:
         raise BadAnswer(f"{name} cannot be read: {error.strerror}") from None
     try:
@@ -99,6 +104,8 @@ def take_answer(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX) -> Any:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             raise BadAnswer(f"{name} is not a regular file")
+        if owner is not None and info.st_uid != owner:
+            raise BadAnswer(f"{name} is not a file of the user that the task runs as")
         if info.st_size > bytes_max:
             raise BadAnswer(
                 f"{name} holds {info.st_size:,} bytes, more than the {bytes_max:,} that artifact_max allows:"
@@ -140,8 +147,10 @@ def parse_answer(data: bytes, name: str) -> Any:
     return values
 
 
-def take_context(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX) -> dict[str, Any] | None:
-    value = take_answer(path, name, bytes_max)
+def take_context(
+    path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX, owner: int | None = None
+) -> dict[str, Any] | None:
+    value = take_answer(path, name, bytes_max, owner)
     if value is msgspec.UNSET:
         return None
     if not isinstance(value, dict):

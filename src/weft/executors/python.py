@@ -4,8 +4,9 @@ A runner (see python_runner) is started through the shell executor, as an attemp
 spawner, and what holds for the processes of a shell task holds for it and all below it: a stop ends everything, a
 node's SIGKILL leaves nothing, and it dies at the deadline that the node is trusted until. Each call is a message.
 
-An attempt with secrets has a runner to itself, which has them in its environment, writes through the spawner's
-masker, and ends with the attempt: nothing that a function keeps or prints late meets another task.
+An attempt with secrets has a runner to itself, which gets them with the call, writes through the spawner's masker,
+and ends with the attempt: nothing that a function keeps or prints late meets another task. So has every attempt if
+tasks run as a user of their own (`run_as`).
 
 A function that does not heed a stop is ended with its runner. When a runner dies by itself, the attempt that had the
 processor fails, and nobody else: what had not begun goes to another runner, async neighbours go back to the queue.
@@ -22,14 +23,25 @@ from weft.executors import linux
 from weft.executors.output import file_stem
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.python_answers import Answers
-from weft.executors.python_door import Door
 from weft.executors.python_inquest import Inquest
 from weft.executors.python_link import Attempt, RunnerLink
 from weft.executors.python_outcome import cut_short, never_ready, outcome_of, take_streams, unstarted
 from weft.executors.python_pool import Pool
-from weft.executors.python_wire import ASK, ENDED, KIND, LEAVING, LEFT_PROCESSES, OWN, QUIT, START, STOP, UNBEGUN
+from weft.executors.python_wire import (
+    ASK,
+    ENDED,
+    HELLO,
+    KIND,
+    LEAVING,
+    LEFT_PROCESSES,
+    OWN,
+    QUIT,
+    START,
+    STOP,
+    UNBEGUN,
+)
 from weft.executors.shell import ShellExecutor
-from weft.executors.spawner_wire import Message, Unframer
+from weft.executors.spawner_wire import Message
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # By -c and not by a script: then __main__ has no file, which a function's own child processes would run again. The
@@ -84,7 +96,6 @@ class PythonExecutor:
         self._answers = Answers()
         self._inquest = Inquest()
         self._last_id = self._last_runner = 0
-        self._door: Door | None = None
         self._pump_due = False
         self._tidy: asyncio.TimerHandle | None = None
         self._empty = asyncio.Event()  # no runner is left
@@ -114,7 +125,7 @@ class PythonExecutor:
         self._attempts[launch.task_id, launch.attempt] = attempt
         if launch.hidden:
             self._hide(launch.hidden)
-        if launch.secrets:
+        if self._needs_own(attempt):
             self._start_own(attempt)
             return
         self._pool.add(attempt)
@@ -148,9 +159,6 @@ class PythonExecutor:
             await self._empty.wait()
         if self._tidy is not None:
             self._tidy.cancel()
-        if self._door is not None:
-            self._door.close()
-            self._door = None
 
     # Stopping
 
@@ -216,6 +224,10 @@ class PythonExecutor:
 
     # Runners
 
+    def _needs_own(self, attempt: Attempt) -> bool:
+        """One with secrets; and as another user every one, who may not make files where their output belongs."""
+        return bool(attempt.launch.secrets) or self._shell.user is not None
+
     def _start_own(self, attempt: Attempt) -> None:
         """How many there are is bounded by the node's slots, not by `runners`: they are not there to be shared."""
         attempt.runner = self._start_runner(attempt.root, attempt)
@@ -226,18 +238,18 @@ class PythonExecutor:
         runner = RunnerLink(number, root, linux.boottime())
         runner.owner = owner
         self._empty.clear()
+        if self._tidy is None:
+            self._tidy = self._loop.call_later(min(_TIDY_S, self._idle_s), self._tidy_up)
+        words = [self._python, "-P", "-c", _PROGRAM, *self._limits]
+        spec = {"argv": words}
         try:
-            self._door = self._door or Door(self._entered)
+            ours, theirs = socket.socketpair()
+            directory = self._shell.private.directory
         except OSError as error:
             death = Outcome(-number, 1, False, None, None, linux.boottime(), f"no place for its socket: {error}")
             death.startable = False
             self._loop.call_soon(self._runner_gone, runner, death)
             return runner
-        if self._tidy is None:
-            self._tidy = self._loop.call_later(min(_TIDY_S, self._idle_s), self._tidy_up)
-        directory = self._door.directory
-        words = [self._python, "-P", "-c", _PROGRAM, directory, str(number), *self._limits]
-        spec = {"argv": words}
         if owner is None:
             name = f"runner-{number}"
             launch = Launch(-number, 1, "", name, "shell", spec, {}, root, directory, _RUNNER_OUTPUT_MAX)
@@ -247,21 +259,14 @@ class PythonExecutor:
             of = owner.launch
             launch = Launch(-number, of.attempt, "", of.task, "shell", spec, {}, root, of.output_dir, of.output_max)
             launch.secrets, launch.hidden = of.secrets, of.hidden
-        self._shell.start(launch, lambda outcome: self._runner_gone(runner, outcome))
+        runner.connect(ours, self._message, self._closed)
+        self._shell.start(launch, lambda outcome: self._runner_gone(runner, outcome), theirs.detach())
         return runner
 
-    def _entered(self, number: int, connection: socket.socket, unframer: Unframer, mark_fd: int) -> bool:
-        runner = self._pool.runners.get(number) or self._own.get(number)
-        if runner is None:
-            return False
+    def _is_ready(self, runner: RunnerLink) -> None:
         runner.idle_since = linux.boottime()
-        runner.connect(connection, unframer, mark_fd, self._message, self._closed)
-        if runner.leaving is not None:
-            runner.send((QUIT,))
-        elif runner.owner is not None:
+        if runner.owner is not None and runner.leaving is None:
             self._give(runner, runner.owner)
-        self._pump_soon()
-        return True
 
     def _give(self, runner: RunnerLink, attempt: Attempt) -> None:
         attempt.runner = runner
@@ -327,6 +332,8 @@ class PythonExecutor:
                 self._reap_later(runner)
         elif kind == ASK:
             self._answers.begin(runner, message)
+        elif kind == HELLO:
+            self._is_ready(runner)
         self._pump_soon()
 
     def _call_ended(self, runner: RunnerLink, message: Message) -> None:
@@ -360,6 +367,8 @@ class PythonExecutor:
 
     def _closed(self, runner: RunnerLink) -> None:
         """Its socket has ended, and so will it; if not, it is of no use."""
+        if not runner.ready:
+            return  # how it ended is why: that is about to be known
         if runner.reaper is None and not runner.killed:
             runner.reaper = self._loop.call_later(_CLOSED_S, self._kill, runner)
         if runner.leaving is None:
@@ -374,7 +383,7 @@ class PythonExecutor:
             if attempt.stop is not None or not self._open:
                 attempt.stop = attempt.stop or "drain"
                 self._end(attempt, unstarted(attempt, "stopped before it started"))
-            elif attempt.launch.secrets:
+            elif self._needs_own(attempt):
                 self._start_own(attempt)
             else:
                 again.append(attempt)

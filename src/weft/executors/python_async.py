@@ -153,8 +153,8 @@ class AsyncSide:
         result = CallResult()
         try:
             function = self._runner.function(text)
-            function.check(arguments)
-            result.output = encode_value(await function.call(**arguments), self._runner.value_max)
+            value = await function.call(**function.bind(arguments))
+            result.output = encode_value(value, self._runner.value_max)
             result.take_context(attempt)
         except BaseException as error:
             # SystemExit as well: it must not end the loop, and with it everybody else.

@@ -27,6 +27,7 @@ class RunningAttempt:
     """The attempt that the calling code belongs to."""
 
     __slots__ = ("ask", "context", "files", "id", "under_way", "variables")
+    stands_in = False  # for an attempt that there is not: the function was called directly
 
     def __init__(self, id: int, variables: dict[str, str], ask: Ask | None = None) -> None:
         self.id = id
@@ -53,6 +54,8 @@ class RunningAttempt:
 current: ContextVar["RunningAttempt | None"] = ContextVar("weft_attempt", default=None)
 #: The attempt of the plain function that runs in this process, for threads that were given nothing.
 plain: list[RunningAttempt] = []
+#: A runner calls functions for attempts only: code that belongs to none there has lost its context, and is told so.
+IN_RUNNER: list[bool] = []
 
 
 def running_attempt() -> RunningAttempt | None:
@@ -69,7 +72,10 @@ def context_update(**values: Any) -> None:
 
     attempt = running_attempt()
     if attempt is None:
-        raise RuntimeError("context_update() has a meaning only in a function that Weft runs as a task")
+        raise RuntimeError(
+            "context_update() has a meaning only in a function that Weft runs as a task; in a test, call it within"
+            " `with weft.fake_attempt() as attempt:` and look at attempt.context"
+        )
     for key, value in values.items():
         attempt.context[key] = plain_value(value, f"context_update() got {key} =")
 

@@ -9,7 +9,7 @@ import msgspec
 
 from weft.executors.outbox import Outbox
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
-from weft.executors.python_wire import FILES, Mark
+from weft.executors.python_wire import FILES, HELLO, Mark
 from weft.executors.spawner_wire import Message, Unframer
 
 _RECEIVE_BYTES = 1 << 16
@@ -37,7 +37,8 @@ class Attempt(msgspec.Struct, eq=False):
 
 
 class RunnerLink:
-    """`on_message` gets each message but FILES, `on_closed` is called when the runner closed its end."""
+    """`on_message` gets each message but FILES, `on_closed` is called when the runner closed its end. It is ready
+    when it has said HELLO."""
 
     def __init__(self, number: int, root: str, born: float) -> None:
         self.number = number
@@ -58,6 +59,7 @@ class RunnerLink:
         self.reaper: asyncio.TimerHandle | None = None
         self._socket: socket.socket | None = None
         self._outbox: Outbox | None = None
+        self._unframer = Unframer()
 
     # What it has to do
 
@@ -99,15 +101,11 @@ class RunnerLink:
     def connect(
         self,
         connection: socket.socket,
-        unframer: Unframer,
-        mark_fd: int,
         on_message: Callable[["RunnerLink", Message], None],
         on_closed: Callable[["RunnerLink"], None],
     ) -> None:
-        self.ready = True
-        self.mark = Mark(mark_fd)
+        connection.setblocking(False)
         self._socket = connection
-        self._unframer = unframer
         self._on_message = on_message
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
@@ -138,8 +136,11 @@ class RunnerLink:
             if message[0] == FILES:
                 self._close_files()
                 self.files = fds
-            else:
-                self._on_message(self, message)
+                continue
+            if message[0] == HELLO:
+                self.ready = True
+                self.mark = Mark(fds[0])
+            self._on_message(self, message)
         return True
 
     def disconnect(self) -> None:

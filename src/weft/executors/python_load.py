@@ -4,10 +4,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from weft.executors.python_types import Misfit
 
 _COROUTINE = 0x80
 _ANY_KEYWORD = 0x08
+_ANY_PLACE = 0x04
 
 
 class CannotLoad(Exception):
@@ -15,20 +19,46 @@ class CannotLoad(Exception):
 
 
 class WrongArguments(TypeError):
-    """`with` and the function's parameters do not fit."""
+    """`with` and the function's parameters do not fit. `misfit`: an argument is not what its annotation says."""
+
+    def __init__(self, message: str, misfit: "Misfit | None" = None) -> None:
+        super().__init__(message)
+        self.misfit = misfit
+
+
+class Parameters(NamedTuple):
+    """What a function takes by name, in order; what of it must be given; what is None if it is not."""
+
+    names: list[str]
+    needed: frozenset[str]
+    none: frozenset[str]
+    rest: str | None  # the parameter that takes any other name: **rest
 
 
 class Function:
     """A function with what must be known to call it."""
 
-    __slots__ = ("_any", "_needed", "_order", "_takes", "call", "is_async", "name")
+    __slots__ = ("_needed", "_parameters", "_read", "_takes", "call", "is_async", "name")
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         self.name = name
         self.call = call
         self.is_async = is_async(call)
-        self._order, self._needed, self._any = _parameters(call)
-        self._takes = frozenset(self._order)
+        self._parameters = _parameters(call)
+        self._needed = self._parameters.needed
+        self._takes = frozenset(self._parameters.names)
+        self._read: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None  # once it is needed
+
+    def bind(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The arguments, JSON values by name, as what the annotations say. Raises WrongArguments."""
+        self.check(arguments)
+        if not arguments:
+            return arguments
+        if self._read is None:
+            from weft.executors.python_types import argument_reader
+
+            self._read = argument_reader(self.name, self.call, self._parameters)
+        return self._read(arguments)
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Arguments go by name. Raises WrongArguments."""
@@ -37,16 +67,17 @@ class Function:
         given = arguments.keys()
         if given <= self._takes and self._needed <= given:
             return
-        missing = [name for name in self._order if name in self._needed and name not in given]
+        names = self._parameters.names
+        missing = [name for name in names if name in self._needed and name not in given]
         if missing:
             raise WrongArguments(f"{self.name}() needs {_listed(missing)}, which `with` does not give")
-        if self._any:
+        if self._parameters.rest is not None:
             return
         extra = [name for name in given if name not in self._takes]
         from weft.core.suggest import nearest
 
-        meant = nearest(extra[0], self._order)
-        takes = f"it takes {_listed(self._order)}" if self._order else "it takes no arguments by name"
+        meant = nearest(extra[0], names)
+        takes = f"it takes {_listed(names)}" if names else "it takes no arguments by name"
         fix = f"did you mean {meant}?" if meant else takes
         raise WrongArguments(f"{self.name}() takes no {_listed(extra)}: {fix}")
 
@@ -175,31 +206,34 @@ def _code(call: Any) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-def _parameters(call: Any) -> tuple[list[str], frozenset[str], bool]:
-    """Parameters that can be given by name, those that must be, and whether any name will do."""
+def _parameters(call: Any) -> Parameters:
     if isinstance(call, FunctionType) and not hasattr(call, "__wrapped__") and not call.__code__.co_posonlyargcount:
         # The usual case, without `inspect`, whose import takes longer than most tasks.
         code = call.__code__
-        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        optional = set(names[code.co_argcount - len(call.__defaults__ or ()) : code.co_argcount])
+        count = code.co_argcount + code.co_kwonlyargcount
+        names = code.co_varnames[:count]
+        defaults = call.__defaults__ or ()
+        optional = dict(zip(names[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
         optional.update(call.__kwdefaults__ or ())
-        return (
-            list(names),
-            frozenset(name for name in names if name not in optional),
-            bool(code.co_flags & _ANY_KEYWORD),
-        )
+        rest = code.co_varnames[count + bool(code.co_flags & _ANY_PLACE)] if code.co_flags & _ANY_KEYWORD else None
+        none = frozenset(name for name, default in optional.items() if default is None)
+        return Parameters(list(names), frozenset(name for name in names if name not in optional), none, rest)
     import inspect
 
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):  # of some functions written in C nobody knows
-        return [], frozenset(), True
+        return Parameters([], frozenset(), frozenset(), "")
     by_name = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for parameter in parameters:
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
             raise CannotLoad(f"the parameter {parameter.name} cannot be given by name, and `with` gives all by name")
-    needed = frozenset(p.name for p in by_name if p.default is p.empty)
-    return [p.name for p in by_name], needed, any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return Parameters(
+        [p.name for p in by_name],
+        frozenset(p.name for p in by_name if p.default is p.empty),
+        frozenset(p.name for p in by_name if p.default is None),
+        next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None),
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -36,10 +36,10 @@ def once(key: str, function: Callable[[], Any], /, *, unknown: Literal["call", "
     """Calls the function, unless an earlier attempt of this task has: then its value is given back.
 
     `await weft.once(key, function)` if the function is async. `key` names the effect within the task; an element of a
-    mapped task has its own. What the function returns is kept as JSON, and given back as JSON has it. If it raises,
-    the next attempt calls it again. If an earlier attempt was cut off in between, nobody knows whether the effect
-    happened: it is called again, or with unknown="raise" OutcomeUnknown is raised. Outside a task the function is
-    just called.
+    mapped task has its own. What the function returns is kept as JSON, and given back as its return annotation says,
+    or as JSON has it. If it raises, the next attempt calls it again. If an earlier attempt was cut off in between,
+    nobody knows whether the effect happened: it is called again, or with unknown="raise" OutcomeUnknown is raised.
+    Outside a task, and within `weft.fake_attempt`, the function is just called.
 
     >>> import weft
     >>> def charge() -> dict[str, str]:
@@ -51,8 +51,8 @@ def once(key: str, function: Callable[[], Any], /, *, unknown: Literal["call", "
     if is_async(function):
         return _once_async(key, function, unknown)
     attempt = running_attempt()
-    if attempt is None:
-        return _decode(_encode(function()))
+    if attempt is None or attempt.stands_in:
+        return _decode(_encode(function()), function)
     if attempt.ask is None:
         raise RuntimeError(
             "an inline function shares its node's event loop: give once() an async function, and await it"
@@ -62,7 +62,7 @@ def once(key: str, function: Callable[[], Any], /, *, unknown: Literal["call", "
 
 def _once_plain(attempt: RunningAttempt, ask: Ask, key: str, function: Callable[[], Any], unknown: str) -> Any:
     with _UnderWay(attempt, key):
-        known, value = _begun(key, ask(attempt.id, key, None, None, unknown == "call"))
+        known, value = _begun(key, ask(attempt.id, key, None, None, unknown == "call"), function)
         if known:
             return value
         try:
@@ -72,15 +72,15 @@ def _once_plain(attempt: RunningAttempt, ask: Ask, key: str, function: Callable[
             raise
         text = _encode(result)
         _kept(key, ask(attempt.id, key, "completed", text, True))
-        return _decode(text)
+        return _decode(text, function)
 
 
 async def _once_async(key: str, function: Callable[[], Coroutine[Any, Any, Any]], unknown: str) -> Any:
     attempt = running_attempt()
-    if attempt is None:
-        return _decode(_encode(await function()))
+    if attempt is None or attempt.stands_in:
+        return _decode(_encode(await function()), function)
     with _UnderWay(attempt, key):
-        known, value = _begun(key, await attempt.ask_async(key, None, None, unknown == "call"))
+        known, value = _begun(key, await attempt.ask_async(key, None, None, unknown == "call"), function)
         if known:
             return value
         try:
@@ -90,7 +90,7 @@ async def _once_async(key: str, function: Callable[[], Coroutine[Any, Any, Any]]
             raise
         text = _encode(result)
         _kept(key, await attempt.ask_async(key, "completed", text, True))
-        return _decode(text)
+        return _decode(text, function)
 
 
 class _UnderWay:
@@ -126,11 +126,11 @@ def _check(key: str, function: Callable[[], Any], unknown: str) -> None:
         raise ValueError("once() got a key with half a surrogate pair in it") from None
 
 
-def _begun(key: str, answer: tuple[str, str | None]) -> tuple[bool, Any]:
+def _begun(key: str, answer: tuple[str, str | None], function: Callable[[], Any]) -> tuple[bool, Any]:
     """(True, the value that is there already), or (False, None): go on."""
     status, value = answer
     if status == "completed":
-        return True, _decode(value)
+        return True, _decode(value, function)
     if status == "unknown":
         raise OutcomeUnknown(f"once({key!r}): {value}")
     if status != "call":
@@ -155,10 +155,17 @@ def _encode(value: Any) -> str:
     return encode_value(value, VALUE_MAX, "once() called a function that returned").decode()
 
 
-def _decode(text: str | None) -> Any:
+def _decode(text: str | None, function: Callable[[], Any]) -> Any:
+    """As what the function's return annotation says; as JSON has it, if there is none."""
     import json
 
-    return None if text is None else json.loads(text)
+    from weft.executors.python_types import Misfit, hints_of, read_as
+
+    value = None if text is None else json.loads(text)
+    try:
+        return read_as(hints_of(function).get("return", Any), value)
+    except Misfit as misfit:
+        raise WrongValue(f"once() called a function whose value does not fit its annotation: {misfit}") from None
 
 
 def _why(error: Exception) -> str:

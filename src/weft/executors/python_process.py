@@ -60,7 +60,8 @@ class Directory:
 
     def __init__(self) -> None:
         self.path = os.getcwd()
-        self._fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        # O_PATH: a directory that may be entered, but not listed, is good enough.
+        self._fd = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def restore(self) -> None:
         with suppress(OSError):  # somebody took our right to enter it: functions will say so

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft.executors import linux
-from weft.executors.python_context import RunningAttempt, Stopped, current, plain
+from weft.executors.python_context import IN_RUNNER, RunningAttempt, Stopped, current, plain
 from weft.executors.python_failure import Failure
 from weft.executors.python_load import Function, load
 from weft.executors.python_process import Directory, Environment, Sources, processes_left, resident_bytes
@@ -63,20 +63,24 @@ _STOPPED_UNBEGUN: Failure = ("stopped before it started", "Stopped", "", "")
 
 
 def main() -> None:
-    """Started in the directory that heads sys.path, with: DIRECTORY NUMBER TASKS_MAX GROWTH_MAX VALUE_MAX [own]."""
-    directory, number, tasks_max, growth_max, value_max = sys.argv[1], *map(int, sys.argv[2:6])
-    own = sys.argv[6:] == [OWN]
+    """Started in the directory that heads sys.path, with its socket as standard input and the arguments TASKS_MAX
+    GROWTH_MAX VALUE_MAX [own]."""
+    tasks_max, growth_max, value_max = map(int, sys.argv[1:4])
+    own = sys.argv[4:] == [OWN]
     sys.argv[1:] = []
     linux.become_subreaper()
+    if own:
+        linux.deny_inspection()  # it is about to get secrets, or runs as a user who may be others' as well
     faulthandler.enable()
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.connect(f"{directory}/door")
-    mark_path = f"{directory}/mark-{number}"
-    mark = Mark(os.open(mark_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    os.unlink(mark_path)
-    socket.send_fds(connection, [frame([(HELLO, number)])], [mark.fd])
+    connection = socket.socket(fileno=os.dup(0))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    mark = Mark(linux.nameless_memory())
     runner = Runner(connection, mark, tasks_max, growth_max, value_max, own)
     sys.path.insert(0, runner.root)
+    IN_RUNNER.append(True)
+    runner.send([(HELLO,)], [mark.fd])  # now that nothing can keep it from running what it is given
     runner.serve()
 
 
@@ -269,8 +273,7 @@ class Runner:
                 if function.is_async:
                     result.is_async = True
                 else:
-                    function.check(arguments)
-                    value = function.call(**arguments)
+                    value = function.call(**function.bind(arguments))
                     if hasattr(value, "__await__"):
                         value = self._async_side().wait_for(value)
                     result.output = encode_value(value, self.value_max)
@@ -352,7 +355,8 @@ class Runner:
         return self._async
 
     def _go_async(self, message: Message) -> None:
-        self._environment.enter({})
+        # Side by side they can have no variables of their own; one that is alone here has its secrets in them.
+        self._environment.enter({} if self.own_files is None else message[4])
         self._files.lead_home()
         side = self._async_side()
         with self.lock:

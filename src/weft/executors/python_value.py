@@ -1,10 +1,21 @@
-"""What a function returned, as JSON; or a sentence that says why not and what to return instead."""
+"""Python values as JSON: what a function returned, or a sentence that says why not and what to return instead.
 
-from typing import Any
+Dates, enums, dataclasses, models, paths and sets have a JSON form, which python_types reads back by an annotation.
+No library is imported for that: a value of its types cannot be here before its module is.
+"""
+
+import enum
+import os
+import sys
+from typing import Any, Final
 
 _DEPTH_MAX = 100
 _SCALARS = (str, int, bool, type(None))
-_PLAIN = "return a dict, a list, a text, a number, a truth value or None"
+_PLAIN = "a dict, a list, a text, a number, a truth value, None, a date, an enum, a dataclass or a model"
+#: Libraries whose tables are too large for JSON more often than not.
+_TABLES: Final = ("pandas", "polars", "pyarrow", "dask", "pyspark")
+#: What `json_form` gives back for a value that has none.
+NO_FORM: Final[Any] = object()
 
 
 class WrongValue(TypeError):
@@ -43,7 +54,7 @@ def size_text(size: int) -> str:
 
 
 def plain_value(value: Any, what: str) -> Any:
-    """The value in JSON's own types, tuples as lists. `what` begins the sentence of a refusal."""
+    """The value in JSON's own types. `what` begins the sentence of a refusal."""
     return _plain(value, what, value, "", 0)
 
 
@@ -68,14 +79,20 @@ def _plain(value: Any, what: str, whole: Any, path: str, depth: int) -> Any:
         return int.__add__(value, 0)
     if isinstance(value, str):
         return str.__str__(value)
-    raise WrongValue(f"{_subject(what, whole, path)} {_a(value)}, which JSON cannot hold: {_advice(value)}")
+    if isinstance(value, (set, frozenset)):
+        return ordered([_plain(item, what, whole, f"{path}{{…}}", depth + 1) for item in value])
+    form = json_form(value)
+    if form is not NO_FORM:
+        return _plain(form, what, whole, path, depth + 1)
+    raise WrongValue(f"{_subject(what, whole, path)} {_a(value)}, which JSON cannot hold: {advice(value)}")
 
 
 def _key(key: Any, what: str, whole: Any, path: str) -> str:
     if type(key) is str:
         return key
-    if isinstance(key, str):
-        return str.__str__(key)
+    form = key if isinstance(key, str) else json_form(key)
+    if isinstance(form, str):
+        return str.__str__(form)
     where = f" in {path}" if path else ""
     raise WrongValue(f"{what} {_a(whole)} with the key {key!r}{where}, and keys in JSON are texts: use str({key!r})")
 
@@ -89,24 +106,98 @@ def _a(value: Any) -> str:
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
 
-def _advice(value: Any) -> str:
-    """Told by what it offers, so that nothing need be imported to know it."""
-    for attribute, advice in (
-        ("__dataclass_fields__", "return dataclasses.asdict(…) of it"),
-        ("__struct_fields__", "return msgspec.to_builtins(…) of it"),
-        ("model_dump", "return its .model_dump(mode='json')"),
-        ("isoformat", "return its .isoformat()"),
-        ("__fspath__", "return str(…) of it"),
-        ("tolist", "return its .tolist()"),
-        ("as_tuple", "return str(…) or float(…) of it"),
-        ("__await__", "await it first"),
-    ):
-        if hasattr(value, attribute):
-            return advice
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return "decode it, or write a file and return its path"
-    if isinstance(value, (set, frozenset)):
-        return "return sorted(…) of it"
-    if hasattr(value, "__iter__"):
-        return "return list(…) of it"
-    return _PLAIN
+def ordered(items: list[Any]) -> list[Any]:
+    """The elements of a set, whose own order differs from process to process."""
+    try:
+        return sorted(items)
+    except TypeError:
+        import json
+
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+
+
+def json_form(value: Any) -> Any:
+    """What stands for the value in JSON, as texts, numbers, lists and dicts of further values; NO_FORM if nothing
+    does. JSON's own types and sets are the caller's."""
+    kind = type(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if hasattr(kind, "__struct_fields__"):
+        import msgspec
+
+        try:
+            return msgspec.to_builtins(value, order="deterministic", enc_hook=_required_form)
+        except (TypeError, ValueError) as error:
+            raise WrongValue(f"{_a(value)} has no JSON form: {error}") from None
+    if hasattr(kind, "model_validate_json"):  # of pydantic
+        return value.model_dump(mode="json", by_alias=True)
+    if hasattr(kind, "__dataclass_fields__"):
+        import dataclasses
+
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if hasattr(kind, "__attrs_attrs__"):
+        return {field.name: getattr(value, field.name) for field in kind.__attrs_attrs__}
+    if isinstance(value, (bytes, bytearray)):
+        from base64 import b64encode
+
+        return b64encode(value).decode()
+    if hasattr(kind, "__fspath__"):
+        path = os.fspath(value)
+        return path if isinstance(path, str) else NO_FORM
+    form = _time_form(value)
+    return form if form is not NO_FORM else _number_form(value)
+
+
+def _required_form(value: Any) -> Any:
+    form = json_form(value)
+    if form is NO_FORM:
+        raise TypeError(f"it holds {_a(value)}: {advice(value)}")
+    return form
+
+
+def _time_form(value: Any) -> Any:
+    datetime = sys.modules.get("datetime")
+    if datetime is None:
+        return NO_FORM
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat() if value == value else NO_FORM  # pandas has a time that is none
+    if isinstance(value, datetime.timedelta):
+        from weft.core.formats import write_duration
+
+        return write_duration(value) if value == value else NO_FORM
+    return NO_FORM
+
+
+_NUMPY: Final = {"bool": bool, "bool_": bool, "integer": int, "floating": float, "datetime64": str}
+
+
+def _number_form(value: Any) -> Any:
+    """Of a Decimal, a UUID, or a scalar of numpy."""
+    for kind in type(value).__mro__:
+        name = kind.__name__
+        if kind.__module__ == "numpy" and name in _NUMPY:
+            return _NUMPY[name](value)
+        if (kind.__module__, name) == ("uuid", "UUID"):
+            return str(value)
+        if (kind.__module__, name) == ("decimal", "Decimal"):
+            return str(value) if value.is_finite() else NO_FORM
+    return NO_FORM
+
+
+def advice(value: Any, verb: str = "return") -> str:
+    """What to return or pass instead of a value that has no JSON form."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] in _TABLES:
+        return (
+            f"write it to a file (.to_parquet(path), .write_parquet(path)) and {verb} the path;"
+            f" {verb} a small one as rows (.to_dict('records'), .to_dicts())"
+        )
+    if isinstance(value, memoryview):
+        return f"{verb} bytes(…) of it, or write a file and {verb} its path"
+    if hasattr(kind, "__await__"):
+        return "await it first"
+    if hasattr(kind, "tolist"):
+        return f"{verb} its .tolist()"
+    if hasattr(kind, "__iter__"):
+        return f"{verb} list(…) of it"
+    return f"{verb} {_PLAIN}"

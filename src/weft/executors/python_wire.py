@@ -7,7 +7,7 @@ node -> runner
     (ANSWER, number, status, value) to a question of this runner's
     (QUIT,)                         end once nothing is left to do
 runner -> node
-    (HELLO, runner's number)        once, first; with the descriptor of the mark (see Mark)
+    (HELLO,)                        once, first; with the descriptor of the mark (see Mark)
     (FILES,)                        with the descriptors of the files that plain functions print to from now on
     (KIND, id, is async)            of this one's function, when it is async or stands where only async ones can
     (UNBEGUN, [ids])                take these back: they would have to wait here
@@ -17,6 +17,9 @@ runner -> node
     (ASK, id, number, key, ending or None, value as JSON or None, take over)
                                     for weft.once (see protocol.Question); the number is the runner's own
     (LEAVING, why)                  this runner takes no more
+
+The socket is the runner's standard input when it starts: nobody else can reach it. An attempt's secrets go this way
+and not through an environment, which other processes of the user can read.
 
 A runner runs what it got in the order it got it. It answers each START with one ENDED or one UNBEGUN.
 """

@@ -28,8 +28,9 @@ from weft.executors.output import (
     take_answer,
     take_context,
 )
-from weft.executors.private_files import PrivateFiles, write_private
+from weft.executors.private_files import PrivateFiles
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
+from weft.executors.run_as import NOT_INHERITED, User
 from weft.executors.spawner_link import SpawnerLink
 from weft.executors.spawner_wire import START, STOP, TRUST, Message
 
@@ -59,9 +60,11 @@ class ShellExecutor:
         environment: Mapping[str, str] | None = None,
         spawners: int | None = None,
         answer_max: int = ANSWER_BYTES_MAX,
+        user: User | None = None,
     ) -> None:
         """`workdir` is where attempts without a directory start; `environment` is the node's own by default.
-        `answer_max` bounds what is read of $WEFT_OUTPUT and $WEFT_CONTEXT.
+        `answer_max` bounds what is read of $WEFT_OUTPUT and $WEFT_CONTEXT. `user` is who attempts run as, if not as
+        the node does.
 
         There are several spawners because each start holds its spawner up until the new process has loaded its
         program: on two busy cores 2 did 1.7 times the rate of 1. They are made when they are needed.
@@ -71,6 +74,11 @@ class ShellExecutor:
         self._base_env = {
             os.fsencode(name): os.fsencode(value) for name, value in source.items() if not name.startswith("WEFT_")
         }
+        self.user = user
+        if user is not None:
+            for name in NOT_INHERITED:
+                self._base_env.pop(name, None)
+            self._base_env |= user.environment
         self._spawners_max = spawners or max(2, min(_SPAWNERS_MAX, os.cpu_count() or 1))
         self._links: list[_Link] = []
         self._clearing: list[_Link] = []  # their spawner is dead, and what it had started has yet to be
@@ -78,7 +86,7 @@ class ShellExecutor:
         self._last_id = 0
         self._trusted_until: float | None = None
         self._answer_max = answer_max
-        self._private = PrivateFiles()
+        self.private = PrivateFiles(user)
         self._open = False
 
     async def open(self) -> None:
@@ -90,25 +98,29 @@ class ShellExecutor:
     def spawner_pids(self) -> list[int]:
         return [link.pid for link in self._links]
 
-    def start(self, launch: Launch, ended: Ended) -> None:
+    def start(self, launch: Launch, ended: Ended, channel: int | None = None) -> None:
+        """`channel` is a descriptor that becomes its standard input, and is this object's from now on. Its secrets
+        are masked, but not in its environment then: they travel by that way."""
         if not self._open:
             raise RuntimeError("the shell executor is not open")
         self._last_id = id = self._last_id + 1
         answers = f"{launch.output_dir}/{file_stem(launch.task, launch.attempt)}"
         running = _Running(launch, ended, answers, linux.boottime())
         try:
-            if launch.secrets or launch.input is not None:
+            if launch.secrets or launch.input is not None or self.user is not None:
                 self._keep_private(running)
-            message = self._start_message(id, running)
+            message = self._start_message(id, running, channel is not None)
         except (BadCommand, UnicodeEncodeError, OSError) as error:
-            drop_answer(running.answers + ".input")
+            if channel is not None:
+                os.close(channel)
+            self._drop_answers(running)
             outcome = _failure(running, f"cannot start: {error}", startable=not isinstance(error, OSError))
             asyncio.get_running_loop().call_soon(ended, outcome)
             return
         link = self._pick()
         link.running[id] = running
         self._places[launch.task_id, launch.attempt] = link, id
-        link.send(message)
+        link.send(message, channel)
 
     def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
         place = self._places.get((task_id, attempt))
@@ -124,7 +136,7 @@ class ShellExecutor:
     async def close(self) -> None:
         self._open = False
         await asyncio.gather(*[link.close() for link in self._links + self._clearing])
-        self._private.close()
+        self.private.close()
 
     def _pick(self) -> "_Link":
         """The spawner with the least to do, or a new one if there may be and all have something to do."""
@@ -137,7 +149,7 @@ class ShellExecutor:
         return link
 
     def _connect(self) -> "_Link":
-        link: _Link = SpawnerLink(self._base_env, self._ended, self._dead, self._gone)
+        link: _Link = SpawnerLink(self._base_env, self.user, self._ended, self._dead, self._gone)
         self._links.append(link)
         if self._trusted_until is not None:
             link.send((TRUST, self._trusted_until))
@@ -146,11 +158,17 @@ class ShellExecutor:
     def _keep_private(self, running: _Running) -> None:
         """What it is told and what it answers may hold secrets that are not masked yet."""
         launch = running.launch
-        running.answers = self._private.stem()
+        running.answers = self.private.stem()
         if launch.input is not None:
-            write_private(running.answers + ".input", launch.input)
+            self.private.write(running.answers + ".input", launch.input)
 
-    def _start_message(self, id: int, running: _Running) -> Message:
+    def _drop_answers(self, running: _Running) -> None:
+        """What is left of an attempt's files, once its answers were read or are of no use."""
+        for suffix in (".output", ".context", ".input"):
+            drop_answer(running.answers + suffix)
+        self.private.drop(running.answers)
+
+    def _start_message(self, id: int, running: _Running, by_channel: bool) -> Message:
         launch = running.launch
         argv, search = command(launch.spec)
         env = {_encode(name): _encode(value) for name, value in launch.env.items()}
@@ -162,23 +180,24 @@ class ShellExecutor:
         forms: tuple[bytes, ...] = ()
         if launch.secrets:
             forms = needles(launch.secrets.values())
+        if launch.secrets and not by_channel:
             env |= {_encode(name): _encode(value) for name, value in launch.secrets.items()}
         cwd = self._workdir if launch.cwd is None else os.fsencode(launch.cwd)
         directory, stem = os.fsencode(launch.output_dir), os.fsencode(file_stem(launch.task, launch.attempt))
         hidden = tuple(map(_encode, launch.hidden))
-        return START, id, argv, search, env, cwd, directory, stem, launch.output_max, hidden, forms
+        return START, id, argv, search, env, cwd, directory, stem, launch.output_max, hidden, forms, by_channel
 
     def _ended(self, link: "_Link", message: Message) -> None:
         running = link.running.pop(message[1])
         launch = running.launch
         del self._places[launch.task_id, launch.attempt]
         try:
-            outcome = _outcome(running, message, self._answer_max)
+            outcome = _outcome(running, message, self._answer_max, None if self.user is None else self.user.uid)
         except Exception as error:
             # Whatever a command leaves behind, it is reported, and so are those that ended along with it.
             outcome = _failure(running, f"what it left cannot be read: {error!r}", started=message[3])
-        if launch.input is not None:
-            drop_answer(running.answers + ".input")
+        if launch.input is not None or self.user is not None:
+            self._drop_answers(running)
         self._tell(running, outcome)
 
     def _tell(self, running: _Running, outcome: Outcome) -> None:
@@ -200,8 +219,7 @@ class ShellExecutor:
         link.running.clear()
         for running in lost:
             del self._places[running.launch.task_id, running.launch.attempt]
-            for suffix in (".output", ".context", ".input"):
-                drop_answer(running.answers + suffix)
+            self._drop_answers(running)
         for running in lost:
             self._tell(running, _failure(running, "the spawner died", started=running.sent, startable=False))
 
@@ -237,7 +255,8 @@ def command(spec: dict[str, Any]) -> tuple[tuple[bytes, ...], bool]:
     return (*map(_encode, shell), _encode(text)), True
 
 
-def _outcome(running: _Running, message: Message, answer_max: int) -> Outcome:
+def _outcome(running: _Running, message: Message, answer_max: int, owner: int | None) -> Outcome:
+    """`owner` is the user that its answers must be of, if that is not the node's own."""
     _, _, status, started, ended, stopped, killed, error, code, startable, out, err = message
     launch = running.launch
     if status is not None:
@@ -257,7 +276,7 @@ def _outcome(running: _Running, message: Message, answer_max: int) -> Outcome:
         outcome.result = {"exitCode": code, "stdout": "", "stderr": ""}
         _read_streams(outcome, launch, out, err)
     if started is not None:
-        _read_answers(outcome, running.answers, answer_max)
+        _read_answers(outcome, running.answers, answer_max, owner)
     return outcome
 
 
@@ -275,12 +294,12 @@ def _read_streams(outcome: Outcome, launch: Launch, out: tuple[int, int, int], e
         outcome.error = outcome.error or f"its output cannot be read: {error.strerror}"
 
 
-def _read_answers(outcome: Outcome, answers: str, bytes_max: int) -> None:
+def _read_answers(outcome: Outcome, answers: str, bytes_max: int, owner: int | None) -> None:
     """Take $WEFT_OUTPUT and $WEFT_CONTEXT of a success; of a failure they are removed unread."""
     if outcome.ok:
         try:
-            output = take_answer(answers + ".output", "$WEFT_OUTPUT", bytes_max)
-            context = take_context(answers + ".context", "$WEFT_CONTEXT", bytes_max)
+            output = take_answer(answers + ".output", "$WEFT_OUTPUT", bytes_max, owner)
+            context = take_context(answers + ".context", "$WEFT_CONTEXT", bytes_max, owner)
         except BadAnswer as error:
             outcome.ok = False
             outcome.error = str(error)

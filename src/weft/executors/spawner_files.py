@@ -16,8 +16,9 @@ import os
 import stat
 
 from weft.executors import linux
+from weft.executors.spawner_wire import AsUser
 
-FILE_MODE = 0o644
+FILE_MODE = 0o600  # for the user of the node only
 _SPARES_MAX = 64
 _BLOCK_BYTES = 4096
 _PUNCH_UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV)
@@ -91,6 +92,7 @@ class Files:
         self._descriptors = linux.OwnDescriptors()
         self._devices: dict[bytes, int] = {}
         self._nameless = True
+        self.user: AsUser | None = None  # who attempts run as, if not as this process does
         umask = os.umask(0o077)
         os.umask(umask)
         self._mode = stat.S_IFREG | (FILE_MODE & ~umask)
@@ -98,13 +100,23 @@ class Files:
     def open(self, directory: bytes, name: bytes, cap: int) -> Stream:
         path = directory + b"/" + name
         if self._nameless:
-            fd = self._spare(directory) or linux.open_nameless(directory, FILE_MODE)
+            fd = self._spare(directory)
+            if fd is None:
+                fd = linux.open_nameless(directory, FILE_MODE)
+                if fd is not None:
+                    self.give(fd)
             if fd is not None:
                 return Stream(path, fd, False, cap)
             self._nameless = False
         self._device(directory)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        self.give(fd)
         return Stream(path, fd, True, cap)
+
+    def give(self, fd: int) -> None:
+        """To the user whom the attempt runs as: else it could write to its output, but not open /dev/stdout."""
+        if self.user is not None:
+            os.fchown(fd, self.user[1], self.user[2])
 
     def open_for_child(self, stream: Stream) -> int:
         """A descriptor to hand to the child and then close.

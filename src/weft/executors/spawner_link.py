@@ -15,10 +15,12 @@ from typing import Generic, TypeVar
 
 from weft.executors import linux
 from weft.executors.outbox import Outbox
+from weft.executors.run_as import User
 from weft.executors.spawner_tree import kill_tree
 from weft.executors.spawner_wire import CLOSE, ENDED, HELLO, PIDS, TOKEN, Message, Unframer
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spawner.py")
+_OF_THE_LOADER = ("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH")  # an interpreter may not start without
 _RECEIVE_BYTES = 1 << 16
 _CLEAR_S = 0.005
 
@@ -35,6 +37,7 @@ class SpawnerLink(Generic[Attempt]):
     def __init__(
         self,
         base_env: dict[bytes, bytes],
+        user: User | None,
         on_ended: Callable[["SpawnerLink[Attempt]", Message], None],
         on_dead: Callable[["SpawnerLink[Attempt]"], None],
         on_gone: Callable[["SpawnerLink[Attempt]"], None],
@@ -59,18 +62,20 @@ class SpawnerLink(Generic[Attempt]):
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
                 cwd="/",
+                env={name: os.environ[name] for name in _OF_THE_LOADER if name in os.environ},
             )
         self._socket.setblocking(False)
         self._outbox = Outbox(self._loop, self._socket)
         self._loop.add_reader(self._socket.fileno(), self._receive)
-        self.send((HELLO, base_env, self._token_prefix, os.getpid()))
+        as_user = None if user is None else (user.name, user.uid, user.gid, user.groups)
+        self.send((HELLO, base_env, self._token_prefix, os.getpid(), as_user))
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, message: Message) -> None:
-        self._outbox.send(message)
+    def send(self, message: Message, fd: int | None = None) -> None:
+        self._outbox.send(message, fd)
 
     async def close(self) -> None:
         """Have everything killed, reported and reaped."""

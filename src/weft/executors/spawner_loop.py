@@ -36,6 +36,7 @@ def serve(fd: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     linux.become_subreaper()
+    linux.deny_inspection()
     gc.disable()  # nothing in here makes cycles that live on
     spawner = Spawner(NodeSocket(fd))
     try:
@@ -100,14 +101,15 @@ class Spawner:
     def _obey(self, message: Message) -> None:
         kind = message[0]
         if kind == START:
-            self._queue.append(message)
+            self._queue.append((*message[:-1], self._node.channels.popleft() if message[-1] else None))
         elif kind == STOP:
             self._stop(message[1], message[2], message[3])
         elif kind == TRUST:
             self._trusted_until = message[1]
             self._lapsed = False
         elif kind == HELLO:
-            _, self._base_env, self._token_prefix, node_pid = message
+            _, self._base_env, self._token_prefix, node_pid, user = message
+            self._starter.user = self._files.user = user
             self._watch_node(node_pid)
         elif kind == CLOSE:
             self._closing = True
@@ -129,9 +131,9 @@ class Spawner:
             self._start(self._queue.popleft())
 
     def _start(self, message: Message) -> None:
-        _, id, argv, search, extra_env, cwd, directory, stem, cap, hidden, forms = message
+        _, id, argv, search, extra_env, cwd, directory, stem, cap, hidden, forms, channel = message
         if self._closing or linux.boottime() >= self._trusted_until:
-            self._report_unstarted(id, "stopped before it started", stop="drain" if self._closing else "lease")
+            self._drop(message, "drain" if self._closing else "lease")
             return
         token = b"%s%d" % (self._token_prefix, id)
         streams: list[Stream] = []
@@ -146,12 +148,15 @@ class Spawner:
                 if name not in extra_env:
                     env.pop(name, None)
             now = linux.boottime()  # before: nothing that it makes can be older than it
-            pid = self._start_process(argv, search, env, cwd, streams, forms)
+            pid = self._start_process(argv, search, env, cwd, streams, forms, channel)
         except CannotStart as refusal:
             for stream in streams:
                 self._close(stream)
             self._report_unstarted(id, refusal.error, code=refusal.code, startable=refusal.startable)
             return
+        finally:
+            if channel is not None:
+                os.close(channel)
         attempt = Attempt(id, token, pid, now, *streams)
         self._by_pid[pid] = self._by_id[id] = self._by_token[token] = attempt
         if self._next_sweep is None:
@@ -165,19 +170,29 @@ class Spawner:
         cwd: bytes,
         streams: list[Stream],
         forms: tuple[bytes, ...],
+        channel: int | None,
     ) -> int:
         fds: list[int] = []
         try:
             try:
                 for stream in streams:
-                    opened = self._pipes.open(stream, forms) if forms else self._files.open_for_child(stream)
-                    fds.append(opened)
+                    if forms:
+                        fds.append(self._pipes.open(stream, forms))
+                        self._files.give(fds[-1])
+                    else:
+                        fds.append(self._files.open_for_child(stream))
             except OSError as error:
                 raise cannot_store(error) from None
-            return self._starter.start(argv, search, env, cwd, *fds)
+            return self._starter.start(argv, search, env, cwd, channel, *fds)
         finally:
             for fd in fds:
                 os.close(fd)
+
+    def _drop(self, message: Message, reason: str) -> None:
+        """A start that is called off."""
+        if message[-1] is not None:
+            os.close(message[-1])
+        self._report_unstarted(message[1], "stopped before it started", stop=reason)
 
     def _report_unstarted(
         self, id: int, error: str, *, stop: str | None = None, code: int | None = None, startable: bool = True
@@ -277,7 +292,7 @@ class Spawner:
             for message in self._queue:
                 if message[1] == id:
                     self._queue.remove(message)
-                    self._report_unstarted(id, "stopped before it started", stop=reason)
+                    self._drop(message, reason)
                     return
             return
         if attempt.status is None:
@@ -298,7 +313,7 @@ class Spawner:
         now = linux.boottime()
         self._reap()
         while self._queue:
-            self._report_unstarted(self._queue.popleft()[1], "stopped before it started", stop=reason)
+            self._drop(self._queue.popleft(), reason)
         for attempt in self._by_id.values():
             attempt.stop = attempt.stop or reason
             attempt.kill_at = now

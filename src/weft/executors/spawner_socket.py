@@ -1,11 +1,16 @@
 """The spawner's end of the socket. It never blocks: a node that is stopped must not stop its spawner."""
 
+import _socket  # `socket` itself takes 12 ms to import, which is as long as the spawner takes to start
 import os
 import select
+from collections import deque
+from sys import byteorder
 
 from weft.executors.spawner_wire import Message, Unframer, frame
 
 _RECEIVE_BYTES = 1 << 15  # larger buffers come from mmap, at twice the cost of a read
+_INT_BYTES = 4
+_ANCILLARY_BYTES = _socket.CMSG_SPACE(_INT_BYTES)
 
 
 class NodeSocket:
@@ -14,17 +19,23 @@ class NodeSocket:
         os.set_blocking(fd, False)
         self.fd = fd
         self.ended = False  # the node has closed its end, or is gone
+        self.channels: deque[int] = deque()  # descriptors that came with messages, in the order of those
+        self._socket = _socket.socket(fileno=fd)
         self._unframer = Unframer()
         self._outbox: list[Message] = []
         self._unsent = b""
 
     def receive(self) -> list[Message]:
         try:
-            data = os.read(self.fd, _RECEIVE_BYTES)
+            data, ancillary, _, _ = self._socket.recvmsg(_RECEIVE_BYTES, _ANCILLARY_BYTES)
         except BlockingIOError:
             return []
         except OSError:
-            data = b""
+            data, ancillary = b"", []
+        for _, _, raw in ancillary:
+            fd = int.from_bytes(raw[:_INT_BYTES], byteorder)
+            os.set_inheritable(fd, False)
+            self.channels.append(fd)
         if not data:
             self.ended = True
             return []

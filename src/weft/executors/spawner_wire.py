@@ -5,9 +5,11 @@ says what it is. Both ends are the same Python on the same machine and nobody el
 marshal (the quickest to write and read, by a factor of three over JSON here) is safe.
 
 node -> spawner
-    (HELLO, base environment, token prefix, node's pid)          once, first
+    (HELLO, base environment, token prefix, node's pid, (name, user id, group id, [group ids]) or None)
+                                                                 once, first; the user that attempts run as
     (START, id, argv, search PATH, environment on top, cwd, output directory, file stem, cap,
-            variables of the base environment that it must not see, what to mask in its output)
+            variables of the base environment that it must not see, what to mask in its output,
+            whether a descriptor comes with it: its standard input, which is /dev/null otherwise)
     (STOP, id, reason, grace in seconds)
     (TRUST, CLOCK_BOOTTIME until which attempts may live)
     (CLOSE,)                                                     kill all, report all, exit
@@ -16,6 +18,9 @@ spawner -> node
     (ENDED, id, wait status or None, started or None, ended, stop reason or None, processes killed,
             error or None, exit code if it never started, startable, stdout, stderr)
         a stream is (bytes written, head kept, tail kept)
+
+The environment of attempts and their secrets travel in these messages alone: the spawner's own, which is there for
+every process of its user to read, has none of them.
 
 Strings that reach the kernel are bytes, so that no locale has a say in them.
 """
@@ -30,6 +35,9 @@ HELLO, START, STOP, TRUST, CLOSE, PIDS, ENDED = range(7)
 TOKEN = b"WEFT_SPAWNED"
 
 Message = tuple[Any, ...]
+
+#: Who attempts run as: name, user id, group id, all group ids.
+AsUser = tuple[str, int, int, tuple[int, ...]]
 
 
 def frame(messages: list[Message]) -> bytes:

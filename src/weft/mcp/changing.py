@@ -29,12 +29,13 @@ def cancel_task(asking: Asking, given: CancelTask) -> r.Changed:
 class CancelRun(a.Given):
     run: a.Run
     reason: a.Reason = "cancelled by request"
+    now: Annotated[bool, Meta(description="Skip its handlers, too (`when: always`)")] = False
 
 
 @tools(role="operator", destructive=True, idempotent=True)
 def cancel_run(asking: Asking, given: CancelRun) -> r.Changed:
-    """Stop a run: nothing more of it starts, and what runs is stopped."""
-    return r.changed(asking.control.cancel(given.run, None, given.reason))
+    """Stop a run: what runs is stopped, and nothing more of it starts but its handlers (`when: always`)."""
+    return r.changed(asking.control.cancel(given.run, None, given.reason, now=given.now))
 
 
 class ResumeRun(a.Given):

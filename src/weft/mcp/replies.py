@@ -65,7 +65,8 @@ class NodeLine(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Started(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`existing`: there was a run with this key already, and it is this one."""
+    """`existing`: there was a run with this key already, and it is this one. `warnings`: what it would wait for
+    with the nodes that are alive now."""
 
     run: str
     name: str
@@ -73,7 +74,7 @@ class Started(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str | None = None
     existing: bool = False
     task: str | None = None  # of a run of one task: its name
-    note: str | None = None
+    warnings: list[str] = []
 
 
 class Changed(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -9,10 +9,7 @@ from weft.api.paging import cursor, keys
 from weft.api.problems import Trouble, bad_inputs
 from weft.api.submitting import SubmitBody
 from weft.authoring.errors import DefinitionErrors
-from weft.control.plan import live_nodes, plan_of
-from weft.control.protocol import Control
-from weft.core.commands import Reply as Done
-from weft.core.commands import Submit
+from weft.control.plan import plan_of
 from weft.core.inputs import resolve_inputs
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
@@ -52,8 +49,7 @@ def submit_task(asking: Asking, given: SubmitTask) -> r.Started:
     """Run one task alone, durably: a shell command, or a task with retries, a timeout and so on. It returns at once;
     get_task_result waits for the end."""
     body = SubmitBody(task=given.task, name=given.name, priority=given.priority, key=given.key, source=given.source)
-    command = asking.served.submitting.command(body)
-    return _started(asking.control, command, asking.control.submit(command), given.name)
+    return _started(asking, body, given.name)
 
 
 class SubmitWorkflow(a.Given):
@@ -78,17 +74,15 @@ def submit_workflow(asking: Asking, given: SubmitWorkflow) -> r.Started:
         inputs=given.inputs, priority=given.priority, max_parallel=given.max_parallel, key=given.key,
         source=given.source, fresh=given.fresh,
     )  # fmt: skip
-    command = asking.served.submitting.command(body)
-    return _started(asking.control, command, asking.control.submit(command), None)
+    return _started(asking, body, None)
 
 
-def _started(control: Control, command: Submit, done: Done, task: str | None) -> r.Started:
-    note = None
-    if not live_nodes(control):
-        note = "no node is alive: it waits until one is there; start one with `weft worker` or `weft serve`"
+def _started(asking: Asking, body: SubmitBody, task: str | None) -> r.Started:
+    command, warnings = asking.served.submitting.command(body)
+    done = asking.control.submit(command)
     return r.Started(
         run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state, existing=done.existing,
-        task=task, note=note,
+        task=task, warnings=[r.shortened(text, TOLD_MAX) or "" for text in warnings],
     )  # fmt: skip
 
 

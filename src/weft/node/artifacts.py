@@ -7,7 +7,7 @@ import asyncio
 
 import msgspec
 
-from weft.core.artifacts import Reference, reference_of, with_error, with_output
+from weft.core.artifacts import File, Reference, reference_of, with_error, with_output
 from weft.core.names import Ended
 from weft.executors.protocol import Outcome
 from weft.store.artifact_files import ArtifactError, ArtifactFiles
@@ -51,12 +51,24 @@ async def load_output(artifacts: ArtifactFiles | None, run_id: str, ended: Ended
     if reference is None:
         return True
     assert ended.result is not None
+    file = await asyncio.to_thread(read_file, artifacts, run_id, reference)
+    if file.text is None:
+        ended.result = with_error(ended.result, file.error)
+        return False
+    ended.result = with_output(ended.result, file.text)
+    return True
+
+
+def read_files(
+    artifacts: ArtifactFiles | None, run_id: str, references: list[Reference]
+) -> dict[tuple[str, str], File]:
+    return {(run_id, found.sha256): read_file(artifacts, run_id, found) for found in references}
+
+
+def read_file(artifacts: ArtifactFiles | None, run_id: str, reference: Reference) -> File:
     try:
         if artifacts is None:
-            raise ArtifactError("this node has no place for artifacts")
-        data = await asyncio.to_thread(artifacts.read, run_id, reference)
+            raise ArtifactError("this process has no place for artifacts")
+        return File(artifacts.read(run_id, reference).decode())
     except ArtifactError as error:
-        ended.result = with_error(ended.result, str(error))
-        return False
-    ended.result = with_output(ended.result, data.decode())
-    return True
+        return File(None, str(error))

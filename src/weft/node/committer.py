@@ -5,21 +5,26 @@ Nothing outside the store happens before COMMIT. Wake-ups come after it, and may
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import msgspec
 
 from weft.core import commands as c
+from weft.core.artifacts import File, Files, FilesNeeded
 from weft.core.compile import compile_workflow
 from weft.core.decide import decide
 from weft.core.definition import decode_document
-from weft.core.draft import Draft
+from weft.core.draft import Draft, Hint
 from weft.core.rows import RunRow, StoredWorkflow, TriggerRow
 from weft.core.workflow import Workflow
+from weft.node.artifacts import read_files
 from weft.node.points import reach
-from weft.store.protocol import Remembered, Store, Superseded, Transaction
+from weft.store.artifact_files import ArtifactFiles
+from weft.store.protocol import Remembered, Store, StoreError, Superseded, Transaction
 
+T = TypeVar("T")
 KNOWN_MAX = 1000
 KNOWN_TASKS_MAX = 1_000_000
 TRIES_MAX = 5  # a row that changed between its load and its write is loaded anew
@@ -48,30 +53,43 @@ class KnownWorkflows(dict[str, Workflow]):
 class Committer:
     """`wake` is called after a COMMIT that other nodes should hear of."""
 
-    def __init__(self, store: Store, wake: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: Store, wake: Callable[[Hint], None] = lambda hint: None) -> None:
         self.store = store
         self.workflows = KnownWorkflows()
         self._wake = wake
+        self.artifacts: ArtifactFiles | None = None  # where a `map` finds outputs that are not in the store
         self.contended = 0  # how often another writer was at it, or had changed a row
+        self.failed = False  # the last transaction, because of the store
         self.committed: Callable[[], None] | None = None  # called after every COMMIT, in whatever thread
 
     def commit(self, command: c.Command, *, command_id: str | None = None, actor: str | None = None) -> Any:
         """Apply a command and give its reply. With an id, a repetition gets the first reply. `actor` is who asks, for
         the history."""
-        for _ in range(TRIES_MAX - 1):
-            try:
-                return self._commit(command, command_id, actor)
-            except Superseded:
-                self.contended += 1
-        return self._commit(command, command_id, actor)
+        return self._retried(lambda files: self._commit(command, command_id, actor, files))
 
-    def _commit(self, command: c.Command, command_id: str | None, actor: str | None) -> Any:
-        with self.store.transaction() as transaction:
+    def _retried(self, commit: Callable[[Files], T]) -> T:
+        """Again after a row had changed, or with artifacts that the rules ask for. Those are read outside of the
+        transaction: nobody shall wait for the store while this process waits for a disk."""
+        files: dict[tuple[str, str], File] = {}
+        tries = 1
+        while True:
+            try:
+                return commit(files)
+            except FilesNeeded as needed:
+                files |= read_files(self.artifacts, needed.run_id, needed.references)
+            except Superseded:
+                if tries == TRIES_MAX:
+                    raise
+                tries += 1
+                self.contended += 1
+
+    def _commit(self, command: c.Command, command_id: str | None, actor: str | None, files: Files) -> Any:
+        with self._transaction() as transaction:
             assert transaction is not None
             if command_id is None:
-                reply, wake = self._apply(transaction, command, actor)
+                reply, wake = self._apply(transaction, command, files, actor)
             else:
-                reply, wake = self._apply_once(transaction, command, command_id, actor)
+                reply, wake = self._apply_once(transaction, command, command_id, files, actor)
             _reach(command, "before_commit")
         _reach(command, "committed")
         self._tell(wake)
@@ -79,21 +97,18 @@ class Committer:
 
     def commit_each(self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None = None) -> list[Any]:
         """Several commands of people in one transaction: the reply of each, or its refusal, which stops no other."""
-        for _ in range(TRIES_MAX - 1):
-            try:
-                return self._commit_each(commands, ids, actor)
-            except Superseded:
-                self.contended += 1
-        return self._commit_each(commands, ids, actor)
+        return self._retried(lambda files: self._commit_each(commands, ids, actor, files))
 
-    def _commit_each(self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None) -> list[Any]:
+    def _commit_each(
+        self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None, files: Files
+    ) -> list[Any]:
         replies: list[Any] = []
-        wake = False
-        with self.store.transaction() as transaction:
+        wake = Hint()
+        with self._transaction() as transaction:
             assert transaction is not None
             for command, command_id in zip(commands, ids, strict=True):
                 try:
-                    reply, wakes = self._apply_once(transaction, command, command_id, actor)
+                    reply, wakes = self._apply_once(transaction, command, command_id, files, actor)
                 except c.Refused as refused:  # the rules said no before anything was written
                     replies.append(refused)
                     continue
@@ -103,20 +118,33 @@ class Committer:
         return replies
 
     def try_commit(self, command: c.Command) -> Any | None:
-        """The same, but None at once if another writer is at it."""
-        with self.store.transaction(wait=False) as transaction:
-            if transaction is None:
-                self.contended += 1
-                return None
-            reply, wake = self._apply(transaction, command)
-            _reach(command, "before_commit")
+        """The same, but None at once if another writer is at it, or if a file has to be read."""
+        try:
+            with self._transaction(wait=False) as transaction:
+                if transaction is None:
+                    self.contended += 1
+                    return None
+                reply, wake = self._apply(transaction, command, {})
+                _reach(command, "before_commit")
+        except FilesNeeded:
+            return None
         _reach(command, "committed")
         self._tell(wake)
         return reply
 
-    def _tell(self, wake: bool) -> None:
+    @contextmanager
+    def _transaction(self, *, wait: bool = True) -> Iterator[Transaction | None]:
+        try:
+            with self.store.transaction(wait=wait) as transaction:
+                yield transaction
+            self.failed = self.failed and transaction is None
+        except StoreError as error:
+            self.failed = self.failed or not isinstance(error, Superseded)
+            raise
+
+    def _tell(self, wake: Hint) -> None:
         if wake:
-            self._wake()
+            self._wake(wake)
         if self.committed is not None:
             self.committed()
 
@@ -132,11 +160,14 @@ class Committer:
         if workflow.hash not in self.workflows:
             self.workflows[workflow.hash] = workflow
 
-    def _apply(self, transaction: Transaction, command: c.Command, actor: str | None = None) -> tuple[Any, bool]:
+    def _apply(
+        self, transaction: Transaction, command: c.Command, files: Files, actor: str | None = None
+    ) -> tuple[Any, Hint]:
         self.workflows.trim()
         if isinstance(command, c.Submit):
             self._learn(command)
         draft = Draft(0, self.workflows)
+        draft.files = files
         rule = decide(draft, command)
         try:
             needs = next(rule)
@@ -157,7 +188,7 @@ class Committer:
         if actor is not None:
             draft.sign(actor, *_told(command))
         transaction.write(draft)
-        return reply, draft.wakes_others()
+        return reply, draft.hint()
 
     def _learn(self, command: c.Submit) -> None:
         for hash, _, document in ((command.workflow, command.name, command.document), *command.children):
@@ -165,14 +196,14 @@ class Committer:
                 self.workflows[hash] = compile_workflow(decode_document(document), hash)
 
     def _apply_once(
-        self, transaction: Transaction, command: c.Command, command_id: str, actor: str | None
-    ) -> tuple[Any, bool]:
+        self, transaction: Transaction, command: c.Command, command_id: str, files: Files, actor: str | None
+    ) -> tuple[Any, Hint]:
         body_hash = hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()
         try:
             transaction.remember(command_id, body_hash)
-            reply, wake = self._apply(transaction, command, actor)
+            reply, wake = self._apply(transaction, command, files, actor)
         except Remembered as known:
-            return msgspec.json.decode(known.reply, type=c.Reply), False
+            return msgspec.json.decode(known.reply, type=c.Reply), Hint()
         transaction.keep_reply(command_id, body_hash, msgspec.json.encode(reply).decode())
         return reply, wake
 

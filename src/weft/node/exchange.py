@@ -7,22 +7,24 @@ A lost reply is asked for again under the same number, with the same reports.
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
 
 import msgspec
 
 from weft.core.commands import Claim, Exchange, ExchangeReply, Report
+from weft.core.draft import Hint
 from weft.core.workflow import Workflow
 from weft.node.eligibility import Eligibility
 from weft.node.lease import Lease
 from weft.node.meter import Meter
-from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
+from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, RunFacts
 from weft.node.records import Attempting, Records
 from weft.node.values import Values
 from weft.node.worker import Worker
-from weft.store.protocol import StoreUnusable
+from weft.store.protocol import EVERYONE, Look, StoreUnusable
 
+T = TypeVar("T")
 FACTS_MAX = 1000
 GATHER_S, GATHER_LONG_S = 0.02, 0.05
 ONLOOKER_S = 0.05  # a node without slots need not see each submission by itself
@@ -54,6 +56,7 @@ class ExchangeLoop:
         self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask, self._meter)
         self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
+        self.unled: Callable[[], None] = lambda: None  # the cluster has no leader
         self._saying: Exchange | None = None
         self._settled: int | None = None  # the exchange whose reply is taken in; None: not quite yet
         self._round_since: float | None = None
@@ -61,8 +64,10 @@ class ExchangeLoop:
         self.finishing = False  # leave when nothing is held any more
         self.exchanges = 0
 
-    def wake(self) -> None:
-        self._reason.set()
+    def wake(self, hint: Hint = EVERYONE) -> None:
+        """A node without room leaves queued tasks to others; when it has room again, it looks by itself."""
+        if hint.everyone or (hint.queued and self.worker.want() > 0) or (hint.ended and self._scope is not None):
+            self._reason.set()
 
     @property
     def stuck_s(self) -> float:
@@ -80,7 +85,7 @@ class ExchangeLoop:
         """Until the session is dead, or finishing and idle."""
         wake_in: float | None = 0.0
         while not self.dead:
-            await self._wait(wake_in)
+            await self._wait_for_reason(wake_in)
             self._round_since = self._ports.clock()
             self.worker.give_back_unstarted()
             reply = await self._exchange_once()
@@ -92,16 +97,43 @@ class ExchangeLoop:
             if self.finishing and self.worker.idle:
                 return
 
-    async def _wait(self, wake_in: float | None) -> None:
-        if not self._reason.is_set() and wake_in != 0.0:
-            poll = self._settings.poll_s * (0.9 + 0.2 * self._ports.random.random())
+    async def _wait_for_reason(self, wake_in: float | None) -> None:
+        """`wake_in`: until something is due. A node that nothing wakes looks now and then whether the store has
+        something for it: a read, where an exchange that finds nothing is a write."""
+        due = self._ports.clock() + (float("inf") if wake_in is None else wake_in)
+        while not self._reason.is_set() and (left := due - self._ports.clock()) > 0:
+            poll = self._settings.poll_s * (2 if self._ports.link.hears else 1)  # then hardly a wake-up is lost
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(poll if wake_in is None else min(poll, wake_in)):
+                async with asyncio.timeout(min(left, poll * (0.9 + 0.2 * self._ports.random.random()))):
                     await self._reason.wait()
+            if self._reason.is_set() or self._has_news or (look := await self._look()) is None or look.worthwhile:
+                break
+            if look.wake_in_ms is not None:
+                due = self._ports.clock() + max(0.001, look.wake_in_ms / 1000)
         if wake_in != 0.0 and not self._takes_part and not self.finishing:
             await asyncio.sleep(ONLOOKER_S)
         await self._gather()
         self._reason.clear()
+
+    @property
+    def _has_news(self) -> bool:
+        self.worker.give_back_unstarted()
+        return self.finishing or self.worker.has_reports or self.worker.has_started
+
+    async def _look(self) -> Look | None:
+        """None: the store did not answer; an exchange asks until it does."""
+        self._round_since = self._ports.clock()
+        demands = self.eligible.demands if self.worker.want() > 0 else []
+        try:
+            look = await self._ports.link.look(self._session, demands, self.eligible.known)
+        except LinkLost as error:
+            self._lease.outage.goes_on(error)
+            return None
+        self._round_since = None
+        self._lease.outage.is_over()
+        if not look.led:
+            self.unled()
+        return look
 
     async def _gather(self) -> None:
         """Let the attempts that just ended join this batch. While more work is claimed than slots can take, nothing
@@ -143,26 +175,29 @@ class ExchangeLoop:
         self._full = want > 0 and len(reply.claims) >= want
         return reply
 
-    async def _say(self, command: Exchange) -> ExchangeReply | None:
+    async def _say(self, command: Exchange, *, replaced: bool = False) -> ExchangeReply | None:
         """Until it is answered; None: the session is over. What the store refuses is split until one report fails
-        alone: that one is replaced by a failure that says so, and the others are not held up."""
+        alone: that one is replaced by a failure that says so, and the others are not held up. A store without space
+        has answered: the lease is renewed if that can be stored, and the reports wait for space."""
         tries = 0
         while True:
             try:
                 reply = await self._ports.link.exchange(command)
-                if tries:
-                    self._ports.log("the store answers again", {"tries": tries})
+                self._lease.outage.is_over()
                 return reply
             except LinkLost as error:
-                self._ports.log("the store did not answer", {"error": str(error), "tries": tries + 1})
+                self._lease.outage.goes_on(error)
+                if isinstance(error, LinkFull):
+                    self._round_since = self._ports.clock()
                 await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                 tries += 1
                 if self.dead or not self._lease.trusted:
+                    self.dead = True  # its attempts are killed: they may be another node's by now
                     return None
             except StoreUnusable:
                 raise
             except Exception as error:
-                if not command.reports:
+                if not command.reports or replaced:
                     raise
                 self._ports.log("the store refused a batch", {"error": str(error), "reports": len(command.reports)})
                 return await self._split(command, error)
@@ -175,7 +210,7 @@ class ExchangeLoop:
             command.reports = [
                 Report(bad.task_id, bad.pos, bad.idx, bad.attempt, "failed", error=text, retryable=False)
             ]
-            return await self._ports.link.exchange(command)
+            return await self._say(command, replaced=True)
         self._settled = None  # what follows is several exchanges
         half = len(reports) // 2
         first = msgspec.structs.replace(command, reports=reports[:half], want=0, started=[])
@@ -196,7 +231,7 @@ class ExchangeLoop:
             for claim in reply.claims:
                 if claim.run_no != run_no:
                     run_no, facts = claim.run_no, self._facts[claim.run_no]
-                    workflow = await self._ports.link.workflow(facts.workflow)
+                    workflow = await self._workflow(facts.workflow)
                 definition = workflow.tasks[claim.pos]
                 names = await self._names(claim, facts, workflow) if definition.templated else None
                 if definition.cache is None:
@@ -214,20 +249,24 @@ class ExchangeLoop:
             return None
         return max(0.001, reply.wake_in_ms / 1000)
 
+    async def _workflow(self, hash: str) -> Workflow:
+        return await self._answered(lambda: self._ports.link.workflow(hash))
+
     async def _names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
-        while True:
-            try:
-                return await self._values.names(claim, facts, workflow)
-            except LinkLost:
-                await asyncio.sleep(RETRY_S[2])
+        return await self._answered(lambda: self._values.names(claim, facts, workflow))
 
     async def _learn_facts(self, run_nos: list[int]) -> None:
-        while run_nos:
-            try:
-                for facts in await self._ports.link.facts(run_nos):
-                    self._facts[facts.no] = facts
-                break
-            except LinkLost:
-                await asyncio.sleep(RETRY_S[2])
+        if run_nos:
+            for facts in await self._answered(lambda: self._ports.link.facts(run_nos)):
+                self._facts[facts.no] = facts
         while len(self._facts) > FACTS_MAX + len(self.worker.held):
             self._facts.popitem(last=False)
+
+    async def _answered(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the store says, asked again until it answers."""
+        while True:
+            try:
+                return await ask()
+            except LinkLost as error:
+                self._lease.outage.goes_on(error)
+                await asyncio.sleep(RETRY_S[2])

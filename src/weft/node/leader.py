@@ -1,5 +1,7 @@
 """A node's part in leading: it stands by while another leads, and while it leads itself it does the chores.
 
+A node that stands by does one chore too: it ends sessions whose leases have passed (chores/expire.py).
+
 Like a lease, a term is trusted from before the renewal was *sent*. That only keeps two leaders from working beside
 each other; what makes it safe is the term that every chore carries.
 """
@@ -9,7 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 
 from weft.core.commands import Lead, LeadReply, Refused, Resign
-from weft.node.chores.expire import expire
+from weft.node.chores.expire import end_late, expire, standby_every_s
 from weft.node.chores.fire import fire
 from weft.node.chores.overdue import overdue
 from weft.node.chores.prune import prune
@@ -17,7 +19,7 @@ from weft.node.lease import MARGIN
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
 Chore = Callable[[Ports, NodeSettings, int], Awaitable[None]]
-LOOKS = 5  # looks at who leads, per renewal interval
+LOOKS = 2  # looks at who leads, per renewal interval
 RETRY_S = 0.2
 
 
@@ -29,25 +31,30 @@ class Leader:
         self._look = asyncio.Event()
         self._resigned = False
         self._until = float("-inf")
+        self._late_at = float("-inf")  # when to look for late sessions again
         self.term: int | None = None
 
     def look(self) -> None:
-        """Something happened that may have left the cluster without a leader."""
-        self._look.set()
+        """The cluster has no leader, or may have none."""
+        if self._settings.role != "worker":
+            self._look.set()
 
     async def keep(self) -> None:
-        """Until cancelled: lead when nobody does. A node that is here for one run only is in no hurry."""
-        if self._settings.role not in ("auto", "leader"):
+        """Until cancelled: lead when nobody does, and end late sessions also while another leads. A node that is here
+        for one run only is in no hurry."""
+        if self._settings.role == "observer":
             return
         if self._settings.scope is not None:
             await self._pause(self._settings.leader_renew_s / LOOKS)
         while not self._resigned:
             left_s = await self._others_left_s()
+            if self._settings.role == "worker":
+                left_s = float("inf")
             if left_s <= 0 and await self._ask():
                 await self._serve()
                 continue
-            every = self._settings.leader_renew_s / LOOKS
-            await self._pause(min(every, max(left_s, RETRY_S)))
+            every = min(self._settings.leader_renew_s / LOOKS, self._late_at - self._ports.clock())
+            await self._pause(max(min(every, left_s), RETRY_S))
 
     async def resign(self) -> None:
         """Hand it over now, instead of letting the term run out."""
@@ -59,12 +66,17 @@ class Leader:
                 await self._ports.link.commit(Resign(self._session, term))
 
     async def _others_left_s(self) -> float:
-        """How long the cluster is led by somebody else for certain; a look that costs no transaction."""
+        """How long the cluster is led by another node for certain."""
+        late = self._ports.clock() >= self._late_at - RETRY_S  # rather now than in an extra look
         try:
-            leader, left_ms = await self._ports.link.leader_left_ms()
+            watch = await self._ports.link.watch(late=late)
+            if late:
+                every_s = standby_every_s(self._settings, watch.live, self._ports.random.random())
+                self._late_at = self._ports.clock() + every_s
+                await end_late(self._ports, watch.late)
         except LinkLost:
             return RETRY_S
-        return 0.0 if leader == self._session else left_ms / 1000
+        return 0.0 if watch.leader == self._session else watch.left_ms / 1000
 
     async def _ask(self) -> bool:
         """Begin a term, or renew ours; True if we lead."""

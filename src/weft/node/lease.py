@@ -24,19 +24,49 @@ MARGIN = 1 / 6  # of the TTL
 STUCK = 1 / 3  # of the TTL
 
 
+class Outage:
+    """Logs once that something fails, and once that it works again, whatever else is tried meanwhile."""
+
+    def __init__(
+        self, ports: Ports, fails: str = "the store did not answer", works: str = "the store answers again"
+    ) -> None:
+        self._ports = ports
+        self._fails = fails
+        self._works = works
+        self._since: float | None = None
+
+    def goes_on(self, error: Exception) -> None:
+        if self._since is None:
+            self._since = self._ports.clock()
+            self._ports.log(self._fails, {"error": str(error)})
+
+    def is_over(self) -> None:
+        if self._since is not None:
+            self._ports.log(self._works, {"after_s": round(self._ports.clock() - self._since, 1)})
+            self._since = None
+
+
 class Lease:
-    def __init__(self, ports: Ports, settings: NodeSettings, session: str, lost: Callable[[str], None]) -> None:
+    def __init__(
+        self, ports: Ports, settings: NodeSettings, session: str, lost: Callable[[str], None], outage: Outage,
+        renewals: Outage,
+    ) -> None:  # fmt: skip
+        self.outage = outage
+        self._renewals = renewals  # they may fail while exchanges are answered, and have a line of their own
         self._ports = ports
         self._settings = settings
         self._session = session
         self._lost = lost
         self._hurry = asyncio.Event()
         self._facts: str | None = None
+        self._unanswered = False  # the last renewal, or the exchange that holds the next one up
         self.trusted_until = float("-inf")
 
     def granted(self, sent: float) -> None:
         """The store took a renewal (or the registration) that was sent at this moment."""
         until = sent + self._settings.lease_ttl_s * (1 - MARGIN)
+        self._unanswered = False
+        self._renewals.is_over()
         if until > self.trusted_until:
             self.trusted_until = until
             for executor in dict.fromkeys(self._ports.executors.values()):
@@ -45,6 +75,12 @@ class Lease:
     @property
     def trusted(self) -> bool:
         return self._ports.clock() < self.trusted_until
+
+    @property
+    def given_up(self) -> bool:
+        """It has just ended because the store did not answer. A process that stood still itself notices it late."""
+        late_s = self._ports.clock() - self.trusted_until
+        return self._unanswered and 0 <= late_s < self._settings.lease_ttl_s * MARGIN
 
     def tell(self, facts: str, *, now: bool) -> None:
         """What the node measured of its machine: goes with the next renewal, or with one at once."""
@@ -64,7 +100,10 @@ class Lease:
                 async with asyncio.timeout(min(every, left)):
                     await self._hurry.wait()
             self._hurry.clear()
-            if not self.trusted or loop.stuck_s > self._settings.lease_ttl_s * STUCK:
+            if not self.trusted:
+                continue
+            if loop.stuck_s > self._settings.lease_ttl_s * STUCK:
+                self._unanswered = True
                 continue
             sent = self._ports.clock()
             renewal = await self._renew(loop, sent)
@@ -86,8 +125,10 @@ class Lease:
         try:
             async with asyncio.timeout(max(0.05, self.trusted_until - sent)):
                 return await self._ports.link.renew(self._session, ttl_ms, facts, short)
-        except (LinkLost, TimeoutError):
+        except (LinkLost, TimeoutError) as error:
+            self._renewals.goes_on(error)
             self._facts = self._facts or facts
+            self._unanswered = True
             return None
 
     async def _reconcile(self, loop: "ExchangeLoop") -> None:

@@ -6,8 +6,9 @@ thread: a commit waits for the network.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,10 +19,22 @@ from weft.core.names import Ended
 from weft.core.rows import RecordRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
-from weft.node.ports import LinkLost, Renewal, RunFacts
+from weft.node.ports import LinkFull, LinkLost, Renewal, RunFacts
 from weft.node.session_files import SessionFiles
 from weft.node.wakeup import WakeFile
-from weft.store.protocol import Store, StoreBusy, StoreError, Wakeups
+from weft.store.artifact_files import ArtifactFiles
+from weft.store.protocol import (
+    NO_SPACE,
+    Look,
+    Store,
+    StoreBusy,
+    StoreCrowded,
+    StoreError,
+    StoreFull,
+    Wakeups,
+    Watch,
+    Woken,
+)
 from weft.store.shipment import Shipment
 
 T = TypeVar("T")
@@ -46,10 +59,22 @@ class LocalLink:
         self._renewals = ThreadPoolExecutor(1, thread_name_prefix="weft-lease")
         self._output = ThreadPoolExecutor(1, thread_name_prefix="weft-output")
 
+    def read_artifacts_in(self, root: Path | str, node: str) -> None:
+        """Where the commands of this process find outputs that are not in the store; `node` is its name."""
+        self.committer.artifacts = self._exchanges.artifacts = ArtifactFiles(root, node, 0)
+
     async def register(self, command: c.Register) -> c.Reply:
-        if self._files is not None:
+        if self._files is None:
+            return await self._in_thread(lambda: self.committer.commit(command))
+        try:
             self._files.hold(command.session)
-        return await self._in_thread(lambda: self.committer.commit(command))
+            reply: c.Reply = await self._in_thread(lambda: self.committer.commit(command))
+        except BaseException as error:
+            self._files.forget(command.session)  # the next try has another id
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                raise LinkFull(f"{self._store.name}: {error.strerror}") from error
+            raise
+        return reply
 
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
         if self._store.on_loop:
@@ -63,6 +88,8 @@ class LocalLink:
         """Whoever gets tasks of a run for the first time asks for its facts next: they are read while the thread is
         at it."""
         reply: c.ExchangeReply = self._exchanges.commit(command)
+        if reply.claims and not command.reports:  # all of them were queued before: others were told of them
+            self.wakeups.taken(len(reply.claims))
         new = sorted({claim.run_no for claim in reply.claims} - self._seen.keys())
         if new:
             self._seen.update(dict.fromkeys(new))
@@ -75,23 +102,26 @@ class LocalLink:
     async def _commit(self, committer: Committer, command: c.Command) -> Any:
         reply = None
         if self._store.on_loop:
-            try:
+            with _lost_if_busy():
                 reply = committer.try_commit(command)
-            except StoreBusy as error:
-                raise LinkLost(str(error)) from error
         return reply if reply is not None else await self._in_thread(lambda: committer.commit(command))
 
     async def renew(
-        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None
+        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None, *, own: bool = False
     ) -> Renewal:
         def work() -> Renewal:
-            alive = self._store.renew(session, ttl_ms, facts)
-            return Renewal(alive, not alive or digest is None or agree(digest, self._store.held_digest(session)))
+            stored = self._store.renew(session, ttl_ms, facts, own=own)
+            return Renewal(stored is not None, stored is None or digest is None or agree(digest, stored))
 
-        try:
+        with _lost_if_busy():
             return await asyncio.get_running_loop().run_in_executor(self._renewals, work)
-        except StoreBusy as error:
-            raise LinkLost(str(error)) from error
+
+    async def look(self, session: str, demands: list[str], known_demands: int) -> Look:
+        return await self._read(lambda: self._store.look(session, demands, known_demands))
+
+    @property
+    def hears(self) -> bool:
+        return self.wakeups.hears
 
     async def ship(self, shipment: Shipment) -> list[tuple[int, int]]:
         """On a thread and a connection of its own: output waits for nothing else, and nothing waits for it."""
@@ -103,11 +133,8 @@ class LocalLink:
     async def commit(self, command: c.Command) -> Any:
         return await self._in_thread(lambda: self.committer.commit(command))
 
-    async def late_sessions(self) -> list[str]:
-        return await self._read(lambda: [id for id, late in self._store.live_sessions() if late])
-
-    async def leader_left_ms(self) -> tuple[str | None, int]:
-        return await self._read(self._store.leader_left_ms)
+    async def watch(self, *, late: bool = False) -> Watch:
+        return await self._read(lambda: self._store.watch(late=late))
 
     async def expire_dead(self, own: str) -> int:
         return await self._in_thread(lambda: self.end_gone(own))
@@ -129,7 +156,7 @@ class LocalLink:
         reply: c.Reply = await self._in_thread(lambda: self.committer.commit(c.Place(term)))
         return reply.changed
 
-    async def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+    async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         return await self._read(self._store.due_triggers)
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
@@ -139,9 +166,21 @@ class LocalLink:
         return await self._read(lambda: self._store.triggers_behind(lag))
 
     async def leave(self, session: str) -> None:
-        await self._in_thread(lambda: self.committer.commit(c.Expire(session, "left")))
+        try:
+            await self._in_thread(lambda: self.committer.commit(c.Expire(session, "left")))
+        finally:
+            self.forget(session)
+
+    def forget(self, session: str) -> None:
         if self._files is not None:
             self._files.forget(session)
+
+    def check_writable(self) -> None:
+        """Raises the store's error if it takes no writes now: after one that failed, only a write shows that."""
+        both = (self.committer, self._exchanges)
+        self._store.check_writable(write=any(committer.failed for committer in both))
+        for committer in both:
+            committer.failed = False
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         known, self._facts = self._facts, {}
@@ -194,23 +233,32 @@ class LocalLink:
 
         return stop
 
-    def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, woken: Woken) -> Callable[[], None]:
         return self.wakeups.listen(woken)
 
     async def _read(self, work: Callable[[], T]) -> T:
         """A few rows: on the loop's own thread if nobody writes right now. A hop to a thread and back costs more."""
         if self._store.busy:
             return await self._in_thread(work)
-        return work()
+        with _lost_if_busy():
+            return work()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        try:
+        with _lost_if_busy():
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except StoreBusy as error:
-            raise LinkLost(str(error)) from error
 
     def close(self) -> None:
         self._thread.shutdown()
         self._renewals.shutdown()
         self._output.shutdown()
         self.wakeups.close()
+
+
+@contextlib.contextmanager
+def _lost_if_busy() -> Iterator[None]:
+    try:
+        yield
+    except (StoreFull, StoreCrowded) as error:
+        raise LinkFull(str(error)) from error
+    except StoreBusy as error:
+        raise LinkLost(str(error)) from error

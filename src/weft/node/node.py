@@ -15,12 +15,16 @@ from weft.node.chores.place import place_forever
 from weft.node.chores.resources import measure_forever
 from weft.node.exchange import ExchangeLoop
 from weft.node.leader import Leader
-from weft.node.lease import Lease
+from weft.node.lease import MARGIN, Lease, Outage
 from weft.node.meter import Meter
 from weft.node.output import OutputShipper
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
+BACK_OFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many lost sessions, or tries, in a row
 FLUSH_MAX_S = 10.0  # for output that was not sent when the node ends
+#: The shortest wait for the drain's deadline: a wait below the resolution of the loop's clock ends at once, and the
+#: drain would spin.
+DRAIN_LOOK_S = 0.001
 
 
 class Node:
@@ -36,6 +40,10 @@ class Node:
         self._drain_until = float("inf")
         self.drained = False  # somebody asked the store for it
         self.session = ""
+        self._gave_up: str | None = None  # the session before, if the store did not answer; told with the next one
+        self._outage = Outage(ports)
+        self._renewals = Outage(ports, "the lease could not be renewed", "the lease is renewed again")
+        self._lost = 0  # sessions in a row that did not outlive two leases
         self.leader: Leader | None = None
         self.loop: ExchangeLoop | None = None
         self._meter = Meter()  # one session after another: what the process has done
@@ -50,7 +58,11 @@ class Node:
             await executor.open()
         try:
             while not self._stopping.is_set():
+                began = self._ports.clock()
                 await self._session()
+                short = self._ports.clock() - began < 2 * self._settings.lease_ttl_s
+                self._lost = self._lost + 1 if short else 0
+                await self._pause(BACK_OFF_S[min(self._lost, len(BACK_OFF_S) - 1)])
         finally:
             for executor in executors:
                 await executor.close()
@@ -90,7 +102,7 @@ class Node:
         if registered is None:
             return
         sent, scope = registered
-        lease = Lease(self._ports, self._settings, self.session, self._lease_lost)
+        lease = Lease(self._ports, self._settings, self.session, self._lease_lost, self._outage, self._renewals)
         lease.granted(sent)
         self.loop = loop = ExchangeLoop(self._ports, self._settings, self.session, scope, lease, self._meter)
         loop.drained = self._drained
@@ -98,6 +110,7 @@ class Node:
             self._output.session = self.session
             loop.worker.output = self._output
         self.leader = leader = Leader(self._ports, self._settings, self.session)
+        loop.unled = leader.look
         unlisten = self._ports.link.listen(loop.wake)
         chores = [
             asyncio.create_task(lease.keep(loop)),
@@ -122,11 +135,14 @@ class Node:
             chore.add_done_callback(self._chore_done)
         try:
             await asyncio.wait([exchange, self._over], return_when=asyncio.FIRST_COMPLETED)
+            if loop.dead and lease.given_up:
+                self._gave_up = self.session
             if exchange.done():
                 exchange.result()  # a bug in the loop must not pass for an end
             else:
                 self._over.result()  # nor one in a chore
         finally:
+            self._ready.clear()
             unlisten()
             for task in [*chores, exchange]:
                 task.cancel()
@@ -134,8 +150,8 @@ class Node:
             await self._end_session(loop)
 
     async def _register(self) -> tuple[float, int | None] | None:
-        """(when it was sent, the scope's run number); None: stopped before it was done. Every try has a new
-        session id: a registration whose reply was lost may have been applied, and then expires by itself."""
+        """(when its first renewal was sent, the scope's run number); None: stopped before it was done. Every try has
+        a new session id: a registration whose reply was lost may have been applied, and then expires by itself."""
         ttl_ms = int(self._settings.lease_ttl_s * 1000)
         body = json.dumps(
             {
@@ -156,17 +172,49 @@ class Node:
             self.session = self._ports.new_id()
             try:
                 await self._ports.link.expire_dead(self.session)
-                sent = self._ports.clock()
                 command = Register(
-                    self.session, self._settings.name, ttl_ms, self._settings.scope, body, self._settings.role
-                )
+                    self.session, self._settings.name, ttl_ms, self._settings.scope, body, self._settings.role,
+                    self._gave_up,
+                )  # fmt: skip
                 reply = await self._ports.link.register(command)
             except LinkLost as error:
-                self._ports.log("cannot register yet", {"error": str(error)})
-                await asyncio.sleep(0.5)
+                self._outage.goes_on(error)
+                await self._pause(0.5)
                 continue
-            return sent, reply.run_no
+            self._gave_up = None
+            self._outage.is_over()
+            sent = await self._first_renewal(ttl_ms)
+            if sent is not None:
+                return sent, reply.run_no
+            with contextlib.suppress(LinkLost):
+                await self._ports.link.leave(self.session)
         return None
+
+    async def _first_renewal(self, ttl_ms: int) -> float | None:
+        """When it was sent; None: the lease ran out before one was taken, or the node was stopped. Nothing is claimed
+        before: a session that cannot renew its lease would lose whatever it took, again and again."""
+        until = self._ports.clock() + self._settings.lease_ttl_s * (1 - MARGIN)
+        tries = 0
+        while not self._stopping.is_set() and (sent := self._ports.clock()) < until:
+            try:
+                renewal = await self._ports.link.renew(self.session, ttl_ms, None, None, own=True)
+                if not renewal.alive:
+                    return None
+            except LinkLost as error:
+                self._renewals.goes_on(error)
+                tries += 1
+                await self._pause(BACK_OFF_S[min(tries, len(BACK_OFF_S) - 1)])
+            else:
+                self._renewals.is_over()
+                return sent
+        return None
+
+    async def _pause(self, seconds: float) -> None:
+        """Shorter if the node is stopped."""
+        if seconds and not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds * (0.75 + 0.5 * self._ports.random.random())):
+                    await self._stopping.wait()
 
     def _chore_done(self, chore: "asyncio.Task[None]") -> None:
         error = None if chore.cancelled() else chore.exception()
@@ -192,7 +240,7 @@ class Node:
         while not self._killing.is_set() and (left := self._drain_until - self._ports.clock()) > 0:
             self._hurry.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left):
+                async with asyncio.timeout(max(left, DRAIN_LOOK_S)):
                     await self._hurry.wait()
         loop.worker.hand_back(0.0 if self._killing.is_set() else 2.0)
         loop.wake()
@@ -209,6 +257,7 @@ class Node:
     async def _end_session(self, loop: ExchangeLoop) -> None:
         if loop.dead:
             await self._kill_all(loop)
+            self._ports.link.forget(self.session)
             return
         if self._output is not None:  # before it leaves: what is not there afterwards counts as lost
             await self._output.flush(min(FLUSH_MAX_S, self._settings.lease_ttl_s / 2))

@@ -15,6 +15,7 @@ from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
 from weft.node.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
+from weft.store.protocol import Look, Watch, Woken
 from weft.store.shipment import Shipment
 
 #: Takes output to the store; (task, attempt) of what it refused. May raise LinkLost.
@@ -37,6 +38,11 @@ class LinkLost(Exception):
     """The store did not answer; whether the command was applied is unknown. Say it again, with the same number."""
 
 
+class LinkFull(LinkLost):
+    """The store answers that it has no space, or no connection, left: nothing was applied. Say it again, with the
+    same number."""
+
+
 class Renewal(msgspec.Struct, frozen=True):
     alive: bool  # False: the store has ended this session
     agrees: bool = True  # about the attempts that it holds
@@ -49,11 +55,21 @@ class Link(Protocol):
 
     async def register(self, command: c.Register) -> c.Reply: ...
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply: ...
+
+    @property
+    def hears(self) -> bool:
+        """Wake-ups are known to arrive."""
+        ...
+
     async def renew(
-        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None
+        self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None, *, own: bool = False
     ) -> Renewal:
         """`facts`: what the node measured (JSON), if anything is new. `digest`: (exchange number, how many attempts
-        it holds after that, their checksum), where that can be said."""
+        it holds after that, their checksum), where that can be said. `own`: on the connection for renewals only."""
+        ...
+
+    async def look(self, session: str, demands: list[str], known_demands: int) -> Look:
+        """Is an exchange worthwhile for a node that has nothing to report?"""
         ...
 
     async def commit(self, command: c.Command) -> Any:
@@ -64,20 +80,17 @@ class Link(Protocol):
         """End other sessions whose processes are provably gone; how many. Anybody may."""
         ...
 
-    async def late_sessions(self) -> list[str]:
-        """Sessions whose leases have passed by the store's clock: the leader ends them."""
-        ...
-
-    async def leader_left_ms(self) -> tuple[str | None, int]:
-        """(the session that leads, for how long others must leave it at that)."""
+    async def watch(self, *, late: bool = False) -> Watch:
+        """Who leads; with `late`, also which sessions have leases that have passed."""
         ...
 
     async def place(self, term: int | None) -> int:
         """Give tasks that wait for it to the best nodes; how many."""
         ...
 
-    async def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
-        """(the store's time, when the next trigger's time comes, those whose time or turn has come)."""
+    async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
+        """(the store's time, when the next trigger's time comes, whether one follows runs, those whose time or
+        turn has come)."""
         ...
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
@@ -89,6 +102,10 @@ class Link(Protocol):
         ...
 
     async def leave(self, session: str) -> None: ...
+    def forget(self, session: str) -> None:
+        """This node works under it no more, whatever the store knows of that: its lease ends it."""
+        ...
+
     async def facts(self, run_nos: list[int]) -> list[RunFacts]: ...
     async def workflow(self, hash: str) -> Workflow: ...
     async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
@@ -109,7 +126,7 @@ class Link(Protocol):
         """What a map over the context maps over, as it was when the map opened."""
         ...
 
-    def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
+    def listen(self, woken: Woken) -> Callable[[], None]:
         """Call `woken` on the event loop when something may be there to do; returns how to stop that."""
         ...
 
@@ -141,6 +158,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     artifact_max: int = 64 * 2**20
     artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
     secrets_dir: str | None = None
+    run_as: str | None = None  # the user of its attempts; None: its own
     capabilities: tuple[str, ...] = ()
     memory: int | None = None  # bytes that its tasks may reserve; None: it does not know
     disk: int | None = None

@@ -103,7 +103,7 @@ class Records:
             try:
                 reply = await self._ports.link.once(command)
             except LinkLost as error:
-                self._ports.log("the store did not answer", {"error": str(error)})
+                self._lease.outage.goes_on(error)
                 await asyncio.sleep(RETRY_S)
                 continue
             return Answer(reply.status, reply.value)

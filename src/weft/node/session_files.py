@@ -8,6 +8,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from weft.store.private_files import make_private_directory, open_private
+
 
 class SessionFiles:
     def __init__(self, directory: Path) -> None:
@@ -15,10 +17,9 @@ class SessionFiles:
         self._mine: dict[str, int] = {}
 
     def hold(self, session: str) -> None:
-        self._directory.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self._path(session), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_private_directory(self._directory)
+        fd = self._mine[session] = open_private(self._path(session))
         fcntl.flock(fd, fcntl.LOCK_EX)
-        self._mine[session] = fd
 
     def gone(self, session: str) -> bool:
         """True only if its process is provably gone. A missing file proves nothing: it may be about to be made."""

@@ -4,7 +4,7 @@ Ended tasks no longer change within a generation, so what was fetched stays true
 """
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.core.commands import Claim
 from weft.core.names import Ended, array_of, names_for, tasks_view, with_item
@@ -17,6 +17,14 @@ BYTES_MAX = 64 * 2**20
 MAPS_MAX = 8  # mapped tasks whose names are kept: an array of 10,000 is not worked out anew for each element
 
 
+class _Map(NamedTuple):
+    """What is kept of a mapped task for its elements."""
+
+    names: dict[str, Any]
+    array: Any
+    bytes: int  # of the results that both were made from
+
+
 class Values:
     def __init__(self, link: Link, artifacts: ArtifactFiles | None = None) -> None:
         self._link = link
@@ -24,7 +32,7 @@ class Values:
         self._ends: OrderedDict[tuple[int, int, int], list[Ended]] = OrderedDict()  # run, generation, position
         self._bytes = 0
         self._unread: set[tuple[int, int, int]] = set()  # of those, with artifacts that could not be read
-        self._maps: OrderedDict[tuple[int, int, int], tuple[dict[str, Any], Any]] = OrderedDict()  # names, array
+        self._maps: OrderedDict[tuple[int, int, int], _Map] = OrderedDict()
 
     async def names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
         """The names for one attempt's templates."""
@@ -46,10 +54,17 @@ class Values:
             reads = tuple(dict.fromkeys((*definition.template_reads, *definition.map_reads)))
             names = await self._lasting(claim, facts, workflow, reads)
             array = await self._array(claim, names, definition)
-            known = self._maps[place] = (names, array)
-            if len(self._maps) > MAPS_MAX:
-                self._maps.popitem(last=False)
-        return with_item(known[0], definition, claim.idx, known[1])
+            size = sum(_size(self._ends[(claim.run_no, claim.generation, pos)]) for pos in reads)
+            known = self._maps[place] = _Map(names, array, size)
+            self._drop_maps()
+        return with_item(known.names, definition, claim.idx, known.array)
+
+    def _drop_maps(self) -> None:
+        """The oldest go; the last one stays, however large it is: it is about to be used for each of its elements."""
+        while len(self._maps) > 1 and (
+            len(self._maps) > MAPS_MAX or sum(known.bytes for known in self._maps.values()) > BYTES_MAX
+        ):
+            self._maps.popitem(last=False)
 
     async def _array(self, claim: Claim, names: dict[str, Any], definition: TaskDef) -> Any:
         """What ended stays as it was, and so does what is worked out from it; the context goes on changing."""

@@ -4,11 +4,16 @@ A hint only: whoever misses it finds the work by polling. Without inotify (macOS
 """
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
+
+from weft.core.draft import Hint
+from weft.store.private_files import open_private
+from weft.store.protocol import EVERYONE, Woken
 
 POLL_S = 0.25
 _IN_MODIFY = 0x2
@@ -19,26 +24,32 @@ _EVENT = struct.Struct("iIII")
 class WakeFile:
     """The file, and this process's listeners. `changed` says whether somebody else wrote to the store."""
 
+    hears = False  # polling costs little here: no node does it more rarely
+
     def __init__(self, path: Path | None, changed: Callable[[], bool]) -> None:
         self._changed = changed
-        self._listeners: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
+        self._listeners: list[tuple[asyncio.AbstractEventLoop, Woken]] = []
         self._path = path
-        self._fd = -1 if path is None else os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = -1 if path is None else open_private(path)
         self._inotify = -1
         self._stop_poll: Callable[[], object] | None = None
 
-    def tell_others(self) -> None:
-        """After COMMIT: other processes."""
+    def tell_others(self, hint: Hint = EVERYONE) -> None:
+        """After COMMIT: other processes. They look for themselves what it is about."""
         if self._fd >= 0:
-            os.pwrite(self._fd, b"w", 0)
+            with contextlib.suppress(OSError):  # a full disk: others find by polling what has been committed
+                os.pwrite(self._fd, b"w", 0)
 
-    def tell_all(self) -> None:
+    def tell_all(self, hint: Hint = EVERYONE) -> None:
         """After COMMIT: other processes, and the nodes in this one."""
         self.tell_others()
         for loop, woken in list(self._listeners):
-            loop.call_soon_threadsafe(woken)
+            loop.call_soon_threadsafe(woken, hint)
 
-    def listen(self, woken: Callable[[], None]) -> Callable[[], None]:
+    def taken(self, tasks: int) -> None:
+        """Nobody waits for its turn here."""
+
+    def listen(self, woken: Woken) -> Callable[[], None]:
         entry = (asyncio.get_running_loop(), woken)
         self._listeners.append(entry)
         if self._path is not None and len(self._listeners) == 1:
@@ -53,7 +64,7 @@ class WakeFile:
 
     def _wake_listeners(self) -> None:
         for _, woken in list(self._listeners):
-            woken()
+            woken(EVERYONE)
 
     def _start_watching(self) -> None:
         loop = asyncio.get_running_loop()

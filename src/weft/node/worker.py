@@ -365,6 +365,11 @@ class Worker:
         following, self._following = self._following, {}
         return list(following)[:FOLLOWING_MAX]
 
+    @property
+    def has_started(self) -> bool:
+        """There are attempts that last, and that the store does not know to have started."""
+        return bool(self._unannounced) and self._unannounced[0][0] < self._ports.clock() - ANNOUNCE_S
+
     def take_started(self) -> list[tuple[int, int, int, int | None]]:
         """(task, attempt, how long ago in ms, how long it may last) of attempts that last; they trigger no exchange
         of their own."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from weft.core.artifacts import Reference
+from weft.store.private_files import DIRECTORY_MODE
 
 
 class ArtifactError(Exception):
@@ -35,7 +36,8 @@ class ArtifactFiles:
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(run_id, digest)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._root.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
             self._write(path, data)
         except OSError as error:
             raise ArtifactError(
@@ -51,7 +53,7 @@ class ArtifactFiles:
             with open(fd, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fchmod(fd, 0o644)
+                os.fchmod(fd, self._root.stat().st_mode & 0o666)  # for those who may look into it
                 os.fsync(fd)
             os.rename(temporary, path)
         except BaseException:

@@ -3,17 +3,19 @@
 Plain synchronous code. A store knows rows and guards, never rules.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import errno
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from weft.core.draft import Draft
+from weft.core.draft import Draft, Hint
 from weft.core.needs import Need
 from weft.core.rows import RecordRow, TriggerRow
 from weft.store.shipment import Shipment
 
 PATIENCE_MS = 5000  # where no lease says otherwise
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 class StoreError(Exception):
@@ -21,15 +23,27 @@ class StoreError(Exception):
 
 
 class StoreUnusable(StoreError):
-    """Not (or no longer) a store that this version can use: wrong, corrupt, full, read-only."""
+    """Not (or no longer) a store that this version can use: wrong, corrupt, read-only."""
 
 
 class StoreMoved(StoreUnusable):
     """What it held is, or will be, in another store: nothing is written here any more."""
 
 
+class StoreGone(StoreUnusable):
+    """Its files are no longer where they were opened: what is written now would be in no store that others find."""
+
+
 class StoreBusy(StoreError):
     """The store did not answer in time; trying again is right."""
+
+
+class StoreCrowded(StoreBusy):
+    """The server answers, and has no connection left for us."""
+
+
+class StoreFull(StoreBusy):
+    """There is no space for it: nothing was written. Reads work; trying again is right, and helps when there is."""
 
 
 class Superseded(StoreError):
@@ -48,7 +62,7 @@ class Remembered(Exception):
         self.reply = reply
 
 
-def recall(rows: Iterable[Sequence[Any]], command_id: str, body_hash: str) -> None:
+def recall(rows: Sequence[Sequence[Any]], command_id: str, body_hash: str) -> None:
     """`rows` are what is stored under this command id: (hash of its body, reply), or nothing."""
     for known, reply in rows:
         if known != body_hash:
@@ -87,12 +101,37 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
+EVERYONE = Hint(everyone=True)
+Woken = Callable[[Hint], None]
+
+
+class Look(NamedTuple):
+    """What a node that has nothing to report would find in an exchange."""
+
+    worthwhile: bool
+    wake_in_ms: int | None  # until something is due
+    led: bool  # the cluster has a leader
+
+
+class Watch(NamedTuple):
+    leader: str | None
+    left_ms: int  # for how long others must leave it at that
+    live: int = 0  # sessions that have not ended, where that was asked for
+    late: tuple[str, ...] = ()  # those of them whose leases have passed by the store's clock
+
+
 class Wakeups(Protocol):
     """Hints after COMMIT that there may be something to do: safe to lose, safe to repeat."""
 
-    def tell_others(self) -> None: ...
-    def tell_all(self) -> None: ...
-    def listen(self, woken: Callable[[], None]) -> Callable[[], None]: ...
+    hears: bool  # wake-ups of others are known to arrive
+
+    def tell_others(self, hint: Hint = EVERYONE) -> None: ...
+    def tell_all(self, hint: Hint = EVERYONE) -> None: ...
+    def taken(self, tasks: int) -> None:
+        """So many of the tasks that others were told of have been claimed here."""
+        ...
+
+    def listen(self, woken: Woken) -> Callable[[], None]: ...
     def close(self) -> None: ...
 
 
@@ -123,9 +162,17 @@ class Store(Protocol):
         """With wait=False: None when another writer is at it right now."""
         ...
 
-    def renew(self, session: str, ttl_ms: int, facts: str | None = None) -> bool:
+    def renew(
+        self, session: str, ttl_ms: int, facts: str | None = None, *, own: bool = False
+    ) -> tuple[int, int, int] | None:
         """Lengthen a lease on a connection of its own, and keep what the node says of itself (JSON, None: nothing
-        new); False: this session is dead."""
+        new). Gives (last exchange number, how many attempts the session holds, their checksum); None: this session
+        is dead. Where that connection cannot be had, another one serves, unless `own`."""
+        ...
+
+    def look(self, session: str, demands: list[str], known_demands: int) -> Look:
+        """Is an exchange worthwhile for a node that has nothing to report, has room for these demands, and knows the
+        demands up to this number? A read, which costs a tenth of an exchange that finds nothing."""
         ...
 
     def keep_output(self, shipment: Shipment) -> list[tuple[int, int]]:
@@ -133,16 +180,16 @@ class Store(Protocol):
         the attempt is not, or no longer, that session's."""
         ...
 
-    def held_digest(self, session: str) -> tuple[int, int, int] | None:
-        """(last exchange number, how many attempts the session holds, their checksum)."""
-        ...
-
-    def leader_left_ms(self) -> tuple[str | None, int]:
-        """(the session that leads, for how long others must leave it at that)."""
+    def watch(self, *, late: bool = False) -> Watch:
+        """Who leads; with `late`, also which sessions have leases that have passed. One round trip."""
         ...
 
     def answers(self) -> bool:
         """Is it there at all? Known within a few seconds, whatever other connections wait for."""
+        ...
+
+    def check_writable(self, *, write: bool) -> None:
+        """Raises what a write would raise. `write`: by writing something, else as far as that shows without."""
         ...
 
     def reader(self) -> Reader: ...
@@ -152,8 +199,9 @@ class Store(Protocol):
         """There are tasks whose node has to be picked, or that may have to be taken back from one."""
         ...
 
-    def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
-        """(the store's time, when the next trigger's time comes, those whose time or turn has come)."""
+    def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
+        """(the store's time, when the next trigger's time comes, whether one follows runs, those whose time or
+        turn has come)."""
         ...
 
     def settled_event(self) -> int:

@@ -1,4 +1,5 @@
-"""Named SQL: `-- name: tasks_by_id` heads a statement, the file's other lines are it.
+"""Named SQL: `-- name: tasks_by_id` heads a statement, the file's other lines are it. `-- part: task_ids` heads what
+several statements of a dialect have in common: it stands in them as `{task_ids}`.
 
 Both dialects have the same names (a test compares them), so a rule's need finds its statement in either.
 `{task}`, `{run}` and `{record}` stand for the columns of a row, in the order of its Struct; a task that its run began
@@ -13,7 +14,7 @@ import msgspec
 
 from weft.core.rows import ORDINAL_BITS, FireRow, RecordRow, RunRow, SessionRow, TaskRow, TriggerRow
 
-_NAME = re.compile(r"^-- name: (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
+_HEAD = re.compile(r"^-- (name|part): (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
 
 
 def columns(row: type[msgspec.Struct]) -> tuple[str, ...]:
@@ -49,14 +50,20 @@ def queries(dialect: str) -> dict[str, str]:
         "{trigger_assignments}": ", ".join(f"{c} = excluded.{c}" for c in TRIGGER_COLUMNS if c != "id"),
         "{session_row}": ", ".join(f"s.{c}" for c in SESSION_COLUMNS),
     }
+    parts: dict[str, str] = {}
     for file in sorted(files("weft.store").joinpath(dialect, "sql").iterdir(), key=lambda f: f.name):
         if not file.name.endswith(".sql"):
             continue
-        parts = _NAME.split(file.read_text(encoding="utf-8"))
-        for name, body in zip(parts[1::2], parts[2::2], strict=True):
-            if name in found:
+        pieces = _HEAD.split(file.read_text(encoding="utf-8"))
+        for kind, name, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
+            if name in found or f"{{{name}}}" in parts or f"{{{name}}}" in placeholders:
                 raise ValueError(f"two statements are called {name}")
-            for mark, text in placeholders.items():
-                body = body.replace(mark, text)
-            found[name] = body.strip().rstrip(";")
+            if kind == "part":
+                parts[f"{{{name}}}"] = body.strip()
+            else:
+                found[name] = body.strip().rstrip(";")
+    for name, body in found.items():
+        for mark, text in (*parts.items(), *placeholders.items()):
+            body = body.replace(mark, text)
+        found[name] = body
     return found

@@ -6,7 +6,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
 
     submit [key K] [body B] [max_parallel N] [priority N]      advance 10s
     node a [ttl 3s]                                            renew a | expire a | gone a | leave a
-    exchange a [want N] [number N]                             cancel run | cancel task x
+    exchange a [want N] [number N]                             cancel run [now] | cancel task x
     finish a x y … [want N]                                    resume | dead retry [x …]
     fail a x "exit 1" [want N]                                 tidy | why x | attempts x
     report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
@@ -23,6 +23,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     pools set NAME SIZE | pools                                     place: the leader picks nodes
     submit step yes             a run that rests after each level; `step` and `step task` move it on
     canonical                   the level records as they stand
+    node b gave_up a            the process of a again: it gave that session up because the store did not answer
     node a [role leader]        lead a [ttl 30s] | resign a TERM | drain a 60s
     started a x 300ms limit 5s  it has a timeout: past the limit it is overdue
     overdue [term N]            the leader looks after attempts that take too long
@@ -33,6 +34,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     hand NAME CAUSE             somebody fires it now | pause NAME | unpause NAME | fires
 """
 
+import hashlib
 import re
 import shlex
 from collections import Counter
@@ -117,7 +119,7 @@ class Story:
 
     def _do_cancel(self, words: list[str]) -> list[str]:
         if words[0] == "run":
-            return _said(self.engine.commit(c.CancelRun(self.run_id)))
+            return _said(self.engine.commit(c.CancelRun(self.run_id, now=words[1:] == ["now"])))
         return _said(self.engine.commit(c.CancelTask(self.run_id, words[1])))
 
     def _do_by(self, words: list[str]) -> list[str]:
@@ -167,6 +169,7 @@ class Story:
         pairs = [word.split("=", 1) for word in words[2:]]
         report.context = {key: msgspec.json.decode(value) if value[:1] in "[{" else value for key, value in pairs}
         report.result = msgspec.json.encode({"context": report.context}).decode()
+        report.result_hash = hashlib.sha256(report.result.encode()).hexdigest()[:32]
         out = self._exchange(words[0], [report], 100)
         values = self.engine.store.context_of(self.engine.run_no(self.run_id))
         return [*out, f"context: {values}"]
@@ -226,7 +229,8 @@ class Story:
         facts |= {name: int(given[name]) for name in ("gpus", "slots") if name in given}
         facts["labels"] = dict.fromkeys(given["label"].split(","), "") if "label" in given else {}
         facts["role"] = given.get("role", "auto")
-        self.engine.node(words[0], parse_duration_ms(given.get("ttl", "30s")), **facts)
+        ttl_ms = parse_duration_ms(given.get("ttl", "30s"))
+        self.engine.node(words[0], ttl_ms, gave_up=given.get("gave_up"), **facts)
         return []
 
     def _do_pools(self, words: list[str]) -> list[str]:
@@ -340,7 +344,7 @@ class Story:
         return ["renewed" if self.engine.store.renew(words[0], 30_000) else "the session is dead"]
 
     def _do_expire(self, words: list[str]) -> list[str]:
-        return _said(self.engine.commit(c.Expire(words[0], "lease", _after(words, "term", 0) or self._term())))
+        return _said(self.engine.commit(c.Expire(words[0], "lease")))
 
     def _do_gone(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Expire(words[0], "process")))
@@ -500,8 +504,8 @@ class Story:
         for key, value in facts.items():
             if key in ("started_at", "workflow", "cause") or value is None:
                 continue
-            if key == "wake_at":
-                key, value = "wakes", f"+{value - self.engine.time_ms} ms"
+            if key in ("wake_at", "handlers_until"):
+                key, value = {"wake_at": "wakes"}.get(key, key), f"+{value - self.engine.time_ms} ms"
             if key in ("tasks", "later", "failed") and isinstance(value, list):
                 names = [
                     self._place(run_id, *at) if isinstance(at, list) else self._place(run_id, at, -1) for at in value

@@ -4,16 +4,18 @@ import msgspec
 
 from weft.core.backoff import delay_ms
 from weft.core.commands import Report
-from weft.core.draft import Draft
+from weft.core.draft import Draft, Rule
+from weft.core.needs import GivenUp
 from weft.core.rows import AttemptRow, StaleRow, TaskRow
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.ownership import enqueue
+from weft.core.rules.readiness import survives
 from weft.core.rules.records import keep_result
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
 OVERDUE = "overdue"  # why an attempt is stopped that its node should have ended by itself
-LOST_MAX = 5  # leases a task may lose before it is given up
+LOST_MAX = 5  # leases a task may lose before it is given up; those that an outage of the store took do not count
 
 
 def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow]) -> bool:
@@ -105,7 +107,7 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     run = draft.runs[task.run_no]
     task.failures += 1
     task.reason = report.error or "failed"
-    may_start = run.stop is None and not _unwanted(task) and (not run.halted or definition.survives_halt)
+    may_start = survives(run, definition) and not _unwanted(task)
     if report.retryable and task.failures <= definition.retry.max and may_start:
         task.wake_at = draft.now + delay_ms(definition.retry, task.failures, task.id, task.attempt)
         draft.move(task, "scheduled")
@@ -119,20 +121,25 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     ended.append(task)
 
 
-def lose(draft: Draft, task: TaskRow, ended: list[TaskRow]) -> None:
-    """The session that held this attempt is over."""
+def lose(draft: Draft, task: TaskRow, ended: list[TaskRow], *, gave_up: bool = False) -> Rule:
+    """The session that held this attempt is over. `gave_up`: because the store did not answer its process, which goes
+    on. The bound is for tasks that take their node down: such losses do not count against it."""
     draft.touch(task)
     _record(draft, task, "lost", draft.now, None)
     task.lost += 1
-    _go_back(draft, task, "lost", ended)
+    counted = task.lost
+    if counted > LOST_MAX:
+        (((before,),),) = yield (GivenUp(task.id),)
+        counted -= before + gave_up
+    _go_back(draft, task, "lost", ended, counted)
 
 
-def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow]) -> None:
+def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow], lost: int = 0) -> None:
     """The attempt did not finish through no fault of the task: queue it again, unless it must not run again."""
     run = draft.runs[task.run_no]
     definition: TaskDef = draft.definition(task)
     data: dict[str, object] = {"attempt": task.attempt, "session": task.session}
-    if run.stop or _unwanted(task) or (run.halted and not definition.survives_halt):
+    if _unwanted(task) or not survives(run, definition):
         asked = "the run was halted" if run.halted else "cancelled by request"
         task.reason = run.reason if run.stop else asked
         _end(draft, task, "cancelled")
@@ -141,8 +148,8 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow]) -> No
         task.reason = "its node was lost, and it may not be tried again (retry.on_lost: false)"
         _end(draft, task, "failed")
         ended.append(task)
-    elif kind == "lost" and task.lost > LOST_MAX:
-        task.reason = f"its node was lost {task.lost} times"
+    elif lost > LOST_MAX:
+        task.reason = f"its node was lost {lost} times"
         _end(draft, task, "dead_letter")
         ended.append(task)
     else:

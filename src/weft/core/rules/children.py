@@ -38,6 +38,7 @@ from weft.core.rules.attempts import conclude
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.names import names_of, names_of_run
 from weft.core.rules.new_runs import NewRun, create_run, create_tasks
+from weft.core.rules.readiness import is_over, survives
 from weft.core.rules.settle import settle
 from weft.core.rules.stopping import ask_to_stop, stop_run
 from weft.core.states import RUN_TERMINAL
@@ -88,8 +89,7 @@ def attend(draft: Draft, run_no: int | None) -> Rule:
 
 def _swept(draft: Draft, task: TaskRow) -> bool:
     """Its run has been stopped: the sweep comes to it."""
-    run = draft.runs[task.run_no]
-    return run.stop is not None or (run.halted and not draft.definition(task).survives_halt)
+    return not survives(draft.runs[task.run_no], draft.definition(task))
 
 
 def _lock(draft: Draft, untold: list[Any]) -> Rule:
@@ -173,9 +173,9 @@ def _stop(draft: Draft, ended: list[TaskRow]) -> Rule:
     for task in [t for t in stops if not _held(draft, t)][:STOP_MAX]:
         draft.touch(task)
         task.errand = None
-        child = draft.runs[task.child or 0]
-        if child.state not in RUN_TERMINAL and child.stop is None:
-            ended += yield from stop_run(draft, child, "cancel", _why(draft, task))
+        child, now = draft.runs[task.child or 0], is_over(draft.runs[task.run_no])
+        if child.state not in RUN_TERMINAL and (child.stop is None or (now and not is_over(child))):
+            ended += yield from stop_run(draft, child, "cancel", _why(draft, task), now=now)
 
 
 def _why(draft: Draft, task: TaskRow) -> str:
@@ -263,7 +263,8 @@ def _inputs(draft: Draft, run: RunRow, task: TaskRow, pin: Pin, known: _Known) -
     try:
         if place not in known.names:
             reads = tuple(dict.fromkeys((*definition.template_reads, *definition.map_reads)))
-            names = yield from names_of(draft, run, draft.workflow_of(run), definition, reads)
+            files = definition.map_reads
+            names = yield from names_of(draft, run, draft.workflow_of(run), definition, reads, files_of=files)
             known.names[place] = (names, (yield from _array(draft, run, task, names)))
         names, array = known.names[place]
         if task.idx >= 0:

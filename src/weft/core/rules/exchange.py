@@ -17,6 +17,7 @@ from weft.core.rules.context import update_context
 from weft.core.rules.levels import by_key, key_rank
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.place import reopen
+from weft.core.rules.readiness import survives
 from weft.core.rules.settle import PRIORITY_MS, settle
 from weft.core.rules.tidy import tidy
 from weft.core.rules.waits import due as wait_due
@@ -141,7 +142,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
         if task.state != "scheduled":
             continue
         run = draft.runs[task.run_no]
-        if run.stop or (run.halted and not draft.definition(task).survives_halt):
+        if not survives(run, draft.definition(task)):
             continue  # its run is being swept, and the sweep will come to it
         promoted.setdefault(task.run_no, []).append([task.pos, task.idx])
         if task.child is not None:
@@ -164,9 +165,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
 def _wake_in(draft: Draft, stored: int | None) -> int | None:
     """Until the next task or deadline is due; the store does not know yet what this draft has scheduled."""
     moments = [t.wake_at for t in draft.dirty_tasks if t.wake_at is not None]
-    moments += [
-        r.deadline_at for r in draft.dirty_runs if r.deadline_at and not r.stop and r.state not in RUN_TERMINAL
-    ]
+    moments += [r.deadline_at for r in draft.dirty_runs if r.deadline_at and r.state not in RUN_TERMINAL]
     if stored is not None:
         moments.append(stored)
     return max(0, min(moments) - draft.now) if moments else None

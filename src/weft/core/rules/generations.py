@@ -9,6 +9,7 @@ from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import begin_pass, passes_of
 from weft.core.rules.readiness import ending_of
 from weft.core.rules.settle import decide_start, settle
+from weft.core.rules.waits import forget_rejections
 from weft.core.workflow import Workflow
 
 
@@ -29,6 +30,10 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
     run.deadline_at = None if workflow.timeout_ms is None else draft.now + workflow.timeout_ms
     data = {"generation": run.generation, "tasks": again}
     draft.event(run.no, "resumed", data if run.level is None else {**data, "level": run.level})
+    if chosen is not None and run.level is None:  # in levels, all of a level runs again
+        for pos in dict.fromkeys(t.pos for t in chosen if t.element):
+            draft.retried[(run.no, pos)] = frozenset(t.idx for t in chosen if t.pos == pos)
+    yield from forget_rejections(draft, run, workflow, again)
     rows = [_renew(draft, run, pos) for pos in again]
     for row in rows:  # once all of them are there: the document may name a task before what it needs
         _count_needs(draft, run, workflow, row)

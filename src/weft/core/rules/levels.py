@@ -17,6 +17,7 @@ from weft.core.needs import Elements, EndsHeld, RunningOf, TasksAt
 from weft.core.rows import ORDINAL_BITS, WHOLE, RunRow, TaskRow
 from weft.core.rules.context import update_context
 from weft.core.rules.ownership import enqueue
+from weft.core.rules.readiness import failures_of, survives
 from weft.core.states import TaskState
 from weft.core.workflow import Passes, TaskDef, Workflow
 
@@ -50,15 +51,14 @@ def key_rank(draft: Draft, run: RunRow, task: TaskRow) -> int:
 
 def end_in_level(draft: Draft, run: RunRow, task: TaskRow, end: TaskState) -> None:
     """What `draft.move` to an end is for eager runs: the end is held, unless it voids the level or comes too late."""
-    if run.stop or (run.halted and in_main_pass(draft, run)):
+    definition = draft.definition(task)
+    if not survives(run, definition) if run.stop else run.halted and in_main_pass(draft, run):
         if end == "succeeded":
             end = "cancelled"
         if end == "cancelled":
             task.reason = why_void(run)
         draft.move(task, end)
-    elif end == "cancelled" or (
-        end != "succeeded" and not task.element and is_fatal(draft, run, draft.definition(task))
-    ):
+    elif end == "cancelled" or (end != "succeeded" and not task.element and is_fatal(draft, run, definition)):
         draft.move(task, end)
     else:
         draft.hold(task, end)
@@ -76,6 +76,8 @@ def void_level(draft: Draft, run: RunRow, why: str, reason: str) -> list[TaskRow
     cancelled, failed = [], []
     told = []
     for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
+        if run.stop and survives(run, draft.definition(task)):
+            continue
         if task.held is None and (task.elements is None or task.open > 0):
             if task.elements is not None:
                 draft.touch(task)
@@ -88,6 +90,12 @@ def void_level(draft: Draft, run: RunRow, why: str, reason: str) -> list[TaskRow
         else:
             cancelled.append([task.pos, task.idx])
             task.reason = reason
+            if task.element:
+                whole = draft.at[(run.no, task.pos, WHOLE)]
+                draft.touch(whole)
+                whole.skipped += 1
+            elif task.elements == 0:
+                task.elements = None  # a map over nothing: it is the one task that ended
             draft.move(task, "cancelled")
         if task.element:
             task.settled = True  # its mapped task heard of it when it was held
@@ -105,6 +113,7 @@ def begin_pass(draft: Draft, run: RunRow, decide_start: DecideStart, following: 
     rows = yield from _at(draft, run, passes_of(draft, run).tasks[run.level])
     spoilt = [need for t in rows if t.failed or t.skipped for need in workflow.tasks[t.pos].needs]
     yield from _at(draft, run, tuple(dict.fromkeys(spoilt)))  # a skip names the first need that was to blame
+    rows = [t for t in rows if t.state == "pending"]  # others were cancelled: the run was stopped
     draft.touch_run(run)
     run.level_open = len(rows)
     draft.event(run.no, "began", {"level": run.level})
@@ -113,7 +122,7 @@ def begin_pass(draft: Draft, run: RunRow, decide_start: DecideStart, following: 
         if definition.final and not definition.needs:
             draft.touch(task)
             task.open = 0
-            task.failed = run.broken + run.cancelled
+            task.failed = failures_of(run)
         yield from decide_start(draft, run, workflow, task, following)
 
 
@@ -174,8 +183,6 @@ def _ends(draft: Draft, rows: list[TaskRow]) -> Rule:
     wanted = {t.id: t.attempt for t in rows}
     fresh = [(a.task_id, a.result_hash, a.result) for a in draft.attempts if wanted.get(a.task_id) == a.attempt]
     for task_id, hash, result in [*stored, *fresh]:
-        if hash is None and result is not None:
-            hash = hashlib.sha256(result.encode()).hexdigest()[:32]
         body = None if result is None else msgspec.json.decode(result)
         out[task_id] = (hash, body.get("context") if isinstance(body, dict) else None)
     return out

@@ -27,7 +27,7 @@ def reconcile(draft: Draft, command: Reconcile) -> Rule:
     ended: list[TaskRow] = []
     missing = [t for t in held if (t.id, t.attempt) not in known]
     for task in missing:
-        lose(draft, task, ended)
+        yield from lose(draft, task, ended)
     yield from settle(draft, ended)
     unknown = [[id, attempt] for id, attempt in command.held if (id, attempt) not in stored]
     return Reply(changed=len(missing), state="live", data={"unknown": unknown})
@@ -56,7 +56,7 @@ def overdue(draft: Draft, command: Overdue) -> Rule:
             draft.wake = draft.stopping = True
         else:
             draft.by_session = task.session
-            lose(draft, task, ended)
+            yield from lose(draft, task, ended)
             draft.by_session = None
     yield from settle(draft, ended)
     return Reply(changed=changed, more=len(ids) == command.limit)

@@ -15,6 +15,7 @@ from weft.core.needs import Elements, MapArray, TasksAt
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import end_in_level, is_fatal
 from weft.core.rules.names import names_of
+from weft.core.rules.readiness import survives
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
@@ -46,7 +47,8 @@ def open_map(
         data["again"] = again
         draft.touch_run(run)
         run.total += len(kept)  # they count again: while the whole was pending, none of its elements did
-        run.succeeded += len(kept)
+        for idx in sorted(kept):
+            setattr(run, before[idx].state, getattr(run, before[idx].state) + 1)
     draft.event(run.no, "expanded", data, task)
     if not again:
         if run.level is None:
@@ -58,7 +60,8 @@ def open_map(
         following.append(task)
         return
     draft.move(task, "running")
-    task.open, task.failed, task.skipped, task.tolerated = len(again), 0, 0, 0
+    task.open, task.failed, task.skipped = len(again), 0, 0
+    task.tolerated = sum(before[idx].state != "succeeded" for idx in sorted(kept))
     task.started_at = draft.now
     let_in = min(len(again), definition.max_parallel or len(again))
     task.admitted = len(kept) + let_in
@@ -84,13 +87,17 @@ def _elements_before(draft: Draft, run: RunRow, task: TaskRow) -> Rule:
 def _kept(
     draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, count: int, before: dict[int, TaskRow]
 ) -> frozenset[int]:
-    """Elements that succeeded in an earlier generation stay, unless what they were made from ran again."""
+    """Elements that succeeded in an earlier generation stay, unless what they were made from ran again; where some
+    were chosen, all others do, however they ended."""
     if len(before) != count or any(
         draft.at[(run.no, need, WHOLE)].generation == task.generation
         for need in definition.needs
         if (run.no, need, WHOLE) in draft.at
     ):
         return frozenset()
+    chosen = draft.retried.get((run.no, task.pos))
+    if chosen is not None:
+        return frozenset(idx for idx in before if idx not in chosen)
     return frozenset(idx for idx, row in before.items() if row.state == "succeeded")
 
 
@@ -120,7 +127,8 @@ def _array(draft: Draft, run: RunRow, definition: TaskDef) -> Rule:
     """(what to map over, None), or (None, why that cannot be said); replicas have no array."""
     if definition.replicas is not None:
         return None, None
-    names = yield from names_of(draft, run, draft.workflow_of(run), definition, definition.map_reads)
+    reads = definition.map_reads
+    names = yield from names_of(draft, run, draft.workflow_of(run), definition, reads, files_of=reads)
     try:
         array = resolve_value(definition.map, names)
     except ExpressionError as error:
@@ -160,17 +168,18 @@ def element_ended(
     too_many = False
     if (element.held or element.state) != "succeeded":
         whole.failed += 1
+        whole.skipped += element.state == "cancelled"
         too_many = whole.failed > tolerated
-        if whole.failed == tolerated + 1 and not run.stop and run.level is None:
+        if whole.failed == tolerated + 1 and survives(run, definition) and run.level is None:
             yield from _cancel_siblings(draft, run, definition, element, following)
     # In a level, all elements run to their ends, or the first one too many voids it: which of them had been started
     # when another failed depends on who was faster, and must not show.
     voids = too_many and not run.halted and is_fatal(draft, run, definition)
     if whole.open == 0 or voids:
-        _close(draft, run, whole, tolerated)
+        _close(draft, run, definition, whole)
         following.append(whole)
         return
-    over = run.stop is not None or (run.halted and not definition.survives_halt)
+    over = not survives(run, definition)
     go_on = whole.failed <= tolerated or (run.level is not None and not is_fatal(draft, run, definition))
     if go_on and whole.admitted < whole.elements and not over:
         following_element = yield from _next_element(draft, run, whole)
@@ -200,14 +209,19 @@ def _outside(element: TaskRow) -> bool:
     return element.state == "pending" and element.ready_at is None and element.errand is None
 
 
-def _close(draft: Draft, run: RunRow, whole: TaskRow, tolerated: int) -> None:
+def _close(draft: Draft, run: RunRow, definition: TaskDef, whole: TaskRow) -> None:
+    """A stop that came too late changes nothing: the whole is cancelled only if one of its elements was."""
+    assert whole.elements is not None
     state: TaskState = "succeeded"
-    if whole.failed and (run.stop or whole.stop):
-        whole.reason = run.reason if run.stop else (whole.reason or "cancelled by request")
+    stopped = run.stop is not None and not survives(run, definition)
+    if whole.skipped and (stopped or whole.stop):
+        whole.reason = run.reason if stopped else (whole.reason or "cancelled by request")
         state = "cancelled"
-    elif whole.failed > tolerated:
-        whole.reason = f"{whole.failed} of {whole.elements} elements did not succeed"
+    elif whole.failed + whole.tolerated > definition.tolerate.of(whole.elements):
+        whole.reason = f"{whole.failed + whole.tolerated} of {whole.elements} elements did not succeed"
         state = "failed"
+    else:
+        whole.reason = None
     if run.level is None:
         draft.move(whole, state)
     else:

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from weft.core.artifacts import with_files
 from weft.core.draft import Draft, Rule
 from weft.core.names import Ended, names_for, tasks_view
 from weft.core.needs import Ends, Inputs
@@ -12,13 +13,26 @@ from weft.core.rules.context import context_values
 from weft.core.workflow import TaskDef, Workflow
 
 
-def names_of(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef, reads: tuple[int, ...]) -> Rule:
-    """What a task's expressions see."""
-    return (yield from names_of_run(draft, run, workflow, reads, long_form=definition.long_form))
+def names_of(
+    draft: Draft,
+    run: RunRow,
+    workflow: Workflow,
+    definition: TaskDef,
+    reads: tuple[int, ...],
+    files_of: tuple[int, ...] = (),
+) -> Rule:
+    """What a task's expressions see; `files_of` are the positions whose artifacts are read."""
+    return (yield from names_of_run(draft, run, workflow, reads, long_form=definition.long_form, files_of=files_of))
 
 
 def names_of_run(
-    draft: Draft, run: RunRow, workflow: Workflow, reads: tuple[int, ...], *, long_form: bool = False
+    draft: Draft,
+    run: RunRow,
+    workflow: Workflow,
+    reads: tuple[int, ...],
+    *,
+    long_form: bool = False,
+    files_of: tuple[int, ...] = (),
 ) -> Rule:
     stored: list[Ended] = []
     if reads:
@@ -29,12 +43,21 @@ def names_of_run(
     else:
         (inputs,) = yield (Inputs(run.no),)
     context = yield from context_values(draft, run)
+    ends = _with_draft(draft, run, reads, stored)
+    if files_of:
+        _place_files(draft, run, [ended for ended in ends if ended.pos in files_of])
     return names_for(
         inputs=inputs[0],
-        tasks=tasks_view(_with_draft(draft, run, reads, stored), workflow, long_form=long_form),
+        tasks=tasks_view(ends, workflow, long_form=long_form),
         run={"id": run.id, "name": run.name, "generation": run.generation},
         context=context,
     )
+
+
+def _place_files(draft: Draft, run: RunRow, ends: list[Ended]) -> None:
+    results = with_files([ended.result for ended in ends], run.id, draft.files)
+    for ended, result in zip(ends, results, strict=True):
+        ended.result = result
 
 
 def _with_draft(draft: Draft, run: RunRow, reads: tuple[int, ...], stored: list[Ended]) -> list[Ended]:

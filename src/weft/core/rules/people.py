@@ -3,10 +3,11 @@
 from weft.core.commands import Advance, CancelRun, CancelTask, Prune, Refused, Reply, Resume
 from weft.core.draft import Draft, Rule
 from weft.core.needs import Current, Finished, Roots, RunById, TasksAt
-from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.leader import require_term
 from weft.core.rules.levels import begin_pass
+from weft.core.rules.readiness import is_over
 from weft.core.rules.settle import decide_start, settle
 from weft.core.rules.stopping import ask_to_stop, stop_run
 from weft.core.states import RUN_TERMINAL, TERMINAL
@@ -24,8 +25,8 @@ def cancel_run(draft: Draft, command: CancelRun) -> Rule:
     if run.state in RUN_TERMINAL:
         return Reply(run.id, run.no, run.state, existing=True)
     ended: list[TaskRow] = []
-    if run.stop is None:
-        ended = yield from stop_run(draft, run, "cancel", command.reason)
+    if run.stop is None or (command.now and not is_over(run)):
+        ended = yield from stop_run(draft, run, "cancel", command.reason, now=command.now)
         yield from settle(draft, ended)
     return Reply(run.id, run.no, run.state, changed=len(ended), more=run.sweep is not None or draft.left_over())
 
@@ -58,16 +59,12 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
 
 
 def _task(draft: Draft, run: RunRow, name: str) -> Rule:
-    workflow = draft.workflow_of(run)
-    stem, _, index = name.rpartition(".")
-    pos, idx = workflow.position.get(name), WHOLE
-    if pos is None and index.isdecimal():
-        pos, idx = workflow.position.get(stem), int(index)
-    if pos is not None:
-        (rows,) = yield (TasksAt([(run.no, pos, idx)]),)
+    place = draft.workflow_of(run).place(name)
+    if place is not None:
+        (rows,) = yield (TasksAt([(run.no, *place)]),)
         if rows:
             draft.adopt(rows)
-            return draft.at[(run.no, pos, idx)]
+            return draft.at[(run.no, *place)]
     raise Refused("not_found", f"run {run.id} has no task {name}")
 
 

@@ -13,7 +13,18 @@ from weft.core.commands import Place, Reply
 from weft.core.demands import PLACE, holder_of, open_to_all, private, public
 from weft.core.draft import Draft, Rule
 from weft.core.needs import DemandBodies, LiveSessions, Measured, Occupied, Placing, QueuedEach, Roots
-from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, loads_of, no_room, node_facts
+from weft.core.placement import (
+    Load,
+    NodeFacts,
+    best,
+    costs,
+    decode_facts,
+    eligible,
+    free,
+    loads_of,
+    no_room,
+    node_facts,
+)
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.claims import PATIENCE_MS
 from weft.core.rules.leader import is_led, require_term
@@ -65,7 +76,7 @@ class _Node:
     """A node as the leader sees it, while it gives tasks away."""
 
     def __init__(self, session: SessionRow, load: dict[str, float], held: list[dict[str, Any]]) -> None:
-        body = msgspec.json.decode(session.body)
+        body = decode_facts(session.body)
         self.scope = session.scope
         self.facts = node_facts(body, session.node, session.id)
         self.load = load

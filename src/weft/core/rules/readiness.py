@@ -6,7 +6,7 @@ whether it needs one task or ten thousand. `explain` and `replay` use these same
 
 from typing import Literal
 
-from weft.core.rows import TaskRow
+from weft.core.rows import RunRow, TaskRow
 from weft.core.workflow import TaskDef
 
 Verdict = Literal["wait", "start", "skip", "skip_upstream"]
@@ -46,6 +46,28 @@ def judge_task(task: TaskRow, definition: TaskDef) -> Verdict:
     if when == "on_failure" and not definition.needs:
         return "wait" if task.open else ("start" if task.failed else "skip")
     return judge(when, len(definition.needs), task.open, task.failed, task.skipped)
+
+
+def goes_on(definition: TaskDef, halted: bool, stop: str | None, handlers: bool) -> bool:
+    """May a task like this start, or run on, in a run that was halted or stopped? After a stop only handlers may, as
+    long as `handlers` says so."""
+    if stop is None:
+        return not halted or definition.survives_halt
+    return handlers and (definition.when == "always" or (stop == "timeout" and definition.when == "on_failure"))
+
+
+def survives(run: RunRow, definition: TaskDef) -> bool:
+    return goes_on(definition, run.halted, run.stop, run.deadline_at is not None)
+
+
+def is_over(run: RunRow) -> bool:
+    """It was stopped, and not even handlers start any more."""
+    return run.stop is not None and run.deadline_at is None
+
+
+def failures_of(run: RunRow) -> int:
+    """What a handler of the whole run takes for failures: more than 0 if there is one."""
+    return run.broken + run.cancelled + (run.stop == "timeout")
 
 
 def handles_failure(task: TaskRow, definition: TaskDef) -> bool:

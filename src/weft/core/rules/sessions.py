@@ -1,11 +1,13 @@
 """Node sessions: they begin, may be drained, and end once. What a session held when it ended is queued again."""
 
+import msgspec
+
 from weft.core.commands import Drain, Expire, Refused, Register, Reply
 from weft.core.draft import Draft, Rule
 from weft.core.needs import Held, Leadership, Lease, OwnedBy, RunById, Runs, Session
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.attempts import lose
-from weft.core.rules.leader import end_term, require_term
+from weft.core.rules.leader import end_term
 from weft.core.rules.levels import drop_held
 from weft.core.rules.ownership import free_run
 from weft.core.rules.settle import settle
@@ -14,7 +16,12 @@ OVER = ("dead", "left")
 
 
 def register(draft: Draft, command: Register) -> Rule:
+    _check_readable(command)
     scope: int | None = None
+    if command.gave_up is not None:  # before the run: expiry locks in this order
+        (known,) = yield (Session(command.gave_up),)
+        if known and known[0].node == command.node:
+            draft.given_up_session = command.gave_up
     if command.scope is not None:
         (runs,) = yield (RunById(command.scope),)
         if not runs:
@@ -25,18 +32,29 @@ def register(draft: Draft, command: Register) -> Rule:
         raise Refused("conflict", f"session {command.session} is known already")
     row = SessionRow(command.session, command.node, "live", 0, scope, draft.now, None, command.body, command.role)
     draft.new_session = (row, command.ttl_ms)
-    draft.cluster_event("node_joined", row.id, {"node": row.node, "role": row.role, "scope": command.scope})
+    told = {"node": row.node, "role": row.role, "scope": command.scope}
+    if draft.given_up_session is not None:
+        told["gave_up"] = draft.given_up_session
+    draft.cluster_event("node_joined", row.id, told)
     return Reply(run_no=scope, state="live")
 
 
+def _check_readable(command: Register) -> None:
+    """Whoever lists nodes reads this row."""
+    try:
+        command.node.encode()
+        msgspec.json.decode(command.body)
+    except (UnicodeEncodeError, msgspec.DecodeError) as error:
+        raise Refused(
+            "invalid", f"what the node says of itself is not UTF-8 text ({error}): look at its name and its labels"
+        ) from None
+
+
 def expire(draft: Draft, command: Expire) -> Rule:
-    """End a session. By its lease only if that has passed by the store's clock, whatever the caller believes, and
-    only by the leader: a process that is provably gone, or says itself that it leaves, needs nobody's judgement."""
-    if command.proof == "lease":
-        leadership = yield from require_term(draft, command.term)
-    else:
-        (rows,) = yield (Leadership(),)
-        leadership = rows[0]
+    """End a session. By its lease only if that has passed by the store's clock, whatever the caller believes: then
+    any node may do it, and a dead leader delays nothing."""
+    (rows,) = yield (Leadership(),)
+    leadership = rows[0]
     sessions, leases = yield (Session(command.session), Lease(command.session))
     if not sessions or sessions[0].state in OVER:
         return Reply(changed=0)
@@ -56,7 +74,7 @@ def expire(draft: Draft, command: Expire) -> Rule:
             yield from drop_held(draft, run, command.session)
     ended: list[TaskRow] = []
     for task in held:
-        lose(draft, task, ended)
+        yield from lose(draft, task, ended, gave_up=sessions[0].gave_up)
     yield from settle(draft, ended)
     _tell_end(draft, sessions[0].node, command, len(held))
     if leadership.session == command.session:
@@ -69,7 +87,7 @@ def _tell_end(draft: Draft, node: str, command: Expire, lost: int) -> None:
     if command.proof == "left":
         draft.cluster_event("node_left", command.session, {"node": node, "lost": lost})
     else:
-        data = {"node": node, "proof": command.proof, "lost": lost, "term": command.term}
+        data = {"node": node, "proof": command.proof, "lost": lost}
         draft.cluster_event("node_dead", command.session, data)
 
 

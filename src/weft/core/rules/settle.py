@@ -13,7 +13,15 @@ from weft.core.rules.conditions import ask
 from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_pass, key_rank, passes_of
 from weft.core.rules.maps import element_ended, open_map
 from weft.core.rules.ownership import enqueue
-from weft.core.rules.readiness import ending_of, handles_failure, judge_task, run_state
+from weft.core.rules.readiness import (
+    ending_of,
+    failures_of,
+    handles_failure,
+    is_over,
+    judge_task,
+    run_state,
+    survives,
+)
 from weft.core.rules.stopping import halt
 from weft.core.rules.waits import begin_wait
 from weft.core.states import RUN_TERMINAL, TERMINAL
@@ -59,7 +67,7 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
     missing: dict[tuple[int, int, int], None] = {}
     for task in wave:
         run = draft.runs[task.run_no]
-        if run.stop:
+        if is_over(run):
             continue
         workflow = draft.workflows[run.workflow]
         if task.idx >= 0:
@@ -72,7 +80,7 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
             deeper: list[int] = []
             for pos in frontier:
                 for after in workflow.successors[pos]:
-                    if run.halted and not workflow.tasks[after].survives_halt:
+                    if not survives(run, workflow.tasks[after]):
                         continue
                     place = (run.no, after, WHOLE)
                     if place not in at and place not in missing:
@@ -106,12 +114,12 @@ def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
     if task.idx >= 0:
         yield from element_ended(draft, run, definition, task, following, make_ready)
         return
-    if run.stop or task.held is not None:
+    if is_over(run) or task.held is not None:
         return
     ending = ending_of(task.state, task.upstream, definition.allow_failure)
     for pos in workflow.successors[task.pos]:
         after_def = workflow.tasks[pos]
-        if run.halted and not after_def.survives_halt:
+        if not survives(run, after_def):
             continue
         after = draft.at[(run.no, pos, WHOLE)]
         if after.state != "pending" or after.open <= 0:
@@ -209,35 +217,40 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
 
 
 def _advance(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
-    """A pass that is done commits, or after a failure gives way to the handlers; then the next one begins."""
-    if run.level_open != 0 or run.stop or run.sweep is not None or run.state in RUN_TERMINAL:
-        return
-    (rows,) = yield (Unsettled(SETTLE_MAX, run.no),)
-    untold = [t for t in draft.adopt(rows) if not t.settled]
-    if untold:
-        following.extend(untold)
-        return
-    assert run.level is not None
+    """A pass that is done commits, or after a failure or a stop gives way to the handlers; then the next one begins.
+    A run that was stopped while it rested has no pass under way."""
     passes = passes_of(draft, run)
-    draft.touch_run(run)
-    if run.halted and run.level < passes.handlers:
-        run.level = passes.handlers
-    else:
-        committed = yield from commit_level(draft, run)
-        yield from _load_dependents(draft, committed)
-        for task in committed:
-            yield from _tell(draft, task, following)
-        run.level += 1
-    run.level_open = None
-    if run.pace is not None:
-        run.pace = "go" if run.halted else "rest"  # handlers are not held up
-    if run.level < len(passes.tasks) and run.pace != "rest":
-        yield from begin_pass(draft, run, decide_start, following)
+    while not following:
+        assert run.level is not None
+        resting = run.level_open is None and run.stop is not None and run.level < len(passes.tasks)
+        if not resting and run.level_open != 0:
+            return
+        if is_over(run) or run.sweep is not None or run.state in RUN_TERMINAL:
+            return
+        (rows,) = yield (Unsettled(SETTLE_MAX, run.no),)
+        following += [t for t in draft.adopt(rows) if not t.settled]
+        if following:
+            return
+        draft.touch_run(run)
+        if (run.halted or run.stop) and run.level < passes.handlers:
+            run.level = passes.handlers
+        elif not resting:
+            committed = yield from commit_level(draft, run)
+            yield from _load_dependents(draft, committed)
+            for task in committed:
+                yield from _tell(draft, task, following)
+            run.level += 1
+        run.level_open = None
+        if run.pace is not None:
+            run.pace = "go" if run.halted or run.stop else "rest"  # handlers are not held up
+        if run.level == len(passes.tasks) or run.pace == "rest":
+            return
+        yield from begin_pass(draft, run, decide_start, following)  # if all of it was cancelled, the next one follows
 
 
 def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
     """Handlers of the whole run start when all other tasks have ended."""
-    if run.open_main > 0 or run.open == 0 or run.stop or run.sweep is not None:
+    if run.open_main > 0 or run.open == 0 or is_over(run) or run.sweep is not None:
         return
     workflow = draft.workflows[run.workflow]
     roots = [pos for pos, d in enumerate(workflow.tasks) if d.final and not d.needs]
@@ -251,7 +264,7 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
         if task.state == "pending" and task.open == 1:
             draft.touch(task)
             task.open = 0
-            task.failed = run.broken + run.cancelled
+            task.failed = failures_of(run)
             yield from decide_start(draft, run, workflow, task, following)
 
 
@@ -260,7 +273,7 @@ def admit(draft: Draft) -> Rule:
     for run in list(draft.dirty_runs):
         if run.max_parallel is None and run.pace is None:
             continue
-        if run.stop or run.sweep is not None or run.state in RUN_TERMINAL:
+        if is_over(run) or run.sweep is not None or run.state in RUN_TERMINAL:
             continue
         room = _limit(run) - run.active
         if room <= 0:
@@ -313,4 +326,5 @@ def end_runs(draft: Draft) -> None:
             run.sweep = run.owner = run.level_open = None
             draft.event(run.no, "run_finished", {"state": run.state, "reason": run.reason})
             run.told = run.parent is None
-            draft.wake = True
+            draft.ended = True
+            draft.wake = draft.wake or not run.told  # any node may report it to its parent

@@ -1,4 +1,4 @@
-"""Halt and cancel: nothing more starts, and what has not started is cancelled.
+"""Halt and stop: nothing more starts but handlers, and what has not started is cancelled.
 
 What is queued is cancelled in the same transaction, so that no claim can follow. Everything else goes a
 thousand tasks at a time from the cursor `run.sweep`, which any node moves on.
@@ -8,6 +8,7 @@ from weft.core.draft import Draft, Rule
 from weft.core.needs import Need, QueuedOf, RunningOf, Unended
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.levels import void_level, why_void
+from weft.core.rules.readiness import goes_on, is_over, survives
 
 SWEEP_MAX = 1000
 
@@ -22,14 +23,28 @@ def halt(draft: Draft, run: RunRow, failed: str, *, now: bool) -> Rule:
     return (yield from _end_unstarted(draft, run, reason, stop="halted" if now else None))
 
 
-def stop_run(draft: Draft, run: RunRow, why: str, reason: str) -> Rule:
-    """Nothing of this run starts any more, handlers included; what runs is told to stop."""
+def stop_run(draft: Draft, run: RunRow, why: str, reason: str, *, now: bool = False) -> Rule:
+    """Nothing of this run starts any more but handlers, which have a time of their own; what else runs is to stop.
+    `now`: no handlers either, those of an earlier stop included. Returns the tasks that were cancelled."""
     draft.touch_run(run)
-    run.stop = why
-    run.reason = reason
+    workflow = draft.workflow_of(run)
+    if run.stop is None:
+        run.stop, run.reason = why, reason
+    data: dict[str, object] = {"why": run.stop, "reason": reason}
+    run.deadline_at = None
+    if not now and any(goes_on(task, run.halted, run.stop, True) for task in workflow.tasks):
+        run.deadline_at = draft.now + workflow.handlers_timeout_ms
+        data["handlers_until"] = run.deadline_at
     run.sweep = 0
-    draft.event(run.no, "stopped", {"why": why, "reason": reason})
-    return (yield from _end_unstarted(draft, run, reason, stop=why))
+    draft.event(run.no, "stopped", data)
+    return (yield from _end_unstarted(draft, run, reason, stop=run.stop))
+
+
+def end_handlers(draft: Draft, run: RunRow) -> Rule:
+    """The run was stopped, and the time of its handlers is over."""
+    late = f"its handlers did not end within {draft.workflow_of(run).handlers_timeout_ms / 1000:g} s"
+    run.reason = f"{run.reason}; {late}"
+    return (yield from stop_run(draft, run, run.stop or "", late, now=True))
 
 
 def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) -> Rule:
@@ -50,9 +65,14 @@ def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) 
 
 
 def _stop_running(draft: Draft, run: RunRow, why: str) -> None:
+    definitions = draft.workflow_of(run).tasks
     for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
-        if task.elements is None and task.stop is None:
+        if task.elements is not None or (run.stop and survives(run, definitions[task.pos])):
+            continue
+        if task.stop is None:
             ask_to_stop(draft, task, why)
+        elif task.child is not None and is_over(run):
+            draft.send(task, "stop")  # its run may still be at its handlers
 
 
 def ask_to_stop(draft: Draft, task: TaskRow, why: str) -> None:
@@ -85,7 +105,7 @@ def _cancel(draft: Draft, run: RunRow, tasks: list[TaskRow], reason: str) -> lis
     for task in tasks:
         if task.state not in ("pending", "queued", "scheduled", "waiting"):
             continue
-        if run.stop is None and definitions[task.pos].survives_halt:
+        if survives(run, definitions[task.pos]):
             continue
         task.reason = reason
         draft.move(task, "cancelled")

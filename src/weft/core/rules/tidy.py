@@ -5,7 +5,7 @@ from weft.core.draft import Draft, Rule
 from weft.core.needs import Runs, Sweeping, Unsettled
 from weft.core.rules.children import attend
 from weft.core.rules.settle import SETTLE_MAX, admit, settle
-from weft.core.rules.stopping import stop_run, sweep
+from weft.core.rules.stopping import end_handlers, stop_run, sweep
 from weft.core.states import RUN_TERMINAL
 
 RUNS_MAX = 1  # a sweep is a thousand tasks: one a transaction is enough
@@ -32,8 +32,11 @@ def _sweep(draft: Draft, run_no: int) -> Rule:
     run = draft.runs[run_no]
     if run.state in RUN_TERMINAL:
         return False
-    if run.stop is None and run.deadline_at is not None and run.deadline_at <= draft.now:
-        ended = yield from stop_run(draft, run, "timeout", "the run's timeout passed")
+    if run.deadline_at is not None and run.deadline_at <= draft.now:
+        if run.stop is None:
+            ended = yield from stop_run(draft, run, "timeout", "the run's timeout passed")
+        else:
+            ended = yield from end_handlers(draft, run)
     elif run.sweep is not None:
         reason = run.reason or "it was stopped"
         ended = yield from sweep(draft, run, reason if run.stop else f"the run was halted: {reason}")

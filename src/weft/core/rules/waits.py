@@ -1,9 +1,10 @@
 """Wait tasks: for a signal, for a while, until a time. They hold no slot and no node.
 
 A signal that comes early is kept, and taken when its wait is reached. Each signal is applied once: names are unique
-in a run, and a second signal of the same name is refused.
+in a run, and a second signal of the same name is refused. A rejection is forgotten when its wait runs again.
 """
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,7 +34,7 @@ def begin_wait(
     spec = definition.spec
     if "signal" in spec:
         (rows,) = yield (needs.Signal(run.no, spec["signal"]),)
-        if rows:
+        if rows and (run.no, spec["signal"]) not in draft.forgotten_signals:
             data, rejected = rows[0]
             draft.move(task, "waiting")
             draft.event(run.no, "waiting", {"signal": spec["signal"], "wake_at": None}, task)
@@ -53,6 +54,15 @@ def begin_wait(
     draft.move(task, "waiting")
     draft.event(run.no, "waiting", {"signal": spec.get("signal"), "wake_at": task.wake_at}, task)
     draft.wake = True
+
+
+def forget_rejections(draft: Draft, run: RunRow, workflow: Workflow, positions: list[int]) -> Rule:
+    """These tasks run again: a wait that was rejected is asked again."""
+    signals = [workflow.tasks[pos].spec.get("signal") for pos in positions if workflow.tasks[pos].kind == "wait"]
+    for name in dict.fromkeys(signals):
+        if name is not None:
+            (rows,) = yield (needs.Signal(run.no, name),)
+            draft.forgotten_signals += [(run.no, name) for _, rejected in rows if rejected is not None]
 
 
 def _moment(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef) -> Rule:
@@ -124,11 +134,12 @@ def due(draft: Draft, task: TaskRow, following: list[TaskRow]) -> None:
 
 def _end(draft: Draft, task: TaskRow, state: Any, data: str | None, following: list[TaskRow]) -> None:
     result = None if data is None else f'{{"output":{data}}}'
+    hash = None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32]
     draft.touch(task)
     draft.attempts.append(
         AttemptRow(
             task.id, task.attempt, task.generation, "", state, None, task.reason if state == "failed" else None,
-            task.started_at, task.started_at, draft.now, result, None,
+            task.started_at, task.started_at, draft.now, result, hash,
         )
     )  # fmt: skip
     run = draft.runs[task.run_no]
@@ -139,5 +150,7 @@ def _end(draft: Draft, task: TaskRow, state: Any, data: str | None, following: l
     told: dict[str, Any] = {"state": task.state, "reason": task.reason}
     if task.held is not None:
         told["state"], told["end"] = "held", task.held
+    if hash is not None:
+        told["hash"] = hash
     draft.event(task.run_no, "answered", told, task)
     following.append(task)

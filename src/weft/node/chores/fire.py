@@ -24,11 +24,15 @@ LAG_MAX = 10_000  # events, after which a trigger that follows runs is moved on 
 async def fire(ports: Ports, settings: NodeSettings, term: int) -> None:
     """Stays until the next look if something is due before that, so that it is fired at its moment."""
     until = ports.clock() + AHEAD * settings.fire_every_s
-    await _each(ports, await _moved_on(ports, term))
+    moved_on = False
     while True:
-        now, next_ms, rows = await ports.link.due_triggers()
+        now, next_ms, follows, rows = await ports.link.due_triggers()
+        if follows and not moved_on:
+            moved_on = True
+            await _each(ports, await _moved_on(ports, term))
         moved = await _each(ports, [(row, partial(_fire_due, ports, term, row, now)) for row in rows])
-        moved += await _each(ports, await _followed(ports, term, now))
+        if follows:
+            moved += await _each(ports, await _followed(ports, term, now))
         left = until - ports.clock()
         if left <= 0:
             return

@@ -18,7 +18,7 @@ async def place_forever(
             continue
         try:
             mine = term()
-            if mine is None and (await ports.link.leader_left_ms())[1] > 0:
+            if mine is None and (await ports.link.watch()).left_ms > 0:
                 continue
             await ports.link.place(mine)
         except (LinkLost, Refused):

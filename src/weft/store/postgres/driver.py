@@ -1,11 +1,12 @@
-"""A store in a PostgreSQL database: its connections, one for writing, one for leases, one for output, one per
-thread that reads.
+"""A store in a PostgreSQL database: its connections, one for writing, one for renewals and wake-ups, one per thread
+that reads; one for output while there is any.
 
 A connection that is lost is made anew when it is next needed; whoever was waiting hears StoreBusy and says it again.
 """
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,14 +22,20 @@ from weft.store.postgres.notify import Notifier
 from weft.store.postgres.output import keep_output
 from weft.store.postgres.reader import PostgresReader
 from weft.store.postgres.statements import Statement, statements
-from weft.store.postgres.transaction import CLOCK, Clock, PostgresTransaction
+from weft.store.postgres.transaction import CLOCK, COMMIT, Clock, PostgresTransaction, limits
 from weft.store.postgres.url import PostgresUrl
-from weft.store.postgres.wire import Wire, connect
-from weft.store.protocol import PATIENCE_MS, StoreError, StoreUnusable
+from weft.store.postgres.wire import REPLY_MAX_S, SHOWN_AS, Wire, connect
+from weft.store.protocol import PATIENCE_MS, Look, StoreBusy, StoreError, StoreUnusable, Watch
 from weft.store.shipment import Shipment
 
 PROBE_CONNECT_S = 2  # libpq knows no less
 PROBE_REPLY_S = 1.0
+OUTPUT_IDLE_S = 10.0
+SECOND = "weft lease"  # as pg_stat_activity shows it
+_WRITE_CHECK = (
+    Statement("UPDATE meta SET value = value WHERE key = ''"),  # no row: refused all the same where it is read-only
+    Statement("INSERT INTO meta (key, value) VALUES ('write_check', '') ON CONFLICT (key) DO UPDATE SET value = ''"),
+)
 _SIZE = Statement("SELECT pg_database_size(current_database())")
 
 
@@ -50,10 +57,12 @@ class PostgresStore:
         self.patience_ms = PATIENCE_MS
         self._lock = threading.Lock()
         self._wire: Wire | None = None
-        self._renewal_lock = threading.Lock()
-        self._renewal: Wire | None = None
+        self._second_lock = threading.Lock()
+        self._second: Wire | None = None
+        self._single = False  # it has been said that there is no second connection
         self._output_lock = threading.Lock()
         self._output: Wire | None = None
+        self._output_at = 0.0  # when it was last used
         self._probe_lock = threading.Lock()
         self._probe: Wire | None = None
         self._readers: list[PostgresReader] = []
@@ -105,25 +114,77 @@ class PostgresStore:
         finally:
             self._lock.release()
 
-    def renew(self, session: str, ttl_ms: int, facts: str | None = None) -> bool:
-        now = None if self.clock is None else self.clock.now()
-        with self._renewal_lock:
-            wire = self._renewal = self._usable(self._renewal)
-            alive = bool(wire.ask(statements()["lease_renew_if_live"], session, ttl_ms, now))
-            if alive and facts is not None:
-                wire.ask(statements()["node_facts_set"], session, now, facts)
-            return alive
+    def renew(
+        self, session: str, ttl_ms: int, facts: str | None = None, *, own: bool = False
+    ) -> tuple[int, int, int] | None:
+        self._close_output_if_idle()
+        try:
+            with self._on_second() as wire:
+                self._single = False
+                return self._renew(wire, session, ttl_ms, facts)
+        except StoreBusy as error:
+            gone = self._second is None or self._second.lost
+            if own or not gone or self._wire is None or self._wire.lost:
+                raise
+            if not self._single:
+                self.say(f"{error}. Leases are renewed between exchanges, on the connection that is left")
+                self._single = True
+        with self._lock:
+            wire = self._wire = self._usable(self._wire)
+            try:
+                return self._renew(wire, session, ttl_ms, facts)
+            except BaseException:
+                wire.roll_back()
+                raise
 
-    def held_digest(self, session: str) -> tuple[int, int, int] | None:
-        """(last exchange number, how many attempts it holds, their checksum)."""
-        with self._renewal_lock:
-            wire = self._renewal = self._usable(self._renewal)
-            for number, count, checksum in wire.ask(statements()["held_digest"], session):
-                return int(number), int(count), int(checksum)
+    def _renew(self, wire: Wire, session: str, ttl_ms: int, facts: str | None) -> tuple[int, int, int] | None:
+        """One transaction in one round trip. It waits for a lock no longer than others, whatever holds it."""
+        now = None if self.clock is None else self.clock.now()
+        sql = statements()
+        wire.settle(limits(self.patience_ms), limits(self.patience_ms, lasting=True))
+        wire.send(sql["lease_renew_if_live"], session, ttl_ms, now)
+        if facts is not None:
+            wire.send(sql["node_facts_set_if_live"], session, now, facts)
+        wire.send(sql["held_digest"], session)
+        wire.send(COMMIT)
+        results = wire.sync()[:-1]
+        renewed = wire.rows(results[-3 if facts is not None else -2])
+        for number, count, checksum in wire.rows(results[-1]) if renewed else ():
+            return int(number), int(count), int(checksum)
         return None
+
+    @contextmanager
+    def _on_second(self) -> Iterator[Wire]:
+        """The second connection, for one round trip: renewals, LISTEN and NOTIFY share it. What hangs there is given
+        up well within a lease."""
+        with self._second_lock:
+            if self._second is None or self._second.lost:
+                self._second = self._connected(reply_max_s=2 * self.patience_ms / 1000 + 1, shown_as=SECOND)
+            try:
+                yield self._second
+            except BaseException:
+                self._second.roll_back()
+                raise
+
+    def look(self, session: str, demands: list[str], known_demands: int) -> Look:
+        now = None if self.clock is None else self.clock.now()
+        ((worthwhile, wake_in_ms, led),) = self._ask(statements()["look"], session, demands, known_demands, now)
+        return Look(worthwhile, wake_in_ms, led)
+
+    def _close_output_if_idle(self) -> None:
+        """A node without work has no connection for its output."""
+        if self._output is None or not self._output_lock.acquire(blocking=False):
+            return
+        try:
+            if time.monotonic() - self._output_at > OUTPUT_IDLE_S:
+                self._output.close()
+                self._output = None
+        finally:
+            self._output_lock.release()
 
     def keep_output(self, shipment: Shipment) -> list[tuple[int, int]]:
         with self._output_lock:
+            self._output_at = time.monotonic()
             wire = self._output = self._usable(self._output)
             try:
                 return keep_output(wire, shipment, self.patience_ms)
@@ -134,8 +195,11 @@ class PostgresStore:
     def _usable(self, wire: Wire | None) -> Wire:
         return self._connected() if wire is None or wire.lost else wire
 
-    def _connected(self) -> Wire:
-        return Wire(self._url, self.name, prepare=self._prepare, direct=self._direct, misplaced=self._misplaced)
+    def _connected(self, *, reply_max_s: float = REPLY_MAX_S, shown_as: str = SHOWN_AS) -> Wire:
+        return Wire(
+            self._url, self.name, prepare=self._prepare, direct=self._direct, misplaced=self._misplaced,
+            reply_max_s=reply_max_s, shown_as=shown_as,
+        )  # fmt: skip
 
     def _misplaced(self) -> None:
         """One connection has met a pooler: no other has to."""
@@ -145,9 +209,16 @@ class PostgresStore:
 
     def _ask(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
         """On the connection for writing: what a node reads between its exchanges."""
+        return self._ask_all((statement, *parameters))[0]
+
+    def _ask_all(self, *asked: tuple[Any, ...]) -> list[list[tuple[Any, ...]]]:
+        """Several statements with their parameters, in one transaction and one round trip."""
         with self._lock:
             wire = self._wire = self._usable(self._wire)
-            return wire.ask(statement, *parameters)
+            wire.settle_for_good(limits(self.patience_ms, lasting=True))
+            for statement, *parameters in asked:
+                wire.send(statement, *parameters)
+            return [wire.rows(result) for result in wire.sync()]
 
     def now(self) -> int:
         return int(self._ask(CLOCK)[0][0]) if self.clock is None else self.clock.now()
@@ -165,26 +236,33 @@ class PostgresStore:
             except StoreError:
                 return False
 
+    def check_writable(self, *, write: bool) -> None:
+        self._ask(_WRITE_CHECK[write])
+
     @property
     def busy(self) -> bool:
         return True  # a read waits for the network, as a commit does
 
     def live_sessions(self) -> list[tuple[str, bool]]:
         """(session, its lease has passed), of all sessions that have not ended."""
-        rows = self._ask(statements()["sessions_live"], self.now())
+        rows = self._ask(statements()["sessions_live"], None if self.clock is None else self.clock.now())
         return [(id, bool(late)) for id, late in rows]
 
-    def leader_left_ms(self) -> tuple[str | None, int]:
-        """(the session that leads, how long others must leave it at that)."""
-        for _, session, expires_at, lease_until in self._ask(statements()["leader"]):
-            if session is not None and lease_until is not None:
-                return str(session), max(0, min(expires_at, lease_until) - self.now())
-        return None, 0
+    def watch(self, *, late: bool = False) -> Watch:
+        now = None if self.clock is None else self.clock.now()
+        sql = statements()
+        sessions = [(sql["sessions_live"], now)] if late else []
+        leaders, *found = self._ask_all((sql["leader_left"], now), *sessions)
+        leader, left_ms = leaders[0] if leaders else (None, 0)
+        live = found[0] if late else []
+        return Watch(leader, left_ms, len(live), tuple(id for id, passed in live if passed))
 
-    def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
-        now = self.now()
-        rows = self._ask(statements()["triggers_due"], now)
-        return now, self._ask(statements()["triggers_next"])[0][0], [TriggerRow(*row) for row in rows]
+    def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
+        fixed = None if self.clock is None else self.clock.now()
+        sql = statements()
+        clock, due, later = self._ask_all((CLOCK,), (sql["triggers_due"], fixed), (sql["triggers_next"],))
+        ((next_ms, follows),) = later
+        return clock[0][0] if fixed is None else fixed, next_ms, follows, [TriggerRow(*row) for row in due]
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         rows = self._ask(statements()["ends_to_follow"], limit, self.settled_event())
@@ -220,7 +298,7 @@ class PostgresStore:
         """The number up to which no event can appear any more."""
         with self._horizon_lock:
             if self._horizon is None:
-                self._horizon = Horizon(self.reader().ask)
+                self._horizon = Horizon(self._ask)
         return self._horizon.settled()
 
     def reader(self) -> PostgresReader:
@@ -242,7 +320,7 @@ class PostgresStore:
     # -- wake-ups ----------------------------------------------------------------------------------------
 
     def wakeups(self) -> Notifier:
-        return Notifier(lambda: connect(self._url, self.name), lambda text: self.say(text), listens=not self.pooled)
+        return Notifier(self._on_second, lambda text: self.say(text), listens=not self.pooled)
 
     def close(self) -> None:
         for reader in self._readers:
@@ -250,9 +328,9 @@ class PostgresStore:
         with self._lock:
             if self._wire is not None:
                 self._wire.close()
-        with self._renewal_lock:
-            if self._renewal is not None:
-                self._renewal.close()
+        with self._second_lock:
+            if self._second is not None:
+                self._second.close()
         with self._output_lock:
             if self._output is not None:
                 self._output.close()

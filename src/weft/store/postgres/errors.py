@@ -1,10 +1,11 @@
 """PostgreSQL's errors as ours, in words that say what to do.
 
-What passes by itself (no connection, a restart, a deadlock, a lock not had in time) is StoreBusy: say it again. What
-somebody must put right is StoreUnusable. A guard that did not hold, or a row that is there already, is Superseded.
+What passes by itself (no connection, a restart, a deadlock, a lock not had in time) is StoreBusy: say it again. A
+server that answers, and has no space or no connection left, is StoreFull or StoreCrowded, two of those. What somebody
+must put right is StoreUnusable. A guard that did not hold, or a row that is there already, is Superseded.
 """
 
-from weft.store.protocol import StoreBusy, StoreError, StoreUnusable, Superseded
+from weft.store.protocol import StoreBusy, StoreCrowded, StoreError, StoreFull, StoreUnusable, Superseded
 
 SERVER_MIN = 14
 
@@ -30,7 +31,6 @@ _PASSING = {
 _UNUSABLE = {
     "25006": "it is read-only (a standby?). Name the primary server",
     "42501": "the role may not do that. Grant it the rights on this database's schema",
-    "53100": "the server's disk is full. Free some space and try again",
     "42P01": "its tables are gone. Was another store put in its place?",
     "42703": "its tables are not what this version of Weft expects",
 }
@@ -50,7 +50,9 @@ _CONNECTING = (
     ("invalid URI", "the URL cannot be read: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"),
     ("server does not support SSL", "the server has no TLS, and the URL asks for it (sslmode)"),
 )
-_PASSING_TEXTS = ("starting up", "shutting down", "in recovery", "too many clients", "remaining connection slots")
+#: The server's own words, for all, for a role or a database, and a pooler's.
+_CROWDED_TEXTS = ("too many clients", "remaining connection slots", "too many connections", "no more connections")
+_PASSING_TEXTS = ("starting up", "shutting down", "in recovery", *_CROWDED_TEXTS)
 
 
 def server_error(name: str, code: str, message: str) -> StoreError:
@@ -60,7 +62,11 @@ def server_error(name: str, code: str, message: str) -> StoreError:
         return Superseded(
             "a row had changed since it was loaded" if code == "22012" else f"it is there already: {line}"
         )
-    if code in _PASSING or code.startswith("08"):
+    if code == "53100":
+        return StoreFull(f"{name}: the server's disk is full ({line}). Free some space and try again")
+    if code == "53300":
+        return StoreCrowded(f"{name}: {_PASSING[code]}")
+    if code in _PASSING or code.startswith(("08", "53")):  # no connection; the server is short of something
         return StoreBusy(f"{name}: {_PASSING.get(code, line)}")
     if code in _UNUSABLE:
         return StoreUnusable(f"{name}: {_UNUSABLE[code]}")
@@ -74,6 +80,8 @@ def connect_error(name: str, message: str) -> StoreError:
         for text, meaning in _CONNECTING:
             if text in message and ("does not exist" in message or text.strip() not in ("role", "database")):
                 return StoreUnusable(f"{name} cannot be used: {meaning}")
+    if any(text in message for text in _CROWDED_TEXTS):
+        return StoreCrowded(f"{name}: {_PASSING['53300']}: {line}")
     return StoreBusy(f"{name} does not answer: {line}")
 
 

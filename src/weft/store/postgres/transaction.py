@@ -39,11 +39,11 @@ ROWS_FEW = 4  # written out, row by row, in a statement of their own
 ROWS_MANY = 100  # worth a beginning by the server while the rest is still encoded here
 KEEP_REPLIES_MS = 7 * 86_400_000
 
-_COMMIT = Statement("COMMIT")
+COMMIT = Statement("COMMIT")
 STATEMENT_MAX_MS = 15_000
 #: Planning costs more than most of our statements, so each is planned once per connection. But a plan is made for the
 #: table as it is then: a small one PostgreSQL reads whole, and would go on so with a million rows. With pages free
-#: and rows dear, the plan that touches the fewest rows wins at any size (tests/postgres/test_store.py looks at them).
+#: and rows dear, the plan that touches the fewest rows wins at any size (tests/postgres/test_plans.py looks).
 _PLANS = {
     "plan_cache_mode": "force_generic_plan", "jit": "off", "enable_seqscan": "off", "enable_hashjoin": "off",
     "enable_mergejoin": "off", "seq_page_cost": "0", "random_page_cost": "0", "cpu_tuple_cost": "1",
@@ -312,6 +312,8 @@ class PostgresTransaction:
             self._send("context_set", run_no, key, value, pos, idx)
         for run_no, pos, generation, array in draft.arrays:
             self._send("array_insert", run_no, pos, generation, array)
+        for run_no, name in draft.forgotten_signals:
+            self._send("signal_delete", run_no, name)
         for run_no, name, data, rejected in draft.signals:
             self._send("signal_insert", run_no, name, data, rejected, now)
         if draft.kept:
@@ -375,6 +377,8 @@ class PostgresTransaction:
             row, ttl_ms = draft.new_session
             self._send("session_insert", *msgspec.structs.astuple(row))
             self._send("lease_insert", row.id, now + ttl_ms)
+        if draft.given_up_session:
+            self._send("session_give_up", draft.given_up_session)
         for session, drain_at in draft.drained_sessions:
             self._send("session_drain", session, drain_at)
         if draft.leadership:
@@ -447,7 +451,7 @@ class PostgresTransaction:
 
     def commit(self) -> None:
         if self._begun:
-            self._wire.send(_COMMIT)
+            self._wire.send(COMMIT)
             self._wire.sync()
 
 
@@ -503,6 +507,7 @@ _LOADERS: dict[type, Callable[[PostgresTransaction, Any], Read | None]] = {
     n.Glance: _T._glance,
     n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
     n.NextWake: _T._next_wake,
+    n.GivenUp: lambda t, need: t._plain("losses_given_up", need.task_id),
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),

@@ -18,6 +18,16 @@ class PostgresUrl(str):
             return "the PostgreSQL store"
         return urlunsplit(("postgresql", f"{user}@{where}" if user else where, parts.path, "", ""))
 
+    @property
+    def has_password(self) -> bool:
+        from urllib.parse import parse_qs, urlsplit
+
+        try:
+            parts = urlsplit(self)
+            return bool(parts.password) or "password" in parse_qs(parts.query)
+        except ValueError:
+            return False
+
     def __repr__(self) -> str:
         return repr(self.shown)
 

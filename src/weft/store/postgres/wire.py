@@ -19,6 +19,7 @@ from weft.store.postgres.statements import Statement
 from weft.store.protocol import StoreBusy
 
 CONNECT_S = 5
+SHOWN_AS = "weft"  # in pg_stat_activity
 REPLY_MAX_S = 30.0  # above every timeout that the server keeps by itself
 #: A half-open connection is noticed within 15 s, also while nothing is sent.
 _KEEPALIVES: dict[str, Any] = {
@@ -30,10 +31,12 @@ _BEGIN = Statement("BEGIN")
 _ROLLBACK = Statement("ROLLBACK")
 
 
-def connect(url: str, name: str, *, connect_s: int = CONNECT_S) -> "psycopg.Connection[Any]":
+def connect(
+    url: str, name: str, *, connect_s: int = CONNECT_S, shown_as: str = SHOWN_AS
+) -> "psycopg.Connection[Any]":
     try:
         return psycopg.connect(
-            url, autocommit=True, connect_timeout=connect_s, client_encoding="utf8", application_name="weft",
+            url, autocommit=True, connect_timeout=connect_s, client_encoding="utf8", application_name=shown_as,
             **_KEEPALIVES,
         )  # fmt: skip
     except (psycopg.Error, UnicodeError, ValueError) as error:
@@ -55,6 +58,7 @@ class Wire:
         misplaced: Callable[[], None] = lambda: None,
         connect_s: int = CONNECT_S,
         reply_max_s: float = REPLY_MAX_S,
+        shown_as: str = SHOWN_AS,
     ) -> None:
         self.name = name
         self.prepare = prepare
@@ -62,7 +66,7 @@ class Wire:
         self.lost = False
         self.shared = False  # other nodes had a lease when somebody last looked
         self._reply_max_s = reply_max_s
-        self._connection = connection or connect(url, name, connect_s=connect_s)
+        self._connection = connection or connect(url, name, connect_s=connect_s, shown_as=shown_as)
         self._pg = self._connection.pgconn
         self._direct = direct
         self._settled: Statement | None = None
@@ -79,12 +83,16 @@ class Wire:
     def settle(self, local: Statement, lasting: Statement) -> None:
         """Before a transaction's other statements. Where the server's session is ours alone, it is told only once;
         behind a pooler nothing lasts longer than the transaction."""
-        if self._direct and self._settled is not lasting:
-            self.ask(lasting)
-            self._settled = lasting
+        self.settle_for_good(lasting)
         self.send(_BEGIN)
         if not self._direct:
             self.send(local)
+
+    def settle_for_good(self, lasting: Statement) -> None:
+        """Before any statement is planned."""
+        if self._direct and self._settled is not lasting:
+            self.ask(lasting)
+            self._settled = lasting
 
     @property
     def server_version(self) -> int:
@@ -143,6 +151,21 @@ class Wire:
         """One statement in a transaction of its own."""
         self.send(statement, *parameters)
         return self.rows(self.sync()[0])
+
+    @property
+    def socket(self) -> int:
+        return self._socket
+
+    def notifies(self) -> list[str]:
+        """What was sent with NOTIFY since the last call, where this connection has asked to hear it."""
+        try:
+            self._pg.consume_input()
+        except psycopg.OperationalError as error:
+            raise self._broken(str(error)) from None
+        found = []
+        while (notify := self._pg.notifies()) is not None:
+            found.append(notify.extra.decode())
+        return found
 
     def roll_back(self) -> None:
         """After any failure; a connection that cannot even do that is given up."""

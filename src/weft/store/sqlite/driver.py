@@ -2,16 +2,29 @@
 
 import errno
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from weft.core.rows import RecordRow, TriggerRow
-from weft.store.protocol import PATIENCE_MS, StoreBusy, StoreError, StoreMoved, StoreUnusable
+from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
+from weft.store.protocol import (
+    NO_SPACE,
+    PATIENCE_MS,
+    Look,
+    StoreBusy,
+    StoreError,
+    StoreFull,
+    StoreGone,
+    StoreMoved,
+    StoreUnusable,
+    Watch,
+)
 from weft.store.shipment import Shipment
 from weft.store.sqlite.clock import StoreClock
 from weft.store.sqlite.migrate import check, latest, migrate, version
@@ -22,9 +35,10 @@ from weft.store.sqlite.transaction import SQL, SqliteTransaction, trigger_row
 from weft.store.sqlite.turnstile import Turnstile
 
 NUMBER_MAX = 2**63 - 1
-_UNUSABLE = (
-    errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EPERM, errno.EEXIST,
-)  # fmt: skip
+_WRITE_CHECK = (
+    "INSERT INTO meta (key, value) VALUES ('write_check', '') ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
+_UNUSABLE = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM, errno.EEXIST)
 
 
 def _connect(path: str, name: str) -> apsw.Connection:
@@ -57,18 +71,24 @@ class SqliteStore:
         self._renewal_turn: Turnstile | None = None  # its own: a flock belongs to an open file, not to a thread
         self._renewal_lock = threading.Lock()
         self._data_version = 0
+        self._opened: dict[str, tuple[int, int]] = {}  # the files that are written: device and inode
         self.clock: StoreClock
         with explained(self.name):
             self._open()
 
     def _open(self) -> None:
         if self.path is not None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
             if self.path.exists():  # look before anything is written
                 self._look()
+            else:
+                with suppress(OSError):  # where there are no links, SQLite makes it, and it is tightened
+                    create_private(self.path)
             self._turnstile = Turnstile(self.path.parent)
         self._writer = _connect(":memory:" if self.path is None else str(self.path), self.name)
         if self.path is not None:
+            for suffix in ("", "-wal", "-shm"):  # those that SQLite makes later get the mode of the first
+                tighten(Path(f"{self.path}{suffix}"))
             self._writer.execute("PRAGMA journal_mode = WAL")
         with self._turn(wait=True):
             self._writer.execute("BEGIN IMMEDIATE")
@@ -81,6 +101,19 @@ class SqliteStore:
                 if self._writer.in_transaction:  # a full disk has ended it already
                     self._writer.execute("ROLLBACK")
                 raise
+        if self.path is not None:
+            self._opened = {
+                file: identity for file in (self.name, f"{self.name}-wal") if (identity := _identity(file))
+            }
+
+    def _refuse_if_gone(self) -> None:
+        """Before every COMMIT, for 3 µs: SQLite itself goes on writing to a file that nobody can find any more."""
+        for file, identity in self._opened.items():
+            if _identity(file) != identity:
+                raise StoreGone(
+                    f"the store {self.name} was moved or deleted while it was in use. What was done here since then"
+                    " is not stored: put the store back, or start again with a new one"
+                )
 
     def _look(self) -> None:
         reader = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -128,16 +161,37 @@ class SqliteStore:
             if not mine:
                 yield None
                 return
-            self._writer.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 if not marked:
                     self._refuse_if_moved()
                 yield SqliteTransaction(self._writer, self.clock.now())
+                self._refuse_if_gone()
                 self._writer.execute("COMMIT")
-            except BaseException:
+            except BaseException as error:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
+                if isinstance(error, apsw.Error):  # the cause of this one, perhaps
+                    self._refuse_if_gone()
                 raise
+
+    def _begin(self) -> None:
+        """SQLITE_BUSY_SNAPSHOT: a cursor is alive on this connection and keeps it in an old snapshot, in which it can
+        never write. The turn is ours, so that no other writer is meant: a new connection takes its place."""
+        try:
+            self._writer.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError as error:
+            code: int = getattr(error, "extendedresult", apsw.SQLITE_BUSY)
+            if self.path is None or code != apsw.SQLITE_BUSY_SNAPSHOT:
+                raise
+            self._writer.close(True)
+            self._writer = _connect(str(self.path), self.name)
+            self._writer.execute("BEGIN IMMEDIATE")
+
+    def check_writable(self, *, write: bool) -> None:
+        with self.transaction():
+            if write:
+                self._writer.execute(_WRITE_CHECK)
 
     def _refuse_if_moved(self) -> None:
         """A store that was copied must not go on beside its copy."""
@@ -158,33 +212,37 @@ class SqliteStore:
         if self.path is None:
             return self._writer
         if self._renewal is None:
+            self._refuse_if_gone()  # a connection would make a new file
             self._renewal = _connect(str(self.path), self.name)
             self._renewal_turn = Turnstile(self.path.parent)
         return self._renewal
 
-    def renew(self, session: str, ttl_ms: int, facts: str | None = None) -> bool:
+    def renew(
+        self, session: str, ttl_ms: int, facts: str | None = None, *, own: bool = False
+    ) -> tuple[int, int, int] | None:
         with explained(self.name), self._renewal_lock:
             connection = self._for_renewals()
             if self._renewal_turn is not None:
                 self._entered(self._renewal_turn, wait=True)
             try:
+                self._refuse_if_gone()
                 now = self.clock.now()
                 connection.execute(SQL["lease_renew_if_live"], (session, now + ttl_ms))
                 if connection.changes() != 1:
-                    return False
+                    return None
                 if facts is not None:
-                    connection.execute(SQL["node_facts_set"], (session, now, facts))
-                return True
+                    connection.execute(SQL["node_facts_set_if_live"], (session, now, facts))
             finally:
                 if self._renewal_turn is not None:
                     self._renewal_turn.leave()
+            ((number, count, checksum),) = list(connection.execute(SQL["held_digest"], (session,)))
+            return int(number), int(count), int(checksum)
 
-    def held_digest(self, session: str) -> tuple[int, int, int] | None:
-        """(last exchange number, how many attempts it holds, their checksum)."""
-        with explained(self.name), self._renewal_lock:
-            for row in self._for_renewals().execute(SQL["held_digest"], (session,)):
-                return int(row[0]), int(row[1]), int(row[2])
-        return None
+    def look(self, session: str, demands: list[str], known_demands: int) -> Look:
+        with explained(self.name), self._lock:
+            parameters = (session, json.dumps(demands), known_demands, self.clock.now())
+            ((worthwhile, wake_in_ms, led),) = list(self._writer.execute(SQL["look"], parameters))
+        return Look(bool(worthwhile), wake_in_ms, bool(led))
 
     def keep_output(self, shipment: Shipment) -> list[tuple[int, int]]:
         with self.transaction():
@@ -209,64 +267,61 @@ class SqliteStore:
         changed, self._data_version = version != self._data_version, version
         return changed
 
+    def _rows(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Outside of a transaction, and all at once: see SqliteTransaction._plain."""
+        with explained(self.name), self._lock:
+            return self._writer.execute(SQL[name], parameters).fetchall()
+
     def live_sessions(self) -> list[tuple[str, bool]]:
         """(session, its lease has passed), of all sessions that have not ended."""
-        with explained(self.name), self._lock:
-            return [(id, bool(late)) for id, late in self._writer.execute(SQL["sessions_live"], (self.clock.now(),))]
+        return [(id, bool(late)) for id, late in self._rows("sessions_live", self.clock.now())]
 
     def placing_waits(self) -> bool:
         """There are tasks whose node has to be picked, or that may have to be taken back from one."""
         with explained(self.name), self._lock:
             return bool(self._writer.execute(SQL["placing_waits"]).get)
 
-    def due_triggers(self) -> tuple[int, int | None, list[TriggerRow]]:
+    def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         with explained(self.name), self._lock:
             now = self.clock.now()
-            rows = [trigger_row(row) for row in self._writer.execute(SQL["triggers_due"], (now,))]
-            return now, self._writer.execute(SQL["triggers_next"]).get, rows
+            rows = self._writer.execute(SQL["triggers_due"], (now,)).fetchall()
+            later: list[Any] = self._writer.execute(SQL["triggers_next"]).fetchall()
+            ((next_ms, follows),) = later
+            return now, next_ms, bool(follows), [trigger_row(row) for row in rows]
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
-        with explained(self.name), self._lock:
-            rows = list(self._writer.execute(SQL["ends_to_follow"], (limit,)))
+        rows = self._rows("ends_to_follow", limit)
         return [(trigger_row(row[:-4]), *row[-4:]) for row in rows]
 
     def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
         with explained(self.name), self._lock:
             newest = int(self._writer.execute(SQL["event_newest"]).get)
-            return newest, [trigger_row(row) for row in self._writer.execute(SQL["triggers_behind"], (newest - lag,))]
+            rows = self._writer.execute(SQL["triggers_behind"], (newest - lag,)).fetchall()
+        return newest, [trigger_row(row) for row in rows]
 
-    def leader_left_ms(self) -> tuple[str | None, int]:
-        """(the session that leads, how long others must leave it at that)."""
-        with explained(self.name), self._lock:
-            for _, session, expires_at, lease_until in self._writer.execute(SQL["leader"]):
-                if session is not None and lease_until is not None:
-                    return str(session), max(0, min(expires_at, lease_until) - self.clock.now())
-        return None, 0
+    def watch(self, *, late: bool = False) -> Watch:
+        leaders = self._rows("leader_left", self.clock.now())
+        leader, left_ms = leaders[0] if leaders else (None, 0)
+        live = self.live_sessions() if late else []
+        return Watch(leader, left_ms, len(live), tuple(id for id, passed in live if passed))
 
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
-        with explained(self.name), self._lock:
-            return list(self._writer.execute(SQL["run_facts"], (json.dumps(run_nos),)))
+        return self._rows("run_facts", json.dumps(run_nos))
 
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:
         """Like the need `Ends`, outside of a transaction: ended tasks no longer change."""
-        with explained(self.name), self._lock:
-            return list(self._writer.execute(SQL["ends_at"], (run_no, json.dumps(positions))))
+        return self._rows("ends_at", run_no, json.dumps(positions))
 
     def context_of(self, run_no: int) -> dict[str, Any]:
-        with explained(self.name), self._lock:
-            rows = list(self._writer.execute(SQL["context_of_run"], (run_no,)))
+        rows = self._rows("context_of_run", run_no)
         return {key: json.loads(value) for key, value, _, _ in rows}
 
     def cached(self, keys: list[str]) -> list[RecordRow]:
         """Results kept for `cache` that have not expired."""
-        with explained(self.name), self._lock:
-            rows = list(self._writer.execute(SQL["records_cached"], (json.dumps(keys), self.clock.now())))
-        return [RecordRow(*row) for row in rows]
+        return [RecordRow(*row) for row in self._rows("records_cached", json.dumps(keys), self.clock.now())]
 
     def array_of(self, run_no: int, pos: int, generation: int) -> Any:
-        with explained(self.name), self._lock:
-            rows = list(self._writer.execute(SQL["array_of_map"], (run_no, pos, generation)))
-        return json.loads(rows[0][0])
+        return json.loads(self._rows("array_of_map", run_no, pos, generation)[0][0])
 
     def answers(self) -> bool:
         return True  # a file; who cannot have it within the busy timeout is told so
@@ -323,18 +378,44 @@ def explained(name: str) -> Iterator[None]:
     except apsw.ReadOnlyError as error:
         raise StoreUnusable(f"{name} is read-only. Make it writable, or choose another with --store") from error
     except apsw.FullError as error:
-        raise StoreUnusable(f"the disk that holds {name} is full. Free some space and try again") from error
+        raise _full(name) from error
     except apsw.CantOpenError as error:
+        if _has_no_space(name):
+            raise _full(name) from error
         raise StoreUnusable(
             f"{name} cannot be opened: {error}. Check that its directory exists and is writable"
         ) from error
     except apsw.BusyError as error:
         raise StoreBusy(f"{name} is locked by another program for more than {PATIENCE_MS // 1000} s") from error
     except apsw.IOError as error:
+        if _has_no_space(name):  # of the files beside it SQLite says no more than that
+            raise _full(name) from error
         raise StoreUnusable(f"{name} cannot be read or written: {error}") from error
     except apsw.Error as error:
         raise StoreError(f"{name}: {error}") from error
     except OSError as error:
+        if error.errno in NO_SPACE:
+            raise _full(name) from error
         if error.errno in _UNUSABLE:
             raise StoreUnusable(f"{name} cannot be used: {error.strerror}") from error
         raise
+
+
+def _full(name: str) -> StoreFull:
+    return StoreFull(f"the disk that holds {name} is full. Free some space and try again")
+
+
+def _has_no_space(name: str) -> bool:
+    try:
+        disk = os.statvfs(os.path.dirname(name) or ".")
+    except OSError:
+        return False
+    return disk.f_bavail == 0 or (disk.f_files > 0 and disk.f_favail == 0)
+
+
+def _identity(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -90,11 +90,16 @@ class SqliteTransaction:
     def load(self, needs: Sequence[n.Need]) -> tuple[list[Any], ...]:
         return tuple([_LOADERS[type(need)](self, need) for need in needs])
 
+    def _plain(self, name: str, *parameters: Any) -> list[Any]:
+        """All rows at once: a cursor that outlives its statement (an exception may hold it) keeps the connection in
+        its snapshot, and once another connection has written, it cannot write any more."""
+        return self._execute(SQL[name], parameters).fetchall()
+
     def _tasks(self, name: str, *parameters: Any) -> list[TaskRow]:
-        return [TaskRow(*row) for row in self._execute(SQL[name], parameters)]
+        return [TaskRow(*row) for row in self._plain(name, *parameters)]
 
     def _runs(self, name: str, *parameters: Any) -> list[RunRow]:
-        return [RunRow(*row) for row in self._execute(SQL[name], parameters)]
+        return [RunRow(*row) for row in self._plain(name, *parameters)]
 
     def _by_id(self, need: n.Tasks) -> list[TaskRow]:
         return self._tasks("tasks_by_id", json_of(need.ids)) if need.ids else []
@@ -129,7 +134,7 @@ class SqliteTransaction:
         return self._plain("runs_untold_of_family", need.limit, need.run_no)
 
     def _stored(self, name: str, *parameters: Any) -> list[StoredWorkflow]:
-        return [StoredWorkflow(*row) for row in self._execute(SQL[name], parameters)]
+        return [StoredWorkflow(*row) for row in self._plain(name, *parameters)]
 
     def _queued_each(self, need: n.QueuedEach) -> list[TaskRow]:
         if not need.demands:
@@ -139,13 +144,13 @@ class SqliteTransaction:
         return self._tasks("tasks_queued_each_of_family", json_of(need.demands), need.limit, need.root)
 
     def _pools(self, need: n.Pools) -> list[PoolRow]:
-        return [PoolRow(*row) for row in self._execute(SQL["pools_by_name"], (json_of(need.names),))]
+        return [PoolRow(*row) for row in self._plain("pools_by_name", json_of(need.names))]
 
     def _live_sessions(self, need: n.LiveSessions) -> list[SessionRow]:
-        return [SessionRow(*row) for row in self._execute(SQL["sessions_with_lease"], (self.now,))]
+        return [SessionRow(*row) for row in self._plain("sessions_with_lease", self.now)]
 
     def _glance(self, need: n.Glance) -> list[Any]:
-        for row in self._execute(SQL["glance"], (need.session,)):
+        for row in self._plain("glance", need.session):
             wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand = row[_SESSION_WIDTH:]
             moments = [at for at in (wake_at, deadline_at) if at is not None]
             first = min(moments) if moments else None
@@ -171,28 +176,25 @@ class SqliteTransaction:
         return self._tasks("tasks_unended", after, first + (1 << ORDINAL_BITS), need.limit)
 
     def _session(self, need: n.Session) -> list[SessionRow]:
-        return [SessionRow(*row) for row in self._execute(SQL["session_by_id"], (need.id,))]
+        return [SessionRow(*row) for row in self._plain("session_by_id", need.id)]
 
     def _lease(self, need: n.Lease) -> list[int]:
-        return [at - self.now for (at,) in self._execute(SQL["lease_left"], (need.session,))]
+        return [at - self.now for (at,) in self._plain("lease_left", need.session)]
 
     def _leadership(self, need: n.Leadership) -> list[LeadershipRow]:
-        return [LeadershipRow(*row) for row in self._execute(SQL["leadership"])]
+        return [LeadershipRow(*row) for row in self._plain("leadership")]
 
     def _ends(self, need: n.Ends) -> list[Ended]:
-        return [Ended(*row) for row in self._execute(SQL["ends_at"], (need.run_no, json_of(need.positions)))]
+        return [Ended(*row) for row in self._plain("ends_at", need.run_no, json_of(need.positions))]
 
     def _inputs(self, need: n.Inputs) -> list[Any]:
-        return [msgspec.json.decode(text) for (text,) in self._execute(SQL["run_inputs"], (need.run_no,))] or [{}]
-
-    def _plain(self, name: str, *parameters: Any) -> list[Any]:
-        return list(self._execute(SQL[name], parameters))
+        return [msgspec.json.decode(text) for (text,) in self._plain("run_inputs", need.run_no)] or [{}]
 
     def _triggers(self, name: str, *parameters: Any) -> list[TriggerRow]:
-        return [trigger_row(row) for row in self._execute(SQL[name], parameters)]
+        return [trigger_row(row) for row in self._plain(name, *parameters)]
 
     def _fires(self, name: str, *parameters: Any) -> list[FireRow]:
-        return [FireRow(*row) for row in self._execute(SQL[name], parameters)]
+        return [FireRow(*row) for row in self._plain(name, *parameters)]
 
     def document(self, workflow: str) -> bytes:
         found = self._execute(SQL["workflow_document"], (workflow,)).get
@@ -228,6 +230,8 @@ class SqliteTransaction:
             self._execute(SQL["context_set"], (run_no, key, value, pos, idx))
         for run_no, pos, generation, array in draft.arrays:
             self._execute(SQL["array_insert"], (run_no, pos, generation, array))
+        for run_no, name in draft.forgotten_signals:
+            self._execute(SQL["signal_delete"], (run_no, name))
         for run_no, name, data, rejected in draft.signals:
             self._execute(SQL["signal_insert"], (run_no, name, data, rejected, now))
         if draft.kept:
@@ -306,6 +310,8 @@ class SqliteTransaction:
             row, ttl_ms = draft.new_session
             self._execute(SQL["session_insert"], _struct_values(row))
             self._execute(SQL["lease_insert"], (row.id, self.now + ttl_ms))
+        if draft.given_up_session:
+            self._execute(SQL["session_give_up"], (draft.given_up_session,))
         for session, drain_at in draft.drained_sessions:
             self._execute(SQL["session_drain"], (session, drain_at))
         if draft.leadership:
@@ -360,7 +366,7 @@ class SqliteTransaction:
     # -- people's commands -------------------------------------------------------------------------------
 
     def remember(self, command_id: str, body_hash: str) -> None:
-        recall(self._execute(SQL["command_reply"], (command_id,)), command_id, body_hash)
+        recall(self._plain("command_reply", command_id), command_id, body_hash)
 
     def keep_reply(self, command_id: str, body_hash: str, reply: str) -> None:
         self._execute(SQL["command_insert"], (command_id, body_hash, reply, self.now))
@@ -416,6 +422,7 @@ _LOADERS: dict[type, Callable[[SqliteTransaction, Any], list[Any]]] = {
     n.Glance: _T._glance,
     n.Due: lambda t, need: t._tasks("tasks_due", t.now, need.limit),
     n.NextWake: _T._next_wake,
+    n.GivenUp: lambda t, need: t._plain("losses_given_up", need.task_id),
     n.Held: lambda t, need: t._tasks("tasks_held", need.session),
     n.ClaimedAt: lambda t, need: t._tasks("tasks_claimed_at", need.session, need.number),
     n.Stops: lambda t, need: t._tasks("tasks_to_stop", need.session),

@@ -11,14 +11,15 @@ import os
 import time
 from pathlib import Path
 
+from weft.store.private_files import open_private
+
 FIRST_S, LONGEST_S = 0.0001, 0.0005  # between two askings
 
 
 class Turnstile:
     def __init__(self, directory: Path) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._a = os.open(directory / "turn.a", flags, 0o644)
-        self._b = os.open(directory / "turn.b", flags, 0o644)
+        self._a = open_private(directory / "turn.a")
+        self._b = open_private(directory / "turn.b")
 
     def enter(self, wait_s: float) -> bool:
         """False: it did not become our turn in that time."""

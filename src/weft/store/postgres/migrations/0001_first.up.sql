@@ -1,3 +1,5 @@
+-- Names and ids are compared byte by byte (COLLATE "C"), in every table that has them: an index is no use to a
+-- comparison under another collation, and a join of two would read the whole table for each row.
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 
 -- Drawn by submissions without waiting for each other; one that is rolled back leaves a gap.
@@ -15,7 +17,7 @@ CREATE TABLE runs (
   no           BIGINT PRIMARY KEY,
   id           TEXT COLLATE "C" NOT NULL UNIQUE,
   name         TEXT NOT NULL,
-  workflow     TEXT NOT NULL,
+  workflow     TEXT COLLATE "C" NOT NULL,
   state        TEXT NOT NULL CHECK (state IN ('pending', 'running', 'succeeded', 'failed', 'cancelled')),
   generation   INTEGER NOT NULL,
   priority     INTEGER NOT NULL,
@@ -48,7 +50,7 @@ CREATE TABLE runs (
   level        INTEGER,
   level_open   INTEGER CHECK (level_open >= 0),
   pace         TEXT CHECK (pace IN ('go', 'task', 'rest')),
-  owner        TEXT,
+  owner        TEXT COLLATE "C",
   root         BIGINT NOT NULL,
   parent       BIGINT,
   told         BOOLEAN NOT NULL,
@@ -59,7 +61,8 @@ CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
 CREATE INDEX runs_owned ON runs (owner, no) WHERE owner IS NOT NULL;
 CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
-CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
+CREATE INDEX runs_by_deadline ON runs (deadline_at)
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
 
 CREATE INDEX runs_by_name ON runs (name, no);
 CREATE INDEX runs_by_workflow ON runs (workflow);
@@ -71,10 +74,10 @@ CREATE INDEX runs_untold ON runs (no) WHERE NOT told;
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
 CREATE TABLE pins (
   root         BIGINT NOT NULL,
-  workflow     TEXT NOT NULL,
+  workflow     TEXT COLLATE "C" NOT NULL,
   source       TEXT,
   name         TEXT NOT NULL,
-  child        TEXT NOT NULL,
+  child        TEXT COLLATE "C" NOT NULL,
   child_source TEXT
 );
 CREATE INDEX pins_by_root ON pins (root);
@@ -101,7 +104,7 @@ CREATE TABLE tasks (
   ready_at    BIGINT,
   rank        BIGINT NOT NULL,
   wake_at     BIGINT,
-  session     TEXT,
+  session     TEXT COLLATE "C",
   claim_no    BIGINT,
   stop        TEXT,
   upstream    BOOLEAN NOT NULL,
@@ -134,7 +137,7 @@ CREATE TABLE attempts (
   task_id     BIGINT NOT NULL,
   attempt     INTEGER NOT NULL,
   generation  INTEGER NOT NULL,
-  session     TEXT NOT NULL,
+  session     TEXT COLLATE "C" NOT NULL,
   outcome     TEXT NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'cancelled', 'lost', 'returned')),
   exit_code   INTEGER,
   error       TEXT,
@@ -146,6 +149,7 @@ CREATE TABLE attempts (
   cached      TEXT
 );
 CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
+CREATE INDEX attempts_lost ON attempts (session) WHERE outcome = 'lost';
 
 -- One row per key of a run's context; the writer that is last by (level, name, index) wins.
 CREATE TABLE context (
@@ -175,7 +179,7 @@ CREATE TABLE events (
   pos     INTEGER,
   idx     INTEGER,
   kind    TEXT NOT NULL,
-  session TEXT,
+  session TEXT COLLATE "C",
   at      BIGINT NOT NULL,
   data    TEXT NOT NULL,
   xid     XID8 NOT NULL DEFAULT pg_current_xact_id()
@@ -198,14 +202,16 @@ CREATE TABLE sessions (
   ended_at   BIGINT,
   body       TEXT NOT NULL,
   role       TEXT NOT NULL CHECK (role IN ('auto', 'leader', 'worker', 'observer')),
-  drain_at   BIGINT
+  drain_at   BIGINT,
+  gave_up    BOOLEAN NOT NULL DEFAULT false
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX sessions_live ON sessions (id) WHERE ended_at IS NULL;
 
 -- Apart from sessions: a renewal touches nothing that an exchange holds. No row: the session is dead. No index knows
 -- `expires_at`: a renewal stays within its page.
+-- Its session has the collation of sessions.id: else no index could serve where they are compared.
 CREATE TABLE leases (
-  session    TEXT PRIMARY KEY,
+  session    TEXT COLLATE "C" PRIMARY KEY,
   expires_at BIGINT NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
@@ -213,11 +219,12 @@ CREATE TABLE stale_reports (
   id      BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   task_id BIGINT NOT NULL,
   attempt INTEGER NOT NULL,
-  session TEXT NOT NULL,
+  session TEXT COLLATE "C" NOT NULL,
   at      BIGINT NOT NULL,
   why     TEXT NOT NULL,
   body    TEXT NOT NULL
 );
+CREATE INDEX stale_reports_by_task ON stale_reports (task_id);
 
 -- One row per command of a person, inserted first: a retry after an unknown commit gets the first reply.
 CREATE TABLE commands (
@@ -239,7 +246,7 @@ CREATE TABLE records (
   task       TEXT NOT NULL,
   task_id    BIGINT NOT NULL,
   attempt    INTEGER NOT NULL,
-  session    TEXT NOT NULL,
+  session    TEXT COLLATE "C" NOT NULL,
   created_at BIGINT NOT NULL,
   expires_at BIGINT
 );
@@ -264,7 +271,7 @@ CREATE TABLE arrays (
 -- What a node measures of its machine, sent with its renewals: apart from the rows that exchanges lock, and without an
 -- index of its own.
 CREATE TABLE node_facts (
-  session TEXT PRIMARY KEY,
+  session TEXT COLLATE "C" PRIMARY KEY,
   at      BIGINT NOT NULL,
   body    TEXT NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -273,7 +280,7 @@ CREATE TABLE node_facts (
 CREATE TABLE leadership (
   one        INTEGER PRIMARY KEY CHECK (one = 1),
   term       BIGINT NOT NULL,
-  session    TEXT,
+  session    TEXT COLLATE "C",
   expires_at BIGINT NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 INSERT INTO leadership (one, term, session, expires_at) VALUES (1, 0, NULL, 0);
@@ -304,7 +311,7 @@ CREATE TABLE output_ends (
 -- Which version of a workflow is current: the one that `weft apply` was told of last.
 CREATE TABLE applied (
   name   TEXT COLLATE "C" PRIMARY KEY,
-  hash   TEXT NOT NULL,
+  hash   TEXT COLLATE "C" NOT NULL,
   source TEXT,
   by     TEXT,
   at     BIGINT NOT NULL
@@ -318,7 +325,7 @@ CREATE TABLE triggers (
   kind     TEXT NOT NULL CHECK (kind IN ('cron', 'every', 'webhook', 'after')),
   key      TEXT COLLATE "C",
   body     TEXT NOT NULL,
-  hash     TEXT NOT NULL,
+  hash     TEXT COLLATE "C" NOT NULL,
   source   TEXT,
   active   BOOLEAN NOT NULL,
   paused   BOOLEAN NOT NULL,

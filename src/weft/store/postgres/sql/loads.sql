@@ -6,13 +6,13 @@
 -- name: glance
 SELECT {session_row},
   (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
-  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
+  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE NOT settled),
   EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
     OR EXISTS (SELECT 1 FROM runs WHERE NOT told),
   EXISTS (SELECT 1 FROM tasks WHERE session = $1::text AND stop IS NOT NULL),
   (SELECT max(no) FROM demands),
-  EXISTS (SELECT 1 FROM leases WHERE session <> $1::text)
+  (SELECT count(*) > 1 FROM (SELECT 1 FROM leases LIMIT 2) l)
 FROM sessions s WHERE s.id = $1::text FOR UPDATE OF s
 
 -- name: session_by_id
@@ -185,9 +185,10 @@ WITH picked AS MATERIALIZED (
   WHERE r.root = $3::bigint AND r.finished_at IS NULL)
 SELECT {task} FROM picked t ORDER BY t.rank, t.id
 
--- name: demands_waiting
-SELECT d.demand FROM unnest($1::text[]) AS d (demand)
-WHERE EXISTS (SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.demand = d.demand) ORDER BY d.demand COLLATE "C"
+-- name: demands_waiting: the order leads to the index; without it a plan made without statistics may read the whole queue
+SELECT d.demand FROM unnest($1::text[]) AS d (demand) CROSS JOIN LATERAL (
+  SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.demand = d.demand ORDER BY q.rank, q.id LIMIT 1) q
+ORDER BY d.demand COLLATE "C"
 
 -- name: pools_by_name: the lock gives the row as it is when it is got, not as it was when the statement began
 SELECT p.name, p.size, p.used FROM pools p WHERE p.name = ANY($1::text[]) ORDER BY p.name FOR UPDATE
@@ -207,8 +208,9 @@ FROM sessions s JOIN leases l ON l.session = s.id WHERE s.ended_at IS NULL AND l
 SELECT f.session, f.body FROM node_facts f JOIN sessions s ON s.id = f.session WHERE s.ended_at IS NULL ORDER BY s.id
 
 -- name: demands_occupied
-SELECT t.session, t.demand, count(*) FROM tasks t WHERE t.session IS NOT NULL AND t.state = 'running'
-GROUP BY t.session, t.demand ORDER BY t.session COLLATE "C", t.demand
+SELECT s.id, o.demand, o.many FROM sessions s CROSS JOIN LATERAL (
+  SELECT t.demand, count(*) AS many FROM tasks t WHERE t.session = s.id AND t.state = 'running' GROUP BY t.demand) o
+WHERE s.ended_at IS NULL ORDER BY s.id, o.demand
 
 -- name: demand_bodies
 SELECT d.id, d.body FROM demands d WHERE d.id = ANY($1::text[]) ORDER BY d.id
@@ -231,7 +233,7 @@ WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = $1::bigint O
 SELECT min(at) FROM (
   (SELECT wake_at AS at FROM tasks WHERE wake_at IS NOT NULL AND id <> ALL($1::bigint[]) ORDER BY wake_at LIMIT 1)
   UNION ALL
-  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL
+  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL
     AND no <> ALL($2::bigint[])
 ) moments HAVING min(at) IS NOT NULL
 
@@ -250,6 +252,10 @@ WITH held AS MATERIALIZED (
   SELECT r.no FROM runs r WHERE r.no IN (SELECT h.run_no FROM tasks h WHERE h.session = $1::text)
   ORDER BY r.no FOR UPDATE)
 SELECT {task} FROM tasks t WHERE t.session = $1::text AND (SELECT count(*) FROM held) >= 0 ORDER BY t.id FOR UPDATE OF t
+
+-- name: losses_given_up
+SELECT count(*) FROM attempts a JOIN sessions s ON s.id = a.session
+WHERE a.task_id = $1::bigint AND a.outcome = 'lost' AND s.gave_up
 
 -- name: tasks_claimed_at
 SELECT {task} FROM tasks t WHERE t.session = $1::text AND t.claim_no = $2::bigint AND t.state = 'running' AND t.held IS NULL ORDER BY t.id
@@ -272,7 +278,7 @@ SELECT {task} FROM tasks t WHERE NOT t.settled AND t.run_no = $2::bigint ORDER B
 SELECT {run} FROM runs r WHERE r.no IN (
   SELECT no FROM runs WHERE sweep IS NOT NULL
   UNION SELECT no FROM runs
-  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at <= $1::bigint AND stop IS NULL)
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at <= $1::bigint)
 ORDER BY r.no LIMIT $2::int FOR UPDATE OF r SKIP LOCKED
 
 -- name: tasks_unended
@@ -302,15 +308,11 @@ FROM json_array_elements_text($2::text::json) AS j (pos) CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT * FROM attempts l WHERE l.task_id = t.id AND l.attempt = t.attempt OFFSET 0) a ON
   NOT (t.state = 'cancelled' AND (SELECT r.level FROM runs r WHERE r.no = $1::bigint) IS NOT NULL)
-WHERE t.generation = coalesce(
-    (SELECT max(p.generation) FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
-  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
-    (SELECT max(p.id) FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = t.pos AND p.idx = -1 AND {later}),
-    ($1::bigint << {ordinal_bits}) + t.pos)))
+WHERE {current}
 ORDER BY t.pos, t.idx
 
--- name: ends_held: a result only where it sets keys of the context, or has no hash
-SELECT t.id, a.result_hash, CASE WHEN a.result_hash IS NULL OR strpos(a.result, '"context":') > 0 THEN a.result END
+-- name: ends_held: a result only where it sets keys of the context
+SELECT t.id, a.result_hash, CASE WHEN strpos(a.result, '"context":') > 0 THEN a.result END
 FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 WHERE t.id = ANY($1::bigint[]) ORDER BY t.id
 

@@ -2,12 +2,12 @@
 
 -- name: output_holders: which of these attempts may send output: those that their session holds or has ended itself.
 -- The lock is in nobody's way but in that of `prune`, which would else leave chunks of a run that is gone.
-SELECT t.id, v.attempt FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS v (task_id, attempt, session)
-JOIN tasks t ON t.id = v.task_id
+SELECT t.id, v.attempt FROM (
+  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (task_id, attempt, session) ORDER BY u.task_id) v
+CROSS JOIN LATERAL (SELECT x.id, x.state, x.attempt, x.session FROM tasks x WHERE x.id = v.task_id FOR KEY SHARE) t
 WHERE (t.state = 'running' AND t.attempt = v.attempt AND t.session = v.session)
-OR EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = v.task_id AND a.attempt = v.attempt AND a.session = v.session
-           AND a.outcome <> 'lost')
-ORDER BY t.id FOR KEY SHARE OF t
+OR (SELECT a.session = v.session AND a.outcome <> 'lost' FROM attempts a WHERE a.task_id = v.task_id AND a.attempt = v.attempt)
+ORDER BY t.id
 
 -- name: output_insert: all chunks in one parameter, each cut out of it
 INSERT INTO output_chunks (task_id, attempt, stream, at, data)
@@ -25,29 +25,23 @@ INSERT INTO output_ends (task_id, attempt, stream, size) VALUES ($1::bigint, $2:
 ON CONFLICT DO NOTHING
 
 -- name: output_read: from an offset on; the first may begin before it, and one may begin after a gap
-SELECT o.at, o.data FROM (
-  SELECT ($1::bigint << {ordinal_bits}) + $2::int AS id WHERE $3::int < 0
-  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = $2::int AND p.idx = $3::int AND {later}
-) t JOIN output_chunks o ON o.task_id = t.id
-WHERE o.attempt = $4::bigint AND o.stream = $5::text
-AND o.at > $6::bigint - $7::bigint AND o.at + length(o.data) > $6::bigint ORDER BY o.at LIMIT 1
+SELECT o.at, o.data FROM {task_ids} CROSS JOIN LATERAL (
+  SELECT x.at, x.data FROM output_chunks x WHERE x.task_id = i.id AND x.attempt = $4::bigint AND x.stream = $5::text
+  AND x.at > $6::bigint - $7::bigint AND x.at + length(x.data) > $6::bigint ORDER BY x.at LIMIT 1) o
+ORDER BY o.at LIMIT 1
 
 -- name: output_sent: how far it is there
-SELECT coalesce(max(o.at + length(o.data)), 0) FROM (
-  SELECT ($1::bigint << {ordinal_bits}) + $2::int AS id WHERE $3::int < 0
-  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = $2::int AND p.idx = $3::int AND {later}
-) t JOIN output_chunks o ON o.task_id = t.id
-WHERE o.attempt = $4::bigint AND o.stream = $5::text
+SELECT coalesce(max(o.till), 0) FROM {task_ids} CROSS JOIN LATERAL (
+  SELECT x.at + length(x.data) AS till FROM output_chunks x
+  WHERE x.task_id = i.id AND x.attempt = $4::bigint AND x.stream = $5::text ORDER BY x.at DESC LIMIT 1) o
 
 -- name: output_state: (size if all was sent, how the attempt ended, its result, its node, whether that is gone)
 SELECT e.size, a.outcome, CASE WHEN e.size IS NULL THEN a.result END, s.node, s.id IS NULL OR s.ended_at IS NOT NULL
-FROM (
-  SELECT ($1::bigint << {ordinal_bits}) + $2::int AS id WHERE $3::int < 0
-  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = $1::bigint AND p.pos = $2::int AND p.idx = $3::int AND {later}
-) i JOIN tasks t ON t.id = i.id
-LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = $4::bigint
-LEFT JOIN output_ends e ON e.task_id = t.id AND e.attempt = $4::bigint AND e.stream = $5::text
-LEFT JOIN sessions s ON s.id = coalesce(a.session, t.session)
+FROM {task_ids} CROSS JOIN LATERAL (SELECT * FROM tasks x WHERE x.id = i.id OFFSET 0) t
+LEFT JOIN LATERAL (SELECT * FROM attempts x WHERE x.task_id = i.id AND x.attempt = $4::bigint OFFSET 0) a ON true
+LEFT JOIN LATERAL (
+  SELECT x.size FROM output_ends x WHERE x.task_id = i.id AND x.attempt = $4::bigint AND x.stream = $5::text OFFSET 0) e ON true
+LEFT JOIN LATERAL (SELECT * FROM sessions x WHERE x.id = coalesce(a.session, t.session) OFFSET 0) s ON true
 WHERE a.attempt IS NOT NULL OR (t.attempt = $4::bigint AND t.state = 'running')
 
 -- name: run_delete_output_chunks

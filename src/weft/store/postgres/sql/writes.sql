@@ -114,6 +114,9 @@ ON CONFLICT (run_no, key) DO UPDATE SET value = excluded.value, pos = excluded.p
 -- name: signal_insert
 INSERT INTO signals (run_no, name, data, rejected, at) VALUES ($1::bigint, $2::text, $3::text, $4::text, $5::bigint)
 
+-- name: signal_delete
+DELETE FROM signals WHERE run_no = $1::bigint AND name = $2::text
+
 -- name: records_keep: the guard is that of the task that succeeds in the same transaction
 INSERT INTO records ({record_columns}) SELECT * FROM unnest({record_arrays})
 ON CONFLICT (key) DO UPDATE SET {record_assignments}
@@ -151,7 +154,8 @@ DELETE FROM signals WHERE run_no = $1::bigint
 
 -- name: session_insert
 INSERT INTO sessions ({session_columns})
-VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text, $9::text, $10::bigint)
+VALUES ($1::text, $2::text, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text, $9::text, $10::bigint,
+  $11::boolean)
 
 -- name: lease_insert
 INSERT INTO leases (session, expires_at) VALUES ($1::text, $2::bigint)
@@ -167,6 +171,9 @@ DELETE FROM leases WHERE session = $1::text
 -- name: session_end
 UPDATE sessions SET state = $2::text, ended_at = $3::bigint WHERE id = $1::text AND ended_at IS NULL
 
+-- name: session_give_up
+UPDATE sessions SET gave_up = true WHERE id = $1::text
+
 -- name: session_exchanged
 UPDATE sessions SET exchange = $2::bigint WHERE id = $1::text
 
@@ -179,9 +186,10 @@ WITH done AS (
   RETURNING 1)
 SELECT 1 / count(*) FROM done
 
--- name: node_facts_set
+-- name: node_facts_set_if_live
 INSERT INTO node_facts (session, at, body)
-VALUES ($1::text, coalesce($2::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint), $3::text)
+SELECT l.session, coalesce($2::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint), $3::text
+FROM leases l WHERE l.session = $1::text
 ON CONFLICT (session) DO UPDATE SET at = excluded.at, body = excluded.body
 
 -- name: node_facts_delete_unused
@@ -210,8 +218,9 @@ DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow =
 AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.child = workflows.hash)
 AND NOT EXISTS (SELECT 1 FROM applied WHERE applied.hash = workflows.hash)
 
--- name: sessions_delete_before
+-- name: sessions_delete_before: one that was given up stays as long as the attempts that were lost with it
 DELETE FROM sessions WHERE ended_at < $1::bigint AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)
+AND NOT (gave_up AND EXISTS (SELECT 1 FROM attempts a WHERE a.session = sessions.id AND a.outcome = 'lost'))
 
 -- name: command_reply
 SELECT body_hash, reply FROM commands WHERE id = $1::text

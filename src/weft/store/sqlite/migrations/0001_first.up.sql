@@ -55,7 +55,8 @@ CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX runs_with_dead_letters ON runs (no) WHERE dead_letter > 0;
 CREATE INDEX runs_owned ON runs (owner, no) WHERE owner IS NOT NULL;
 CREATE INDEX runs_to_sweep ON runs (no) WHERE sweep IS NOT NULL;
-CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
+CREATE INDEX runs_by_deadline ON runs (deadline_at)
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL;
 
 CREATE INDEX runs_by_name ON runs (name, no);
 CREATE INDEX runs_by_workflow ON runs (workflow);
@@ -142,6 +143,7 @@ CREATE TABLE attempts (
   cached      TEXT
 );
 CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
+CREATE INDEX attempts_lost ON attempts (session) WHERE outcome = 'lost';
 
 -- One row per key of a run's context; the writer that is last by (level, name, index) wins.
 CREATE TABLE context (
@@ -191,7 +193,8 @@ CREATE TABLE sessions (
   ended_at   INTEGER,
   body       TEXT NOT NULL,
   role       TEXT NOT NULL CHECK (role IN ('auto', 'leader', 'worker', 'observer')),
-  drain_at   INTEGER
+  drain_at   INTEGER,
+  gave_up    INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX sessions_live ON sessions (id) WHERE ended_at IS NULL;
 
@@ -210,6 +213,7 @@ CREATE TABLE stale_reports (
   why     TEXT NOT NULL,
   body    TEXT NOT NULL
 );
+CREATE INDEX stale_reports_by_task ON stale_reports (task_id);
 
 -- One row per command of a person, inserted first: a retry after an unknown commit gets the first reply.
 CREATE TABLE commands (

@@ -3,7 +3,7 @@
 -- name: glance: one statement instead of six looks at mostly empty indexes, each of which cost 7 µs
 SELECT {session_row},
   (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
-  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL),
+  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE settled = 0),
   EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
     OR EXISTS (SELECT 1 FROM runs WHERE told = 0),
@@ -176,7 +176,7 @@ SELECT min(at) FROM (
   SELECT * FROM (SELECT wake_at AS at FROM tasks WHERE wake_at IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?1))
     ORDER BY wake_at LIMIT 1)
   UNION ALL
-  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND stop IS NULL
+  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL
     AND no NOT IN (SELECT value FROM json_each(?2))
 ) HAVING min(at) IS NOT NULL
 
@@ -185,6 +185,10 @@ SELECT {task} FROM tasks t WHERE t.wake_at IS NOT NULL AND t.wake_at <= ? ORDER 
 
 -- name: tasks_held
 SELECT {task} FROM tasks t WHERE t.session = ? ORDER BY t.id
+
+-- name: losses_given_up
+SELECT count(*) FROM attempts a JOIN sessions s ON s.id = a.session
+WHERE a.task_id = ? AND a.outcome = 'lost' AND s.gave_up
 
 -- name: tasks_claimed_at
 SELECT {task} FROM tasks t WHERE t.session = ? AND t.claim_no = ? AND t.state = 'running' AND t.held IS NULL ORDER BY t.id
@@ -202,7 +206,7 @@ SELECT {task} FROM tasks t WHERE t.settled = 0 AND +t.run_no = ?2 ORDER BY t.id 
 SELECT {run} FROM runs r WHERE r.no IN (
   SELECT no FROM runs WHERE sweep IS NOT NULL
   UNION SELECT no FROM runs
-  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at <= ?1 AND stop IS NULL)
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at <= ?1)
 ORDER BY r.no LIMIT ?2
 
 -- name: tasks_unended
@@ -230,15 +234,11 @@ SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result
 ) f CROSS JOIN tasks t ON t.id = f.id
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
   AND NOT (t.state = 'cancelled' AND (SELECT r.level FROM runs r WHERE r.no = ?1) IS NOT NULL)
-WHERE t.generation = coalesce(
-    (SELECT max(p.generation) FROM tasks p WHERE p.run_no = ?1 AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
-  AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
-    (SELECT max(p.id) FROM tasks p WHERE p.run_no = ?1 AND p.pos = t.pos AND p.idx = -1 AND {later}),
-    (?1 << {ordinal_bits}) + t.pos)))
+WHERE {current}
 ORDER BY t.pos, t.idx
 
--- name: ends_held: a result only where it sets keys of the context, or has no hash
-SELECT t.id, a.result_hash, CASE WHEN a.result_hash IS NULL OR instr(a.result, '"context":') THEN a.result END
+-- name: ends_held: a result only where it sets keys of the context
+SELECT t.id, a.result_hash, CASE WHEN instr(a.result, '"context":') THEN a.result END
 FROM json_each(?) j CROSS JOIN tasks t ON t.id = j.value
 JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt ORDER BY t.id
 

@@ -15,26 +15,17 @@ DELETE FROM output_chunks WHERE task_id = ?1 AND attempt = ?2 AND stream = ?3 AN
 INSERT INTO output_ends (task_id, attempt, stream, size) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
 
 -- name: output_read: from an offset on; the first may begin before it, and one may begin after a gap
-SELECT o.at, o.data FROM (
-  SELECT (?1 << {ordinal_bits}) + ?2 AS id WHERE ?3 < 0
-  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = ?1 AND p.pos = ?2 AND p.idx = ?3 AND {later}
-) t CROSS JOIN output_chunks o ON o.task_id = t.id
+SELECT o.at, o.data FROM {task_ids} CROSS JOIN output_chunks o ON o.task_id = i.id
 WHERE o.attempt = ?4 AND o.stream = ?5
 AND o.at > ?6 - ?7 AND o.at + length(o.data) > ?6 ORDER BY o.at LIMIT 1
 
 -- name: output_sent: how far it is there
-SELECT coalesce(max(o.at + length(o.data)), 0) FROM (
-  SELECT (?1 << {ordinal_bits}) + ?2 AS id WHERE ?3 < 0
-  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = ?1 AND p.pos = ?2 AND p.idx = ?3 AND {later}
-) t CROSS JOIN output_chunks o ON o.task_id = t.id
+SELECT coalesce(max(o.at + length(o.data)), 0) FROM {task_ids} CROSS JOIN output_chunks o ON o.task_id = i.id
 WHERE o.attempt = ?4 AND o.stream = ?5
 
 -- name: output_state: (size if all was sent, how the attempt ended, its result, its node, whether that is gone)
 SELECT e.size, a.outcome, CASE WHEN e.size IS NULL THEN a.result END, s.node, s.id IS NULL OR s.ended_at IS NOT NULL
-FROM (
-  SELECT (?1 << {ordinal_bits}) + ?2 AS id WHERE ?3 < 0
-  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = ?1 AND p.pos = ?2 AND p.idx = ?3 AND {later}
-) i CROSS JOIN tasks t ON t.id = i.id
+FROM {task_ids} CROSS JOIN tasks t ON t.id = i.id
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = ?4
 LEFT JOIN output_ends e ON e.task_id = t.id AND e.attempt = ?4 AND e.stream = ?5
 LEFT JOIN sessions s ON s.id = coalesce(a.session, t.session)

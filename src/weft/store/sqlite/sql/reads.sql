@@ -4,6 +4,23 @@
 SELECT s.id, coalesce((SELECT l.expires_at <= ?1 FROM leases l WHERE l.session = s.id), 1)
 FROM sessions s WHERE s.ended_at IS NULL ORDER BY s.id
 
+-- name: look: is an exchange worthwhile for a node that has nothing to report; until something is due; is there a leader
+SELECT coalesce((SELECT s.state <> 'live' FROM sessions s WHERE s.id = ?1), 1)
+  OR coalesce(at.due <= ?4, 0)
+  OR EXISTS (SELECT 1 FROM tasks WHERE settled = 0)
+  OR EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM runs WHERE told = 0)
+  OR EXISTS (SELECT 1 FROM tasks WHERE session = ?1 AND stop IS NOT NULL)
+  OR coalesce((SELECT max(no) FROM demands), 0) > ?3
+  OR EXISTS (SELECT 1 FROM json_each(?2) j CROSS JOIN tasks q ON q.state = 'queued' AND q.demand = j.value),
+  max(0, at.due - ?4),
+  EXISTS (SELECT 1 FROM leadership d JOIN leases l ON l.session = d.session
+          WHERE d.one = 1 AND d.expires_at > ?4 AND l.expires_at > ?4)
+FROM (SELECT min(moment) AS due FROM (
+  SELECT min(wake_at) AS moment FROM tasks WHERE wake_at IS NOT NULL
+  UNION ALL
+  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL)) at
+
 -- name: held_digest: what weft.core.liveness.digest computes on the node
 SELECT s.exchange, count(t.id), coalesce(sum((t.id % 1000003) * (t.attempt % 1009 + 1)), 0)
 FROM sessions s LEFT JOIN tasks t ON t.session = s.id AND t.held IS NULL WHERE s.id = ? GROUP BY s.exchange
@@ -12,6 +29,10 @@ FROM sessions s LEFT JOIN tasks t ON t.session = s.id AND t.held IS NULL WHERE s
 SELECT d.term, d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session)
 FROM leadership d WHERE d.one = 1
 
+-- name: leader_left: who leads, and for how long at least: no longer than its own lease lasts
+SELECT d.session, max(0, min(d.expires_at, l.expires_at) - ?1)
+FROM leadership d JOIN leases l ON l.session = d.session WHERE d.one = 1
+
 -- name: run_facts
 SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh FROM json_each(?) j CROSS JOIN runs r ON r.no = j.value ORDER BY r.no
 
@@ -19,15 +40,18 @@ SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh FROM json_eac
 SELECT {record} FROM json_each(?1) j CROSS JOIN records k ON k.key = j.value
 WHERE k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > ?2) ORDER BY k.key
 
+-- part: run_view
+{run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> 24), (SELECT f.id FROM runs f WHERE f.no = r.root)
+
+-- name: run_shown
+SELECT {run_view} FROM runs r WHERE r.no = ?1
+
 -- name: runs_page
-SELECT {run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> 24),
-  (SELECT f.id FROM runs f WHERE f.no = r.root)
-FROM runs r WHERE r.no < ?1
+SELECT {run_view} FROM runs r WHERE r.no < ?1
 AND (?2 IS NULL OR r.state IN (SELECT value FROM json_each(?2)))
 AND (?3 IS NULL OR r.name = ?3)
-AND (?4 IS NULL OR r.no IN (SELECT value FROM json_each(?4)))
-AND (?6 OR r.parent IS NULL)
-ORDER BY r.no DESC LIMIT ?5
+AND (?5 OR r.parent IS NULL)
+ORDER BY r.no DESC LIMIT ?4
 
 -- name: runs_of_family
 SELECT r.no, r.id, r.parent FROM runs r WHERE r.root = (SELECT f.root FROM runs f WHERE f.no = ?1) ORDER BY r.no
@@ -46,67 +70,64 @@ SELECT no, id FROM runs WHERE parent IS NULL ORDER BY no DESC LIMIT 1
 -- name: run_state
 SELECT state FROM runs WHERE no = ?
 
--- name: tasks_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
-  (SELECT l.expires_at FROM leases l WHERE l.session = t.session),
-  (SELECT c.id FROM runs c WHERE c.no = t.child)
-FROM tasks t JOIN runs r ON r.no = t.run_no
-LEFT JOIN sessions s ON s.id = t.session
-LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
-LEFT JOIN sessions a_s ON a_s.id = a.session
-WHERE t.id > ?1 AND t.id < ?2
-AND (?3 IS NULL OR t.state IN (SELECT value FROM json_each(?3)))
-AND (?4 IS NULL OR t.pos = ?4) AND (?5 IS NULL OR t.idx = ?5)
-AND (?6 OR t.generation = coalesce(
-  (SELECT max(p.generation) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1))
-AND (?6 OR t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
+-- part: current: the newest generation of a task, and no element that only an earlier one had
+t.generation = coalesce(
+  (SELECT max(p.generation) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
+AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
   (SELECT max(p.id) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = -1 AND {later}),
   (t.run_no << {ordinal_bits}) + t.pos)))
-ORDER BY t.id LIMIT ?7
 
--- name: dead_page
-SELECT {task}, r.id, r.workflow, s.node, a.exit_code, a.session, a_s.node, a.cached,
-  (SELECT l.expires_at FROM leases l WHERE l.session = t.session),
-  (SELECT c.id FROM runs c WHERE c.no = t.child)
-FROM runs r CROSS JOIN tasks t ON t.id >= r.no << {ordinal_bits} AND t.id < (r.no + 1) << {ordinal_bits}
+-- part: task_view
+{task}, r.id, r.workflow, s.node, a.exit_code, a.session, (SELECT n.node FROM sessions n WHERE n.id = a.session), a.cached,
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session), (SELECT c.id FROM runs c WHERE c.no = t.child)
+
+-- part: beside_task
+CROSS JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
-LEFT JOIN sessions a_s ON a_s.id = a.session
-WHERE r.dead_letter > 0 AND t.state = 'dead_letter' AND t.id > ?1
-AND t.generation = coalesce(
-  (SELECT max(p.generation) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
-ORDER BY t.id LIMIT ?2
+
+-- name: tasks_page
+SELECT {task_view} FROM tasks t {beside_task}
+WHERE t.id > ?1 AND t.id < ?2
+AND (?3 IS NULL OR t.state IN (SELECT value FROM json_each(?3))) AND (?4 OR ({current}))
+ORDER BY t.id LIMIT ?5
+
+-- name: tasks_at: at these positions of a run, with this index
+SELECT {task_view} FROM (
+  SELECT (?1 << {ordinal_bits}) + j.value AS id FROM json_each(?2) j WHERE ?3 < 0
+  UNION ALL
+  SELECT p.id FROM json_each(?2) j CROSS JOIN tasks p ON p.run_no = ?1 AND p.pos = j.value AND p.idx = ?3 AND {later}
+) f CROSS JOIN tasks t ON t.id = f.id {beside_task}
+WHERE ?4 OR ({current}) ORDER BY t.id
+
+-- name: dead_page: run by run; `state =` without the sign would make an index of all tasks, for this one read
+SELECT {task_view} FROM runs d CROSS JOIN tasks t ON t.id > max(?1, (d.no << {ordinal_bits}) - 1) AND t.id < (d.no + 1) << {ordinal_bits} {beside_task}
+WHERE d.dead_letter > 0 AND d.no >= ?1 >> {ordinal_bits} AND +t.state = 'dead_letter' AND {current}
+ORDER BY d.no, t.id LIMIT ?2
+
+-- part: task_ids: of one place, in all generations
+(SELECT (?1 << {ordinal_bits}) + ?2 AS id WHERE ?3 < 0
+ UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = ?1 AND p.pos = ?2 AND p.idx = ?3 AND {later}) i
 
 -- name: attempts_of_task
 SELECT a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at,
-       a.finished_at, a.result, s.node, a.cached
-FROM (
-  SELECT (?1 << {ordinal_bits}) + ?2 AS id WHERE ?3 < 0
-  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = ?1 AND p.pos = ?2 AND p.idx = ?3 AND {later}
-) t CROSS JOIN attempts a ON a.task_id = t.id LEFT JOIN sessions s ON s.id = a.session ORDER BY a.attempt
+       a.finished_at, a.result, (SELECT s.node FROM sessions s WHERE s.id = a.session), a.cached
+FROM {task_ids} CROSS JOIN attempts a ON a.task_id = i.id ORDER BY a.attempt
 
--- name: events_page
-SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node
-FROM events e LEFT JOIN sessions s ON s.id = e.session
-WHERE e.run_no = ?1 AND e.seq > ?2 ORDER BY e.seq LIMIT ?3
+-- part: wanted_event
+(?2 IS NULL OR e.kind IN (SELECT value FROM json_each(?2)))
+AND (?3 IS NULL OR e.session IN (SELECT value FROM json_each(?3)))
+AND (?4 IS NULL OR e.at >= ?4) AND (?5 IS NULL OR e.at < ?5) AND e.seq <= ?7
 
 -- name: events_found: of the whole cluster
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
 FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no = e.run_no
-WHERE e.seq > ?1
-AND (?2 IS NULL OR e.kind IN (SELECT value FROM json_each(?2)))
-AND (?3 IS NULL OR e.session IN (SELECT value FROM json_each(?3)))
-AND (?4 IS NULL OR e.at >= ?4) AND (?5 IS NULL OR e.at < ?5)
-AND e.seq <= ?7 ORDER BY e.seq LIMIT ?6
+WHERE e.seq > ?1 AND {wanted_event} ORDER BY e.seq LIMIT ?6
 
 -- name: events_found_of_run
 SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
-FROM events e LEFT JOIN sessions s ON s.id = e.session JOIN runs r ON r.no = e.run_no
-WHERE e.run_no = ?8 AND e.seq > ?1
-AND (?2 IS NULL OR e.kind IN (SELECT value FROM json_each(?2)))
-AND (?3 IS NULL OR e.session IN (SELECT value FROM json_each(?3)))
-AND (?4 IS NULL OR e.at >= ?4) AND (?5 IS NULL OR e.at < ?5)
-AND e.seq <= ?7 ORDER BY e.seq LIMIT ?6
+FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no = e.run_no
+WHERE e.run_no = ?8 AND e.seq > ?1 AND {wanted_event} ORDER BY e.seq LIMIT ?6
 
 -- name: event_last
 SELECT coalesce(max(seq), 0) FROM events
@@ -133,8 +154,14 @@ SELECT count(*) FROM stale_reports
 -- name: count_stale_of_session
 SELECT count(*) FROM stale_reports WHERE session = ?
 
--- name: tasks_queued_before
-SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = ?1 AND (t.rank < ?2 OR (t.rank = ?2 AND t.id < ?3))
+-- part: in_queue
+(SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = ?1 AND
+
+-- name: tasks_queued_between: from this place in the queue on, before that one; a range of (rank, id) pairs would be read
+-- to the end of the last rank
+SELECT {in_queue} t.rank = ?2 AND t.id >= ?3 AND t.id < CASE WHEN ?2 = ?4 THEN ?5 ELSE 1 << 62 END)
+  + {in_queue} t.rank > ?2 AND t.rank < ?4)
+  + {in_queue} ?2 < ?4 AND t.rank = ?4 AND t.id < ?5)
 
 -- name: run_at_work: something of it runs, waits, or is about to run without anybody's doing
 SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.id >= ?1 AND t.id < ?2 AND t.held IS NULL
@@ -145,7 +172,7 @@ SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.id >= ?1 AND t.id < ?2 AND t.held I
 SELECT body FROM demands WHERE id = ?
 
 -- name: result_hashes
-SELECT t.id, a.result_hash FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+SELECT t.id, a.result_hash FROM tasks t CROSS JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 WHERE t.id >= ?1 AND t.id < ?2 AND t.state = 'succeeded' AND a.outcome = 'succeeded'
 
 -- name: placing_waits: one look at the index; mostly there is nothing
@@ -210,8 +237,8 @@ SELECT {trigger_row} FROM triggers g WHERE g.active AND NOT g.paused AND (g.next
     SELECT 1 FROM runs r WHERE r."trigger" IS NOT NULL AND r."trigger" = g.id AND r.finished_at IS NULL)))
 ORDER BY g.id
 
--- name: triggers_next
-SELECT min(next_ms) FROM triggers WHERE active AND NOT paused
+-- name: triggers_next: when the next one's time comes, and whether one follows runs
+SELECT min(next_ms), count(*) FILTER (WHERE kind = 'after' AND key IS NOT NULL) > 0 FROM triggers WHERE active AND NOT paused
 
 -- name: ends_to_follow: a trigger and the end of a run that it follows: event, run, its name, what the event says
 SELECT {trigger_row}, e.seq, r.id, r.name, e.data FROM triggers g

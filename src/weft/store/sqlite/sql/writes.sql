@@ -78,6 +78,9 @@ ON CONFLICT (run_no, key) DO UPDATE SET value = excluded.value, pos = excluded.p
 -- name: signal_insert
 INSERT INTO signals (run_no, name, data, rejected, at) VALUES (?, ?, ?, ?, ?)
 
+-- name: signal_delete
+DELETE FROM signals WHERE run_no = ? AND name = ?
+
 -- name: records_keep: the guard is that of the task that succeeds in the same transaction
 INSERT INTO records ({record_columns}) VALUES {rows}
 ON CONFLICT (key) DO UPDATE SET {record_assignments}
@@ -110,7 +113,7 @@ DELETE FROM context WHERE run_no = ?
 DELETE FROM signals WHERE run_no = ?
 
 -- name: session_insert
-INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO sessions ({session_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: lease_insert
 INSERT INTO leases (session, expires_at) VALUES (?, ?)
@@ -124,6 +127,9 @@ DELETE FROM leases WHERE session = ?
 -- name: session_end
 UPDATE sessions SET state = ?2, ended_at = ?3 WHERE id = ?1 AND ended_at IS NULL
 
+-- name: session_give_up
+UPDATE sessions SET gave_up = 1 WHERE id = ?
+
 -- name: session_exchanged
 UPDATE sessions SET exchange = ?2 WHERE id = ?1
 
@@ -133,7 +139,7 @@ UPDATE sessions SET state = 'draining', drain_at = ?2 WHERE id = ?1 AND ended_at
 -- name: leadership_set_if_term
 UPDATE leadership SET term = ?1, session = ?2, expires_at = ?3 WHERE one = 1 AND term = ?4
 
--- name: node_facts_set
+-- name: node_facts_set_if_live
 INSERT INTO node_facts (session, at, body) VALUES (?, ?, ?)
 ON CONFLICT (session) DO UPDATE SET at = excluded.at, body = excluded.body
 
@@ -163,8 +169,9 @@ DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow =
 AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.child = workflows.hash)
 AND NOT EXISTS (SELECT 1 FROM applied WHERE applied.hash = workflows.hash)
 
--- name: sessions_delete_before
+-- name: sessions_delete_before: one that was given up stays as long as the attempts that were lost with it
 DELETE FROM sessions WHERE ended_at < ? AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)
+AND NOT (gave_up AND EXISTS (SELECT 1 FROM attempts a WHERE a.session = sessions.id AND a.outcome = 'lost'))
 
 -- name: command_reply
 SELECT body_hash, reply FROM commands WHERE id = ?

@@ -1,0 +1,47 @@
+"""What stands on the command line, checked in one place: words are UTF-8, numbers fit into 64 bits."""
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+
+from weft.cli.exits import BAD_INPUT, GiveUp
+
+NUMBER_MAX = 2**63 - 1  # what a store can hold
+DIGITS_MAX = 20
+SHOWN_MAX = 60
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Bytes that are not UTF-8 come as halves of surrogate pairs, which neither a store nor JSON can hold."""
+    from weft.core.problems import encodes
+
+    for word in words:
+        if not word.isascii() and not encodes(word):
+            fix = "write it in UTF-8; a file needs a name in UTF-8"
+            raise GiveUp(BAD_INPUT, f"an argument is not UTF-8: {shown(word)}", fix)
+
+
+def shown(text: str) -> str:
+    """As much of it as helps to find it."""
+    readable = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return readable if len(readable) <= SHOWN_MAX else f"{readable[:SHOWN_MAX]}…"
+
+
+def whole(text: str) -> int:
+    """For argparse: a whole number that a store can hold."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()):
+        raise ArgumentTypeError(f"expected a whole number, found {shown(text)!r}")
+    if len(digits) > DIGITS_MAX or abs(int(text)) > NUMBER_MAX:
+        raise ArgumentTypeError(f"expected a whole number of at most {NUMBER_MAX:,}, found {shown(text)}")
+    return int(text)
+
+
+def duration_ms(option: str, text: str) -> int:
+    """A plain number counts seconds."""
+    from weft.core.durations import NotReadable, parse_duration_ms
+
+    try:
+        return parse_duration_ms(float(text) if text.isascii() and text.isdecimal() else text)
+    except NotReadable as error:
+        raise GiveUp(BAD_INPUT, f"{option}: {error}, found {shown(text)!r}", error.fix) from None

@@ -1,0 +1,47 @@
+"""The user that a node's tasks run as, where that is not the node's own (setting `run_as`)."""
+
+import os
+import pwd
+from typing import NamedTuple
+
+
+class BadUser(Exception):
+    """Tasks cannot run as this user; the text says why, and what to do."""
+
+
+class User(NamedTuple):
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    shell: str
+
+    @property
+    def environment(self) -> dict[bytes, bytes]:
+        """What tells a program who it runs as."""
+        home, name, shell = os.fsencode(self.home), os.fsencode(self.name), os.fsencode(self.shell)
+        return {b"HOME": home, b"USER": name, b"LOGNAME": name, b"SHELL": shell}
+
+
+#: Variables that lead to places of the node's own user.
+NOT_INHERITED = (
+    b"XDG_RUNTIME_DIR",
+    b"XDG_CONFIG_HOME",
+    b"XDG_CACHE_HOME",
+    b"XDG_DATA_HOME",
+    b"MAIL",
+    b"SSH_AUTH_SOCK",
+)
+
+
+def find_user(name: str) -> User:
+    """By name or number, with its groups."""
+    try:
+        found = pwd.getpwuid(int(name)) if name.isascii() and name.isdecimal() else pwd.getpwnam(name)
+    except (KeyError, OverflowError):
+        raise BadUser(f"run_as: there is no user {name!r} on this machine") from None
+    if os.geteuid() != 0:
+        raise BadUser(f"run_as: only root can start tasks as {name}: start this node as root, or without run_as")
+    groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
+    return User(found.pw_name, found.pw_uid, found.pw_gid, groups, found.pw_dir, found.pw_shell or "/bin/sh")

@@ -1,0 +1,88 @@
+"""Reads of runs, page by page, the same on every store."""
+
+from typing import Any
+
+import pytest
+
+from tests.store.conformance import put_run, run_row, task_row
+from weft.authoring.load import load_value
+from weft.control.local import LocalControl
+from weft.control.submission import submission
+from weft.core import commands as c
+from weft.core.rows import ORDINAL_BITS
+
+SIZES = (3, 130, 1, 7)
+NODE = '{"kinds": ["shell"], "slots": 1, "labels": {}}'
+
+
+@pytest.fixture
+def control(store: Any) -> LocalControl:
+    return LocalControl(store)
+
+
+def submit(control: LocalControl, tasks: dict[str, Any], priority: int = 0) -> str:
+    loaded = load_value({"name": "w", "tasks": tasks}, "w")
+    reply = control.submit(submission(loaded, "{}", source=None, priority=priority), loaded.workflow)
+    assert reply.run_id is not None
+    return reply.run_id
+
+
+def test_pages_leave_nothing_out_and_tell_nothing_twice(control: LocalControl) -> None:
+    """Within a run and beyond it, whatever the size of a page, and with a filter that few tasks pass."""
+    runs = [submit(control, {f"t{i}": {"run": "true"} for i in range(count)}) for count in SIZES]
+    control.cancel(runs[1], "t120")
+    everything = [(run, f"t{i}") for run, count in zip(runs, SIZES, strict=True) for i in range(count)]
+    for limit in (1, 100, 1000):
+        for ref, states, wanted in (
+            (None, None, everything),
+            (runs[1], None, everything[3:133]),
+            (None, ["cancelled"], [(runs[1], "t120")]),
+            (runs[1], ["cancelled"], [(runs[1], "t120")]),
+        ):
+            found: list[tuple[str, str]] = []
+            after: int | None = 0
+            while after is not None:
+                page, after = control.tasks(ref, states=states, after=after, limit=limit)
+                assert len(page) <= limit
+                found += [(task.run_id, task.name) for task in page]
+            assert found == wanted, (limit, ref, states)
+
+
+def test_dead_letters_are_paged_through_all_runs_that_have_some(control: LocalControl) -> None:
+    control.link.committer.commit(c.Register("s", "n", 60_000, None, NODE))
+    submit(control, {f"t{i}": {"run": "true"} for i in range(130)})
+    document = control.run("last").workflow
+    with control.store.transaction() as tx:
+        assert tx is not None
+        for no, states in ((7, "dqd"), (8, "qq"), (9, "q" * 120 + "d")):
+            rows = [task_row(no, i, state={"d": "dead_letter", "q": "queued"}[s]) for i, s in enumerate(states)]
+            dead = states.count("d")
+            put_run(tx, run_row(no, workflow=document, ordinals=len(states), dead_letter=dead), rows)
+    wanted = [("run-7", "t0"), ("run-7", "t2"), ("run-9", "t120")]
+    for limit in (1, 2, 3, 100):
+        found: list[tuple[str, str]] = []
+        after: int | None = 0
+        while after is not None:
+            page, after = control.dead_letters(after=after, limit=limit)
+            found += [(task.run_id, task.name) for task in page]
+        assert found == wanted, limit
+    assert control.dead_letters(after=(9 << ORDINAL_BITS) + 120) == ([], None)
+
+
+def test_why_counts_what_is_ahead_in_the_queue(control: LocalControl) -> None:
+    control.link.committer.commit(c.Register("s", "n", 60_000, None, NODE))
+    late = submit(control, {f"t{i}": {"run": "true"} for i in range(3)})
+    first = submit(control, {f"u{i}": {"run": "true"} for i in range(4)}, priority=9)
+    assert [why.summary for why in control.why(first)] == [
+        "it is next in the queue", *[f"it is in the queue with {n} ahead of it" for n in (1, 2, 3)]
+    ]  # fmt: skip
+    assert [why.summary for why in control.why(late)] == [
+        f"it is in the queue with {n} ahead of it" for n in (4, 5, 6)
+    ]
+    assert control.why(late, "t1")[0].summary == "it is in the queue with 5 ahead of it"
+
+
+def test_why_tells_of_a_task_that_needs_very_many(control: LocalControl) -> None:
+    many = {f"t{i}": {"run": "true"} for i in range(300)}
+    run = submit(control, {**many, "join": {"run": "true", "needs": list(many)}})
+    assert control.why(run, "join")[0].summary == "it waits for t0, t1, t2 and 297 more"
