@@ -2,10 +2,16 @@
 each time, so that a change is what makes a test fail; WEFT_HUNT=1 tries something new."""
 
 import os
+import signal
 from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
+
+# Started in the background or under nohup, this process ignores SIGINT, and so would every process that a test starts
+# and interrupts. xdist's workers come from here, too.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("same", derandomize=True, database=None)
 settings.register_profile("hunt", derandomize=False)

@@ -135,13 +135,13 @@ def test_a_guard_that_fails_in_the_last_round_trip_voids_the_commit(make_store: 
 
 def test_followers_miss_nothing(make_store: Make) -> None:
     """Numbers are drawn before COMMIT: a higher one may be there before a lower one, and is held back."""
-    one, two = make_store(), make_store()
-    reader = one.reader()
+    one, two, follower = make_store(), make_store(), make_store()
+    reader = follower.reader()
     with one.transaction() as tx:
         put_run(tx, run_row(1), [])
 
     def followed() -> list[int]:
-        settled = one.settled_event()
+        settled = follower.settled_event()  # not of `one`: its only connection for writing is in a transaction
         rows = reader.read("events_found_of_run", 0, None, None, None, None, 100, settled, 1)
         assert rows == reader.read("events_found", 0, None, None, None, None, 100, settled)
         return [row[0] for row in rows]
