@@ -149,8 +149,7 @@ class Running:
 
     def stop_streams(self) -> None:
         """As when the server is told to stop: on its own loop."""
-        served = self.app.state.served
-        self.loop.call_soon_threadsafe(served.begin_stopping)
+        self.loop.call_soon_threadsafe(self.app.state.begin_stopping)
 
     def close(self) -> None:
         for client in self._clients:

@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from tests.api.conftest import CHAIN, Running
-from weft.api.app import create_app, declared
+from weft.api.app import create_app
 from weft.api.auth import OneToken, Open
-from weft.api.problems import MEDIA_TYPE, Problem
-from weft.api.routes import JSON, Declared
+from weft.api.responses import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from weft.control.local import LocalControl
+from weft.operations.declare import JSON, Operation
+from weft.operations.errors import Problem
+from weft.operations.table import OPERATIONS
 from weft.store.sqlite.driver import SqliteStore
 
 schemathesis = pytest.importorskip("schemathesis")
@@ -32,7 +34,7 @@ EXAMPLES = 8
 KNOWN = {"run": "last", "task": "a", "node": "here", "pool": "db", "trigger": "nightly", "stream": "stdout"}
 TIMED = {**CHAIN, "name": "timed", "triggers": [{"name": "nightly", "cron": "0 2 * * *"}]}
 #: A stream does not end by itself: tests/api/test_streams.py reads those.
-LABELS = [f"{route.method} {route.path}" for route in declared() if not route.path.endswith("/stream")]
+LABELS = [f"{route.method} {route.path}" for route in OPERATIONS if not route.path.endswith("/stream")]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +96,7 @@ def test_every_answer_is_one_that_is_described(
     sent(operations[label], getattr(schemathesis.GenerationMode, mode), check)
 
 
-@pytest.mark.parametrize("label", [f"{route.method} {route.path}" for route in declared() if route.role != "anyone"])
+@pytest.mark.parametrize("label", [f"{route.method} {route.path}" for route in OPERATIONS if route.role != "anyone"])
 def test_without_a_token_there_is_only_one_answer(server: Running, operations: dict[str, Any], label: str) -> None:
     def check(case: Any, known: bool) -> None:
         answer = case.call(headers={"Authorization": "Bearer of-no-known-token"} if known else {})
@@ -116,8 +118,8 @@ def described() -> dict[str, Any]:
             control.close()
 
 
-@pytest.mark.parametrize("route", declared(), ids=lambda route: f"{route.method} {route.path}")
-def test_every_answer_has_an_example(route: Declared) -> None:
+@pytest.mark.parametrize("route", OPERATIONS, ids=lambda route: f"{route.method} {route.path}")
+def test_every_answer_has_an_example(route: Operation[Any, Any]) -> None:
     """Those of JSON are of the type that the route replies with, and nothing in them is unknown to it."""
     operation = described()[f"{route.method} {route.path}"]
     assert "\n" not in operation["summary"]
@@ -125,10 +127,13 @@ def test_every_answer_has_an_example(route: Declared) -> None:
         if status == "204":
             continue
         ((media, content),) = answer["content"].items()
-        example = content["example"]
         if media == MEDIA_TYPE:
-            assert msgspec.convert(example, Problem).status == int(status)
-        elif media == JSON:
+            for code, example in content["examples"].items():
+                found = msgspec.convert(example["value"], Problem)
+                assert (found.status, found.code) == (int(status), code)
+            continue
+        example = content["example"]
+        if media == JSON:
             assert msgspec.to_builtins(msgspec.convert(example, route.reply)) == example
         else:
             assert isinstance(example, str)
@@ -139,13 +144,13 @@ def test_the_examples_of_requests_can_be_sent(serving: Callable[..., Running]) -
     server = serving(node=False)
     here = {"run": "last", "task": "a", "node": "here", "name": "nightly", "trigger": "cron"}
     sent = 0
-    for route in declared():
-        if route.body is None and not route.raw:
+    for route in OPERATIONS:
+        if route.body_type is None and not route.any_body:
             continue
         content = described()[f"{route.method} {route.path}"]["requestBody"]["content"][JSON]
         answer = server.call(route.method, route.path.format(**here), content["example"])
         assert answer.status not in (400, 415, 422), (route.path, answer)
-        assert answer.status in (*route.status, *route.refused)
+        assert answer.status in (*route.statuses, *route.error_statuses)
         sent += 1
     assert sent > 12
 
@@ -155,6 +160,6 @@ def test_everything_that_is_declared_is_described(tmp_path: Path) -> None:
     try:
         paths = create_app(control, gate=Open()).openapi()["paths"]
         found = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
-        assert found == {f"{route.method} {route.path}" for route in declared()}
+        assert found == {f"{route.method} {route.path}" for route in OPERATIONS}
     finally:
         control.close()

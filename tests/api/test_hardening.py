@@ -102,7 +102,7 @@ def test_head_works_where_get_does(quiet: Running) -> None:
         assert asked.headers["content-type"] == got.headers["content-type"]
     stream = quiet.client()
     assert stream("HEAD", "/v1/events/stream").headers["content-type"].startswith("text/event-stream")
-    until(lambda: quiet.app.state.served.hub.readers == 0)
+    until(lambda: quiet.app.state.hub.readers == 0)
     assert quiet.call("HEAD", "/v1/tokens/x/revoke").status == 405
 
 

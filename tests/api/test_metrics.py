@@ -115,7 +115,7 @@ def test_nodes_of_another_version_do_not_break_it(quiet: Running, monkeypatch: p
         found.counted = {"old": [{"claims": 1}, {"exchange_seconds": {"counts": [1, 2], "sum": 3}}]}
         return found
 
-    monkeypatch.setattr(quiet.app.state.served, "figures", strange)
+    monkeypatch.setattr(quiet.app.state, "figures", strange)
     found = figures(quiet)
     assert found["weft_claims_total", "old"] == 1
     assert ("weft_exchange_seconds_count", "old") not in found

@@ -12,8 +12,8 @@ from tests.postgres_server import emptied
 from weft.api.metrics import METRICS
 from weft.api.token_gate import Tokens
 from weft.control.local import LocalControl
-from weft.control.records import EventInfo
 from weft.control.remote import RemoteControl
+from weft.operations.records import EventInfo
 from weft.store.postgres.driver import PostgresStore
 
 TOKEN = "0123456789abcdef"

@@ -356,7 +356,7 @@ def test_a_short_token_and_a_taken_port_are_refused(tmp_path: Path) -> None:
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     """As if nobody had installed it: a module of that name that cannot be imported."""
-    (tmp_path / "fastapi.py").write_text("raise ImportError('no', name='fastapi')")
+    (tmp_path / "starlette.py").write_text("raise ImportError('no', name='starlette')")
     done = _refused(tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 2
     assert "install weft[server]" in done.stderr

@@ -13,7 +13,7 @@ from tests.api.conftest import CHAIN, WAIT_S, Running, until
 from weft.api import hub as hub_module
 from weft.api.followed import _whole_characters
 from weft.api.token_gate import Tokens
-from weft.control.records import NotFound
+from weft.operations.errors import NotFound
 
 RETRIED = {
     "name": "retried",
@@ -72,7 +72,7 @@ def happened(server: Running, run: str | None = None) -> list[int]:
 
 
 def readers(server: Running) -> int:
-    return int(server.app.state.served.hub.readers)
+    return int(server.app.state.hub.readers)
 
 
 def test_a_run_is_told_from_its_beginning_to_its_end(server: Running) -> None:
@@ -131,7 +131,7 @@ def test_many_readers_share_one_poller(quiet: Running, monkeypatch: pytest.Monke
     followers = [Reader(quiet, f"/v1/runs/{run}/events/stream") for _ in range(50)]
     firsts = [follower.take(1) for follower in followers]
     assert all(first == firsts[0] for first in firsts)
-    hub = quiet.app.state.served.hub
+    hub = quiet.app.state.hub
     (topic,) = hub._topics.values()
     until(lambda: topic._floor is not None)
     asked = 0
@@ -164,7 +164,7 @@ def test_a_slow_reader_reads_from_the_store_and_slows_nobody(quiet: Running, mon
     expected = happened(quiet)
     assert told(fast.take(len(expected))) == expected, "it did not wait for the slow one"
     fast.close()
-    topics = quiet.app.state.served.hub._topics
+    topics = quiet.app.state.hub._topics
     (topic,) = topics.values()
     assert topic._bytes <= 8 * 1024
     text, last = bytearray(), f"id: {expected[-1]}\n".encode()
@@ -249,7 +249,7 @@ def test_heartbeats_come_and_a_revoked_token_ends_the_stream(serving: Callable[.
     control = LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
     made = control.create_token("x", "viewer")
     server = serving(node=False, control=control, gate=Tokens(control.token_holder))
-    server.app.state.served.heartbeat_s = 0.02
+    server.app.state.heartbeat_s = 0.02
     assert Reader(server, "/v1/events/stream").status == 401
     reader = Reader(server, "/v1/events/stream", made.token)
     until(lambda: readers(server) == 1)
@@ -277,7 +277,7 @@ def test_a_removed_run_ends_its_streams(quiet: Running, monkeypatch: pytest.Monk
     run = quiet.submit(CHAIN)
     reader = iter(Reader(quiet, f"/v1/runs/{run}/events/stream"))
     next(reader)
-    (topic,) = quiet.app.state.served.hub._topics.values()
+    (topic,) = quiet.app.state.hub._topics.values()
     until(lambda: topic._floor is not None)
 
     def gone(ref: str) -> None:
@@ -294,7 +294,7 @@ def test_readers_that_go_away_leave_nothing_behind(quiet: Running) -> None:
         reader = Reader(quiet, "/v1/events/stream")
         reader.close()
     until(lambda: readers(quiet) == 0)
-    until(lambda: not quiet.app.state.served.hub._topics)
+    until(lambda: not quiet.app.state.hub._topics)
     until(lambda: quiet.control.link.committer.committed is None)
 
 

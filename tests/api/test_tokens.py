@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import CHAIN, Running
-from weft.api.problems import Trouble
 from weft.api.token_gate import ADDRESSES_MAX, BELIEVED_S, FAILURE_EVERY_S, FAILURES_MAX, KNOWN_MAX, Failures, Tokens
 from weft.control.local import LocalControl
-from weft.control.records import Ambiguous, NotFound, TokenInfo
 from weft.core.commands import Refused
+from weft.operations.errors import Ambiguous, NotFound
+from weft.operations.errors import ApiError as Trouble
+from weft.operations.records import TokenInfo
 from weft.store.protocol import StoreBusy
 from weft.store.sqlite.driver import SqliteStore
 
@@ -215,7 +216,7 @@ def test_who_has_shown_no_token_learns_nothing_of_the_store(
     server = serving(node=False, gate=Tokens(silent))
     monkeypatch.setattr(server.control, "now", silent)
     monkeypatch.setattr(server.control, "fire_webhook", silent)
-    monkeypatch.setattr(server.control, "on_behalf", lambda *args: server.control)
+    monkeypatch.setattr(server.control, "for_request", lambda *args: server.control)
     answers = [
         server.get("/readyz"), server.client("of-no-use").get("/v1/runs"), server.post("/v1/hooks/push", {}),
         server.get("/healthz"),

@@ -10,7 +10,7 @@ from weft.cli.streaming import Prefixer
 from weft.cli.tables import table
 from weft.cli.terminal import Terminal, cut, printable, width_of
 from weft.cli.words import duration
-from weft.control.output import FileOutput
+from weft.operations.attempt_output import FileOutput
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from weft.control.local import LocalControl
 from weft.control.node_thread import NodeThread
 from weft.control.protocol import Control
 from weft.control.remote import RemoteControl
-from weft.control.submission import submission
 from weft.core.commands import Submit
+from weft.operations.submission import submission
 from weft.store.sqlite.driver import SqliteStore
 
 

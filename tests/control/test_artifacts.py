@@ -11,8 +11,8 @@ import weft
 from tests.api.conftest import Running
 from tests.control.conftest import Place
 from weft.authoring.load import load_value
-from weft.control.records import NotFound
 from weft.core.commands import Refused
+from weft.operations.errors import NotFound
 from weft.store.artifact_files import ArtifactError
 
 COUNT = 300_000
@@ -45,7 +45,7 @@ def test_it_is_read_where_it_can_be(place: Place) -> None:
     assert (reference.bytes, reference.sha256) == (len(data), hashlib.sha256(data).hexdigest())
     assert place.control.open_artifact(run, "make", 1)[1].read(5) == data[:5]
     look_alike = {"$artifact": {"path": "mine"}}
-    shown = place.control.output(run, artifacts_max=2**40)
+    shown = place.control.output(run, whole=True)
     assert shown == {"all": list(range(1, COUNT + 1)), "last": 3, "small": look_alike}
     with pytest.raises(NotFound, match="make has no attempt 2; its last is 1"):
         place.control.open_artifact(run, "make", 2)
@@ -78,7 +78,7 @@ def test_a_file_that_is_not_here_or_was_changed_is_named(place: Place) -> None:
     with pytest.raises(ArtifactError, match=f"written on node here, and node here cannot read {path}: No such file"):
         place.control.open_artifact(run, "make")
     with pytest.raises(Refused, match=r"output: this output is in the artifact .* cannot read"):
-        place.control.output(run, artifacts_max=2**40)
+        place.control.output(run, whole=True)
 
 
 def test_a_task_that_has_not_run_has_none(place: Place) -> None:
@@ -129,7 +129,7 @@ def test_through_http_by_range(tmp_path: Path) -> None:
 
 
 def test_a_server_holds_only_so_much_of_them_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.api.runs.WHOLE_MAX", 1 << 20)
+    monkeypatch.setattr("weft.operations.runs.WHOLE_MAX", 1 << 20)
     server = Running(tmp_path)
     try:
         run = server.submit(LARGE)

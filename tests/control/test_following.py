@@ -14,11 +14,11 @@ from tests.control.conftest import Place
 from tests.control.cut import Cut
 from weft.authoring.load import load_value
 from weft.control.following import Followed
-from weft.control.output import AttemptOutput
-from weft.control.records import EventInfo
 from weft.control.remote import RemoteControl
 from weft.control.stream import Stream, messages
 from weft.control.streamed import Streamed
+from weft.operations.attempt_output import AttemptOutput
+from weft.operations.records import EventInfo
 
 WAITS = {"name": "waits", "tasks": {name: {"wait": {"signal": name}} for name in ("a", "b", "c", "d")}}
 PACE_S = 0.01
@@ -236,7 +236,7 @@ def test_a_client_is_told_of_the_end(server: Running, cut: Cut) -> None:
         ends: list[str] = []
         waiting = threading.Thread(target=lambda: ends.append(client.wait(run).state))
         waiting.start()
-        until(lambda: server.app.state.served.hub.readers == 1)
+        until(lambda: server.app.state.hub.readers == 1)
         cut.cut()
         for name in ("a", "b", "c", "d"):
             server.control.signal(run, name)

@@ -4,9 +4,9 @@ import pytest
 
 from tests.control.conftest import Place
 from weft.authoring.load import load_value
-from weft.control.records import NotFound
 from weft.core.commands import Refused
 from weft.node.secrets import Secrets
+from weft.operations.errors import NotFound
 
 TIMED = {
     "name": "timed",
@@ -45,7 +45,7 @@ def test_apply_list_pause_and_fire(place: Place) -> None:
 
 def test_a_request_to_fire_said_twice_fires_once(place: Place) -> None:
     place.control.apply(load_value(TIMED), str(place.directory))
-    fired = [place.control.on_behalf("request-1").fire("nightly") for _ in range(2)]
+    fired = [place.control.for_request("request-1").fire("nightly") for _ in range(2)]
     assert [reply.existing for reply in fired] == [False, True]
     assert [run.id for run in place.store.runs()] == [fired[0].run_id] == [fired[1].run_id]
 

@@ -12,9 +12,9 @@ from tests.api.conftest import Running
 from tests.control.test_reading import CHAIN
 from weft.authoring.load import load_value
 from weft.control.remote import RemoteControl
-from weft.control.submission import submission
-from weft.control.wire_errors import ServerFailed, ServerSilent
 from weft.core.commands import Submit
+from weft.operations.errors import ServerFailed, ServerSilent
+from weft.operations.submission import submission
 
 
 class Lossy:

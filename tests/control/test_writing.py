@@ -6,8 +6,8 @@ from tests.api.conftest import until
 from tests.control.conftest import Place
 from tests.control.test_reading import CHAIN, MANY, WAITS
 from weft.authoring.load import load_file
-from weft.control.records import Observing
 from weft.core.commands import Refused, Reply
+from weft.operations.errors import Observing
 
 LEVELS = {"name": "levels", "mode": "levels", "tasks": {"a": {"run": "true"}, "b": {"needs": ["a"], "run": "true"}}}
 FLAKY = {"name": "flaky", "tasks": {"a": {"run": "test -e fine", "retry": {"max": 0}}}}
@@ -53,9 +53,9 @@ def test_many_at_once_each_with_its_own_answer(place: Place) -> None:
 
 def test_a_request_said_twice_is_applied_once(place: Place) -> None:
     command = place.submission(MANY)
-    replies = [place.control.on_behalf("request-1").submit(command) for _ in range(2)]
+    replies = [place.control.for_request("request-1").submit(command) for _ in range(2)]
     assert replies[0].run_id == replies[1].run_id
-    runs = [place.control.on_behalf("request-2").rerun(str(replies[0].run_id)) for _ in range(2)]
+    runs = [place.control.for_request("request-2").rerun(str(replies[0].run_id)) for _ in range(2)]
     assert runs[0].run_id == runs[1].run_id
     assert len(place.store.runs()) == 2
 

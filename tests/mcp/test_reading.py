@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.control.records import OutputPart
 from weft.mcp.replies import Output
 from weft.mcp.results import Reading, StreamTaskOutput
+from weft.operations.records import OutputPart
 
 
 class Chunks:

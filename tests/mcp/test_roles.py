@@ -11,10 +11,11 @@ from tests.api.test_door import TOKEN, Everybody
 from tests.architecture.source import ROOT
 from tests.docs.tools import tools_reference
 from tests.mcp.conftest import MODES, Agents, Calls
-from weft.api.app import declared
-from weft.api.auth import RANK, OneToken
+from weft.api.auth import OneToken
 from weft.mcp.server import BY_NAME, TOOLS, described
 from weft.mcp.tools import Tool
+from weft.operations.declare import RANK
+from weft.operations.table import OPERATIONS
 
 ASKED_FOR = {
     "submit_task", "submit_workflow", "get_task_result", "cancel_task", "list_tasks", "list_workflows",
@@ -55,7 +56,7 @@ def test_hints_say_what_a_tool_may_do(tool: Tool) -> None:
 
 
 def test_a_tool_needs_the_role_of_its_route() -> None:
-    routes = {route.name: route.role for route in declared()}
+    routes = {route.name: route.role for route in OPERATIONS}
     same = {
         "submit_task": "submit_task", "submit_workflow": "submit_run", "get_task_result": "get_task",
         "cancel_task": "cancel_task", "list_tasks": "list_tasks", "list_workflows": "list_workflows",

@@ -25,7 +25,7 @@ def proxy(url: str) -> Iterator[Proxy]:
 def server(url: str, proxy: Proxy, tmp_path: Path) -> Iterator[Running]:
     store = PostgresStore(proxy.through(url))
     control = LocalControl(store, root=tmp_path / ".weft")
-    control.wait_s = 2.0  # as `weft serve` has it
+    control.access.wait_s = 2.0  # as `weft serve` has it
     made = Running(tmp_path, node=False, control=control)
     yield made
     made.close()

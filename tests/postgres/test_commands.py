@@ -303,7 +303,7 @@ def test_a_command_waits_for_a_server_that_restarts(tmp_path: Path, own_server: 
         "control.store.say = lambda text: print(text, flush=True)\n"
         "print('open', flush=True)\n"
         "sys.stdin.readline()\n"
-        "print(control._commit(Prune(1)).changed, flush=True)\n"
+        "print(control.access.commit(Prune(1)).changed, flush=True)\n"
     )
     process = subprocess.Popen(
         [sys.executable, str(tmp_path / "wait.py"), url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -16,7 +16,7 @@ from tests import forked
 from weft.config import store_from
 from weft.control import copying
 from weft.control.local import LocalControl
-from weft.control.records import Verification
+from weft.operations.records import Verification
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.fill import Filling
 from weft.store.postgres.url import PostgresUrl

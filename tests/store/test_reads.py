@@ -7,9 +7,9 @@ import pytest
 from tests.store.conformance import put_run, run_row, task_row
 from weft.authoring.load import load_value
 from weft.control.local import LocalControl
-from weft.control.submission import submission
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
+from weft.operations.submission import submission
 
 SIZES = (3, 130, 1, 7)
 NODE = '{"kinds": ["shell"], "slots": 1, "labels": {}}'

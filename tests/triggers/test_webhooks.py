@@ -14,8 +14,8 @@ import pytest
 
 from weft.authoring import load_text
 from weft.control.local import LocalControl
-from weft.control.records import HookRefused
 from weft.node.secrets import Secrets
+from weft.operations.webhooks import HookRefused
 from weft.store.sqlite.driver import SqliteStore
 
 SECRET = "a secret that nobody knows"

@@ -1,64 +1,146 @@
-"""The application: all routes over one control, behind one door."""
+"""The application: every operation of the table under its route, behind one guard."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
+import msgspec
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from weft import __version__
-from weft.api import (
-    dead,
-    events,
-    health,
-    hooks,
-    metrics,
-    nodes,
-    page,
-    runs,
-    store,
-    streams,
-    tasks,
-    tokens,
-    triggers,
-    workflows,
-)
-from weft.api.auth import Gate
-from weft.api.description import describe
-from weft.api.door import BODY_MAX, Door
+from weft.api import docs_page, health, hooks, metrics, outputs, page, streams, submissions  # noqa: F401 - handlers
+from weft.api.app_state import THREADS, AppState
+from weft.api.auth import Gate, allowed_caller
+from weft.api.calls import HANDLERS, Call, carried_out
 from weft.api.hub import Listen
-from weft.api.mistakes import parameter_trouble
-from weft.api.problems import Trouble, trouble_of
-from weft.api.routes import Declared, Routes
-from weft.api.served import THREADS, Served
+from weft.api.openapi import describe
+from weft.api.request_guard import BODY_MAX, RequestGuard
+from weft.api.responses import problem
 from weft.api.sign_in import sign_in
-from weft.api.submitting import Submitting
-from weft.control.metrics import Figures
+from weft.control.definition_loader import DefinitionLoader
 from weft.control.protocol import Control
 from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
 from weft.node.secrets import Secrets
+from weft.operations.declare import JSON, Operation
+from weft.operations.errors import ApiError, api_error_of
+from weft.operations.metrics import Figures
+from weft.operations.table import OPERATIONS
 
-RESOURCES: tuple[Routes, ...] = (
-    runs.routes, tasks.routes, workflows.routes, events.routes, nodes.routes, dead.routes, store.routes,
-    triggers.routes, hooks.routes, streams.routes, tokens.routes, metrics.routes, health.routes, page.routes,
-)  # fmt: skip
-
-
-MCP_PATH = "/mcp"  # where the tools of agents are, if they are there
+MCP_PATH: Final = "/mcp"  # where the tools of agents are, if they are there
+_NAME = re.compile(r"\{([a-z_]+)\}")
 
 
 class Mounted(Protocol):
-    """Something with an address of its own beside the API (MCP), behind the same door. It asks the gate by itself."""
+    """Something with an address of its own beside the API (MCP), behind the same guard. It asks the gate itself."""
 
     def lifespan(self) -> AbstractAsyncContextManager[None]: ...
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+
+class Router:
+    """Routes by path, each with its operations by method."""
+
+    def __init__(self, operations: Iterable[Operation[Any, Any]]) -> None:
+        self._plain: dict[str, dict[str, Operation[Any, Any]]] = {}
+        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Operation[Any, Any]]]] = {}
+        for operation in operations:
+            path = operation.path
+            if "{" not in path:
+                self._plain.setdefault(path, {})[operation.method] = operation
+            else:
+                pattern = re.compile(_NAME.sub(r"(?P<\1>[^/]+)", path))
+                self._patterns.setdefault(path, (pattern, {}))[1][operation.method] = operation
+
+    def find(self, path: str) -> tuple[dict[str, Operation[Any, Any]], dict[str, str]] | None:
+        """The operations of a path by method, and the names in it."""
+        methods = self._plain.get(path)
+        if methods is not None:
+            return methods, {}
+        for pattern, methods in self._patterns.values():
+            match = pattern.fullmatch(path)
+            if match is not None:
+                return methods, match.groupdict()
+        return None
+
+
+class Application:
+    """An ASGI application. Starlette's requests and responses, and nothing between them and a handler."""
+
+    def __init__(
+        self, state: AppState, operations: tuple[Operation[Any, Any], ...], root_path: str, others: dict[str, Mounted]
+    ) -> None:
+        self.state = state
+        self.operations = operations
+        self._root_path = root_path
+        self._router = Router(operations)
+        self._others = others
+        self._description: bytes | None = None
+
+    def openapi(self) -> dict[str, Any]:
+        return describe(self.operations, self._root_path)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        scope["app"] = self
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request, receive, send)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            found = api_error_of(error)
+            response = sign_in(request, found) or problem(found)
+        if response is not None:
+            await response(scope, receive, send)
+
+    async def _respond(self, request: Request, receive: Receive, send: Send) -> Response | None:
+        """None: it has been sent."""
+        path: str = request.scope["path"]
+        if path in self._others:
+            await self._others[path](request.scope, receive, send)
+            return None
+        if path == "/openapi.json" and request.method == "GET":
+            if self._description is None:
+                self._description = msgspec.json.encode(self.openapi())
+            return Response(self._description, media_type=JSON)
+        if path == "/docs" and request.method == "GET":
+            return docs_page.response(self.operations)
+        found = self._router.find(path)
+        if found is None:
+            mcp = path == MCP_PATH
+            fix = (
+                "the tools of agents are here where weft[mcp] is installed" if mcp else "/openapi.json has all routes"
+            )
+            raise ApiError("no_route", "there is nothing here", fix)
+        methods, names = found
+        operation = methods.get(request.method)
+        if operation is None:
+            allowed = ["GET", "HEAD"] if "GET" in methods else []
+            allowed += sorted(methods.keys() - {"GET"})
+            raise ApiError(
+                "method", "this route does not take that method", "/openapi.json has all routes",
+                headers={"Allow": ", ".join(allowed)},
+            )  # fmt: skip
+        caller = await allowed_caller(self.state.gate, operation.role, request)
+        call = Call(operation, self.state, request, names, caller)
+        await call.receive()
+        return await HANDLERS.get(operation.name, carried_out)(call)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """The protocol by which the server starts and ends an application."""
+        async with AsyncExitStack() as stack:
+            await receive()
+            for other in self._others.values():
+                await stack.enter_async_context(other.lifespan())
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        self.state.close()
+        await send({"type": "lifespan.shutdown.complete"})
 
 
 def create_app(
@@ -71,110 +153,29 @@ def create_app(
     ready: Callable[[], str | None] = lambda: None,
     threads: int = THREADS,
     secrets: Secrets | None = None,
-    resources: Iterable[Routes] = RESOURCES,
-    mounted: Mapping[str, Callable[[Served], Mounted]] | None = None,
+    operations: Iterable[Operation[Any, Any]] = OPERATIONS,
+    mounted: Mapping[str, Callable[[AppState], Mounted]] | None = None,
     listen: Listen | None = None,
     figures: Callable[[], Figures] | None = None,
     root_path: str = "",
     defaults: SiteDefaults = NO_DEFAULTS,
-) -> FastAPI:
-    """`source` is where tasks start if whoever submits them names no directory; `hosts` are names of this server;
-    `secrets` are those that webhooks are checked with; `mounted` is what else it serves, by path; `listen` calls back
-    after this process has committed something, for streams; `figures` are those of /metrics; `root_path` is what
-    stands before its paths at a proxy; `defaults` are for definitions that do not state them."""
-    resources = tuple(resources)
-    submitting = Submitting(control, source or str(Path.cwd()), defaults)
-    served = Served(control, gate, submitting, ready, threads, secrets or Secrets({}), listen, figures)
-
-    others = {path: make(served) for path, make in (mounted or {}).items()}
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            for other in others.values():
-                await stack.enter_async_context(other.lifespan())
-            yield
-        served.close()
-
-    app = FastAPI(
-        title="Weft", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan,
-        redirect_slashes=False,
-    )  # fmt: skip
-    app.state.served = served
-    for resource in resources:
-        app.include_router(resource.router)
-    app.router.routes += [Route(path, other, include_in_schema=False) for path, other in others.items()]
-    _explain_errors(app)
-    described: dict[str, Any] = {}
-
-    def openapi() -> dict[str, Any]:
-        if not described:
-            described.update(describe(app, declared(resources), root_path))
-        return described
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-    @app.get("/openapi.json", include_in_schema=False)
-    async def description() -> Response:
-        import msgspec
-
-        return Response(msgspec.json.encode(app.openapi()), media_type="application/json")
-
-    app.add_middleware(Door, hosts=list(hosts), body_max=body_max, root_path=root_path)
-    return app
+) -> "GuardedApplication":
+    """`source` is where tasks start if a submission names no directory; `hosts` are names of this server; `secrets`
+    are those that webhooks are checked with; `mounted` is what else it serves, by path; `listen` calls back after
+    this process has committed something, for streams; `figures` are those of /metrics; `root_path` is what stands
+    before its paths at a proxy; `defaults` are for definitions that do not state them."""
+    definitions = DefinitionLoader(control, source or str(Path.cwd()), defaults)
+    state = AppState(control, gate, definitions, ready, threads, secrets or Secrets({}), listen, figures)
+    others = {path: make(state) for path, make in (mounted or {}).items()}
+    app = Application(state, tuple(operations), root_path, others)
+    return GuardedApplication(app, RequestGuard(app, hosts=list(hosts), body_max=body_max, root_path=root_path))
 
 
-def declared(resources: Iterable[Routes] = RESOURCES) -> list[Declared]:
-    """Every route with its role: what the table in the docs and the tests of roles are made from."""
-    return [route for resource in resources for route in resource.declared]
+class GuardedApplication:
+    def __init__(self, app: Application, guard: RequestGuard) -> None:
+        self.state = app.state
+        self.openapi = app.openapi
+        self._guard = guard
 
-
-def _explain_errors(app: FastAPI) -> None:
-    async def any_error(request: Request, error: Exception) -> Response:
-        trouble = trouble_of(error)
-        return sign_in(request, trouble) or trouble.response()
-
-    async def by_framework(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        words = {404: "there is nothing here", 405: "this route does not take that method"}
-        detail = words.get(error.status_code, str(error.detail))
-        code = {404: "no_route", 405: "method"}.get(error.status_code, "http")
-        fix = "/openapi.json has all routes" if error.status_code in words else None
-        if request.url.path == MCP_PATH:
-            fix = "the tools of agents are here where weft[mcp] is installed"
-        return Trouble(error.status_code, code, detail, fix, headers=dict(error.headers or {})).response()
-
-    async def bad_parameters(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return parameter_trouble(error.errors(), _described(request)).response()
-
-    app.add_exception_handler(HTTPException, by_framework)
-    app.add_exception_handler(RequestValidationError, bad_parameters)
-    for kind in _KNOWN:
-        app.add_exception_handler(kind, any_error)
-    app.add_exception_handler(Exception, any_error)
-
-
-def _described(request: Request) -> dict[str, str]:
-    """What each parameter of the route is, by its name."""
-    dependant = getattr(request.scope.get("route"), "dependant", None)
-    if dependant is None:
-        return {}
-    described = {}
-    for one in (dependant, *dependant.dependencies):
-        for field in (*one.path_params, *one.query_params, *one.header_params):
-            if field.field_info.description:
-                described[field.alias] = field.field_info.description
-    return described
-
-
-def _known() -> tuple[type[Exception], ...]:
-    from weft.authoring.errors import DefinitionErrors
-    from weft.control.records import Ambiguous, NotFound
-    from weft.core.commands import Refused
-    from weft.store.protocol import StoreError
-
-    return Trouble, DefinitionErrors, NotFound, Ambiguous, Refused, StoreError
-
-
-_KNOWN = _known()
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._guard(scope, receive, send)

@@ -1,22 +1,19 @@
-"""Who asks, and what they may. Every route says which role it needs; whoever asks has at most one.
+"""Who asks, and what they may do. Every operation says which role it needs; a caller has at most one.
 
-viewer looks, operator starts and stops work, admin also changes what everybody works with. `anyone` needs nothing.
+viewer reads, operator starts and stops work, admin also changes what everybody works with. `anyone` needs nothing.
 A `Gate` knows who a request comes from: this file has the two that need no store, token_gate.py that of servers.
 """
 
 import hmac
-from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
 from starlette.requests import Request
 
-from weft.api.problems import Trouble, store_silent
 from weft.core.rows import ApiRole
+from weft.operations.declare import RANK, Role
+from weft.operations.errors import ApiError, store_silent
 from weft.store.protocol import StoreError
-
-Needed = Literal["anyone", "viewer", "operator", "admin"]
-RANK: dict[str, int] = {"anyone": 0, "viewer": 1, "operator": 2, "admin": 3}
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -30,12 +27,12 @@ class Gate(Protocol):
     """Called on the event loop for every request: whatever takes time belongs into `await`."""
 
     async def caller(self, token: str | None, request: Request) -> Caller | None:
-        """None: nobody with a role."""
+        """None: not a caller with a role."""
         ...
 
 
 class Open:
-    """For what has no address (MCP over a pipe): whoever started the process is who asks."""
+    """For what has no address (MCP over a pipe): the caller is the user who started the process."""
 
     async def caller(self, token: str | None, request: Request) -> Caller | None:
         return Caller("local", "admin")
@@ -58,22 +55,19 @@ def bearer(request: Request) -> str | None:
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
-def requires(role: Needed) -> Callable[[Request], Awaitable[None]]:
-    """What a route depends on. It leaves the caller in `request.state.caller`."""
-
-    async def check(request: Request) -> None:
-        if role == "anyone":
-            return
-        caller = await known_caller(request.app.state.served.gate, request)
-        if RANK[caller.role] < RANK[role]:
-            told = f"this needs the role {role}, and the token has {caller.role}"
-            raise Trouble(403, "forbidden", told, "use a token with that role")
-
-    return check
+async def allowed_caller(gate: Gate, role: Role, request: Request) -> Caller | None:
+    """The caller, if the role allows it; None where anyone may call."""
+    if role == "anyone":
+        return None
+    caller = await known_caller(gate, request)
+    if RANK[caller.role] < RANK[role]:
+        detail = f"this needs the role {role}, and the token has {caller.role}"
+        raise ApiError("forbidden", detail, "use a token with that role")
+    return caller
 
 
 async def known_caller(gate: Gate, request: Request) -> Caller:
-    """Whoever asks, whatever they may; also left in `request.state.caller`. Nobody is a Trouble."""
+    """Who asks, whatever they may do; also left in `request.state.caller`. An unknown caller is an ApiError."""
     token = bearer(request)
     try:
         caller = await gate.caller(token, request)
@@ -84,6 +78,6 @@ async def known_caller(gate: Gate, request: Request) -> Caller:
         if token:
             detail = "this token is not known here, has expired, or was revoked"
             fix = "ask an admin for another: `weft token list`, `weft token create`"
-        raise Trouble(401, "unauthorized", detail, fix, headers={"WWW-Authenticate": "Bearer"})
+        raise ApiError("unauthorized", detail, fix, headers={"WWW-Authenticate": "Bearer"})
     request.state.caller = caller
     return caller

@@ -13,15 +13,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.api.auth import RANK, Gate, bearer
+from weft.api.app_state import AppState
+from weft.api.auth import Gate, bearer
 from weft.api.followed import sent
 from weft.api.hub import READERS_MAX, RETRY_S, Found, Piece, Position, Source, Topic
-from weft.api.problems import Trouble
-from weft.api.served import Served
-from weft.control.records import NotFound
+from weft.operations.declare import RANK
+from weft.operations.errors import ApiError, NotFound
+from weft.operations.streams import EVENT_STREAM
 from weft.store.protocol import StoreError
 
-MEDIA_TYPE = "text/event-stream"
 SEND_BYTES = 16 * 1024
 
 
@@ -29,17 +29,18 @@ class EventStream(Response):
     def __init__(
         self,
         request: Request,
+        state: AppState,
         key: Hashable,
         source: Source,
         at: Position,
         wanted: Callable[[Piece], bool] = lambda piece: True,
     ) -> None:
-        super().__init__(media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
+        super().__init__(media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._request = request
-        self._served: Served = request.app.state.served
-        if self._served.hub.readers >= READERS_MAX:
-            raise Trouble(503, "too_many_readers", f"{READERS_MAX:,} streams are read already", "end some of them")
+        self._state = state
+        if self._state.hub.readers >= READERS_MAX:
+            raise ApiError("too_many_readers", f"{READERS_MAX:,} streams are read already", "end some of them")
         self._key = key
         self._source = source
         self._at = at
@@ -47,8 +48,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        hub = self._served.hub
-        with hub.joined(self._key, self._source, self._served.carry_out) as (topic, wake):
+        hub = self._state.hub
+        with hub.joined(self._key, self._source, self._state.off_loop) as (topic, wake):
             gone = asyncio.create_task(_gone(receive, wake))
             try:
                 why = await self._tell(topic, wake, gone, send)
@@ -66,13 +67,13 @@ class EventStream(Response):
             wake.clear()
             if gone.done():
                 return None
-            if self._served.stopping.is_set():
+            if self._state.stopping.is_set():
                 return "stopping"
             try:
                 found = await topic.after(self._at)
             except NotFound:
                 return "gone"
-            except (StoreError, Trouble):
+            except (StoreError, ApiError):
                 await asyncio.sleep(RETRY_S)
                 continue
             await self._send(found, gone, send)
@@ -95,7 +96,7 @@ class EventStream(Response):
                 await send(_body(bytes(portion)))
                 portion.clear()
                 self._at = piece.at
-                if gone.done() or self._served.stopping.is_set():
+                if gone.done() or self._state.stopping.is_set():
                     return
         if portion:
             await send(_body(bytes(portion)))
@@ -103,18 +104,18 @@ class EventStream(Response):
 
     async def _news(self, wake: asyncio.Event) -> bool:
         try:
-            async with asyncio.timeout(self._served.heartbeat_s):
+            async with asyncio.timeout(self._state.heartbeat_s):
                 await wake.wait()
         except TimeoutError:
             return False
         return True
 
     async def _still_may(self) -> bool:
-        gate: Gate = self._served.gate
+        gate: Gate = self._state.gate
         with contextlib.suppress(StoreError):  # it could not be asked: it was fine a moment ago
             try:
                 caller = await gate.caller(bearer(self._request), self._request)
-            except Trouble as trouble:
+            except ApiError as trouble:
                 return trouble.problem.status == 503
             return caller is not None and RANK[caller.role] >= RANK["viewer"]
         return True

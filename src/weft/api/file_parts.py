@@ -9,8 +9,8 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.api.problems import Trouble
 from weft.core.artifacts import Reference
+from weft.operations.errors import ApiError
 
 PART = 256 * 1024
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
@@ -24,7 +24,7 @@ class FileParts(Response):
         size, tag = reference.bytes, f'"{reference.sha256}"'
         try:
             found = None if if_range not in (None, tag) else range_of(wanted, size)
-        except Trouble:
+        except ApiError:
             file.close()
             raise
         begin, end = found or (0, size)
@@ -66,7 +66,7 @@ def range_of(wanted: str | None, size: int) -> tuple[int, int] | None:
         return None
     if begin >= size:
         headers = {"Content-Range": f"bytes */{size}"}
-        raise Trouble(416, "range", f"it has {size:,} bytes", "ask for a range within them", headers=headers)
+        raise ApiError("range", f"it has {size:,} bytes", "ask for a range within them", headers=headers)
     return begin, end
 
 

@@ -1,30 +1,29 @@
 """Is the process there, and should it get requests?"""
 
+from starlette.responses import Response
+
 from weft import __version__
-from weft.api.problems import Trouble, store_silent
-from weft.api.replies import Health
-from weft.api.routes import Asking, Routes, Shared
+from weft.api.calls import Call, handles
+from weft.api.responses import reply
+from weft.operations.errors import ApiError, store_silent
+from weft.operations.server import Health, healthz, readyz
 from weft.store.protocol import StoreError
 
-routes = Routes("health")
+
+@handles(healthz)
+def is_alive(call: Call) -> Response:
+    return reply(Health(status="ok", version=__version__))
 
 
-@routes("GET", "/healthz", role="anyone", reply=Health)
-def healthz() -> Health:
-    """The process is alive. The store is not asked."""
-    return Health(status="ok", version=__version__)
-
-
-@routes("GET", "/readyz", role="anyone", reply=Health)
-def readyz(served: Shared, control: Asking) -> Health:
-    """The store answers and takes writes, and the server takes requests; else 503."""
+@handles(readyz)
+def is_ready(call: Call) -> Response:
+    state = call.state
     try:
-        why = "it is about to stop" if served.stopping.is_set() else served.ready()
+        why = "it is about to stop" if state.stopping.is_set() else state.ready()
         if why is not None:
-            raise Trouble(503, "not_ready", why)
-        control.now()
-        control.last_event()
-        control.check_writable()
+            raise ApiError("not_ready", why)
+        state.control.last_event()
+        state.control.check_writable()
     except StoreError:
         raise store_silent() from None
-    return Health(status="ready", version=__version__)
+    return reply(Health(status="ready", version=__version__))

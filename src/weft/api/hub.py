@@ -16,13 +16,12 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol, TypeVar
 
-from weft.api.problems import Trouble
-from weft.control.records import NotFound
+from weft.operations.errors import ApiError, NotFound
 from weft.store.protocol import StoreError
 
 T = TypeVar("T")
 Position = tuple[int, ...]  # ordered within one followed thing
-CarryOut = Callable[[Callable[[], T]], Awaitable[T]]
+OffLoop = Callable[[Callable[[], T]], Awaitable[T]]
 Listen = Callable[[Callable[[], None]], Callable[[], None]]
 
 LOG = logging.getLogger("weft.api")
@@ -63,9 +62,9 @@ class Source(Protocol):
 class Topic:
     """One followed thing, with its readers."""
 
-    def __init__(self, source: Source, carry_out: "CarryOut[Found]") -> None:
+    def __init__(self, source: Source, off_loop: "OffLoop[Found]") -> None:
         self.source = source
-        self._carry_out = carry_out
+        self._off_loop = off_loop
         self._recent: deque[Piece] = deque()
         self._bytes = 0
         self._floor: Position | None = None  # whoever stands here or later finds all that follows in memory
@@ -78,7 +77,7 @@ class Topic:
     async def after(self, at: Position) -> Found:
         """What follows this position: from memory, else from the store."""
         if self._floor is None or at < self._floor:
-            found = await self._carry_out(lambda: self.source.read(at))
+            found = await self._off_loop(lambda: self.source.read(at))
             if self._floor is None and not found.more and found.ended is None:
                 self._begin(found.at)
             return found
@@ -110,10 +109,10 @@ class Topic:
         burst = 0  # bytes at a stretch: what pours out must not take this process's time from its node
         while self.ended is None:
             try:
-                found = await self._carry_out(lambda: self.source.read(self._head))
+                found = await self._off_loop(lambda: self.source.read(self._head))
             except NotFound:
                 self.ended = "gone"
-            except (StoreError, Trouble):
+            except (StoreError, ApiError):
                 await asyncio.sleep(RETRY_S)  # readers keep their connection, and it goes on by itself
                 continue
             except Exception as error:
@@ -156,9 +155,9 @@ class Hub:
     """`newest` is the number of the store's last event; `listen` calls back, in any thread, after this process has
     committed."""
 
-    def __init__(self, newest: Callable[[], int], carry_out: "CarryOut[int]", listen: Listen | None = None) -> None:
+    def __init__(self, newest: Callable[[], int], off_loop: "OffLoop[int]", listen: Listen | None = None) -> None:
         self._newest = newest
-        self._carry_out = carry_out
+        self._off_loop = off_loop
         self._listen = listen
         self._topics: dict[Hashable, Topic] = {}
         self._looking: asyncio.Task[None] | None = None
@@ -168,12 +167,12 @@ class Hub:
 
     @contextmanager
     def joined(
-        self, key: Hashable, source: Source, carry_out: "CarryOut[Found]"
+        self, key: Hashable, source: Source, off_loop: "OffLoop[Found]"
     ) -> Iterator[tuple[Topic, asyncio.Event]]:
         """The followed thing, and what is set when it has news."""
         topic = self._topics.get(key)
         if topic is None or topic.ended is not None:
-            topic = self._topics[key] = Topic(source, carry_out)
+            topic = self._topics[key] = Topic(source, off_loop)
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
         wake = asyncio.Event()
@@ -207,8 +206,8 @@ class Hub:
                         await self._hint.wait()
                 self._hint.clear()
                 self._hinted = False
-                with contextlib.suppress(StoreError, Trouble):
-                    newest = await self._carry_out(self._newest)
+                with contextlib.suppress(StoreError, ApiError):
+                    newest = await self._off_loop(self._newest)
                     if newest != known:
                         known = newest
                         for topic in list(self._topics.values()):

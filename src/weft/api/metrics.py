@@ -12,13 +12,12 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
 from weft import __version__
-from weft.api.problems import Trouble
-from weft.api.routes import Routes, Shared
-from weft.api.served import Served
-from weft.control.metrics import Figures
+from weft.api.app_state import AppState
+from weft.api.calls import Call, handles
 from weft.node.meter import HISTOGRAMS
-
-routes = Routes("metrics")
+from weft.operations.errors import ApiError
+from weft.operations.metrics import Figures
+from weft.operations.server import get_metrics
 
 
 class Known(NamedTuple):
@@ -59,13 +58,13 @@ METRICS: dict[str, Known] = {
 }  # fmt: skip
 
 
-@routes("GET", "/metrics", role="viewer", media=CONTENT_TYPE_LATEST.partition(";")[0])
-def get_metrics(served: Shared) -> Response:
-    """Figures for Prometheus. What nodes have counted comes from them every ten seconds, all else is of now."""
-    if served.figures is None:
-        raise Trouble(503, "no_metrics", "this server has no store of its own", "ask the one that has")
+@handles(get_metrics)
+def metrics(call: Call) -> Response:
+    state = call.state
+    if state.figures is None:
+        raise ApiError("no_metrics", "this server has no store of its own", "ask the one that has")
     registry = CollectorRegistry()
-    registry.register(_Shown(list(shown(served.figures(), served))))
+    registry.register(_Shown(list(shown(state.figures(), state))))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -77,7 +76,7 @@ class _Shown:
         return self._metrics
 
 
-def shown(figures: Figures, served: Served) -> Iterator[Metric]:
+def shown(figures: Figures, state: AppState) -> Iterator[Metric]:
     yield _values("weft_build_info", [((__version__,), 1)])
     yield _values("weft_runs", [((state,), count) for state, count in sorted(figures.runs.items())])
     yield _values("weft_tasks_open", [((str(p),), count) for p, count in sorted(figures.open.items())])
@@ -87,8 +86,8 @@ def shown(figures: Figures, served: Served) -> Iterator[Metric]:
     yield _values("weft_events", [((), figures.events)])
     yield from _of_nodes(figures)
     yield from _counted(figures)
-    yield _values("weft_stream_readers", [((), served.hub.readers)])
-    yield _values("weft_requests_waiting", [((), served.waiting)])
+    yield _values("weft_stream_readers", [((), state.hub.readers)])
+    yield _values("weft_requests_waiting", [((), state.waiting)])
 
 
 def _of_nodes(figures: Figures) -> Iterator[Metric]:

@@ -7,17 +7,13 @@ import base64
 import hashlib
 from collections.abc import Iterable
 from html import escape
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import Query
 from starlette.responses import Response
 
-from weft.api.paging import Limit
-from weft.api.parameters import RunStates
-from weft.api.routes import Asking, Routes
-from weft.control.records import LeaderInfo, NodeInfo, RunInfo
-
-routes = Routes("page")
+from weft.api.calls import Call, handles
+from weft.operations.records import LeaderInfo, NodeInfo, RunInfo
+from weft.operations.server import GetPage, get_page
 
 STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #888; }
@@ -45,18 +41,14 @@ REFRESH_S: Final = 10
 NODES_SHOWN: Final = 200
 
 
-@routes("GET", "/", role="viewer", media="text/html")
-def get_page(
-    control: Asking,
-    state: RunStates = None,
-    before: Annotated[int | None, Query(ge=0, le=2**53, description="Only runs with a lower number")] = None,
-    limit: Limit = 50,
-) -> Response:
-    """A page for people: recent runs and nodes. On a server that asks for a token, a browser without one gets a page
-    with the 401 that asks for it (text/html)."""
-    states = None if state is None else [str(one) for one in state]
-    runs = control.runs(states=states, before=before, limit=limit, children=False)
-    text = page(runs, control.nodes(), control.leader(), control.now(), more=len(runs) == limit, first=before is None)
+@handles(get_page)
+def show_page(call: Call) -> Response:
+    control, request = call.control, call.request(GetPage)
+    runs = control.runs(states=request.state, before=request.before, limit=request.limit, children=False)
+    text = page(
+        runs, control.nodes(), control.leader(), control.now(), more=len(runs) == request.limit,
+        first=request.before is None,
+    )  # fmt: skip
     return Response(text, media_type="text/html", headers={"Content-Security-Policy": POLICY})
 
 

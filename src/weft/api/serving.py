@@ -14,12 +14,12 @@ from concurrent.futures import Future
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from weft.api.door import HEADERS
-from weft.api.problems import Trouble
-from weft.api.served import Served
+from weft.api.app import GuardedApplication
+from weft.api.request_guard import HEADERS
+from weft.api.responses import problem
+from weft.operations.errors import ApiError
 
 Say = Callable[[str, str, dict[str, Any]], None]
 REQUESTS_MAX_S = 10  # for requests under way, once we are told to stop
@@ -38,7 +38,7 @@ class Connection(HttpToolsProtocol):
     _parsed = 0  # bytes of the request's address and headers (and of the trailers of its body)
     _pending = 0  # bytes that came since the parser last made something of them
     _head_timer: asyncio.TimerHandle | None = None
-    _refusal: Trouble | None = None
+    _refusal: ApiError | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         transport.set_write_buffer_limits(high=WRITE_BUFFER_MAX)
@@ -83,7 +83,7 @@ class Connection(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """The parser gave up: of what it read, or because a callback said so."""
-        self._refuse(self._refusal or Trouble(400, "http", msg))
+        self._refuse(self._refusal or ApiError("http", msg))
 
     def _count(self, size: int) -> None:
         self._parsed += size
@@ -101,23 +101,23 @@ class Connection(HttpToolsProtocol):
             self._head_timer = None
 
     def _head_is_late(self) -> None:
-        self._refuse(Trouble(408, "slow", f"a request's headers must arrive within {HEAD_MAX_S} s"))
+        self._refuse(ApiError("slow", f"a request's headers must arrive within {HEAD_MAX_S} s"))
 
-    def _refuse(self, trouble: Trouble) -> None:
+    def _refuse(self, error: ApiError) -> None:
         """Say why, unless an answer is under way, and hang up."""
         if self.transport.is_closing():
             return
         if self.cycle is None or self.cycle.response_complete:
-            response = trouble.response()
+            response = problem(error)
             headers = [*response.raw_headers, *HEADERS, (b"connection", b"close")]
             lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
-            status = f"HTTP/1.1 {trouble.problem.status} {trouble.problem.title}\r\n".encode()
+            status = f"HTTP/1.1 {error.problem.status} {error.problem.title}\r\n".encode()
             self.transport.write(status + lines + b"\r\n" + bytes(response.body))
         self.transport.close()
 
 
-def _head_too_large() -> Trouble:
-    return Trouble(431, "headers_too_large", f"a request's address and headers may have {HEAD_MAX:,} bytes")
+def _head_too_large() -> ApiError:
+    return ApiError("headers_too_large", f"a request's address and headers may have {HEAD_MAX:,} bytes")
 
 
 class Server(uvicorn.Server):
@@ -156,7 +156,7 @@ class Serving:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: GuardedApplication,
         listener: socket.socket,
         node: Callable[[], "Future[None]"] | None,
         stop_node: Callable[[], None],
@@ -164,7 +164,7 @@ class Serving:
         trusted_proxies: Sequence[str] = (),
     ) -> None:
         self._app = app
-        self._served: Served = app.state.served
+        self._state = app.state
         self._listener = listener
         self._node = node
         self._stop_node = stop_node
@@ -187,7 +187,7 @@ class Serving:
         else:
             self._say("info", "killing what still runs", {})
             self._server.force_exit = True
-        self._served.begin_stopping()
+        self._state.begin_stopping()
         self._server.should_exit = True
         self._stop_node()
 
@@ -207,7 +207,7 @@ class Serving:
                 self._say("info", "the node was drained and has left; the API goes on", {})
                 await serving
         finally:
-            self._served.begin_stopping()
+            self._state.begin_stopping()
             self._server.should_exit = True
             if not self._stops:
                 self._stop_node()

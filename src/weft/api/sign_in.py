@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from weft.api.page import REFRESH_S, STYLE
-from weft.api.problems import Trouble
+from weft.operations.errors import ApiError
 
 SCRIPT: Final = """
 "use strict";
@@ -107,10 +107,10 @@ PAGE: Final = f"""<!doctype html>
 """
 
 
-def sign_in(request: Request, trouble: Trouble) -> Response | None:
-    """For somebody with a browser who wants to see the page and has said no token that we know."""
+def sign_in(request: Request, error: ApiError) -> Response | None:
+    """For a person with a browser who wants to see the page and has sent no token that we know."""
     wants = "text/html" in request.headers.get("accept", "")
-    if trouble.problem.status != 401 or request.url.path != "/" or request.method != "GET" or not wants:
+    if error.problem.status != 401 or request.url.path != "/" or request.method != "GET" or not wants:
         return None
-    headers = {**trouble.headers, "Content-Security-Policy": POLICY}
+    headers = {**error.headers, "Content-Security-Policy": POLICY}
     return Response(PAGE, 401, media_type="text/html", headers=headers)

@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 from starlette.requests import Request
 
+from weft.api.app_state import AppState
 from weft.api.auth import Caller
-from weft.api.problems import Trouble
-from weft.api.served import Served
-from weft.control.records import TokenInfo
+from weft.operations.errors import ApiError
+from weft.operations.records import TokenInfo
 
 BELIEVED_S = 2.0
 KNOWN_MAX = 1000
@@ -82,12 +82,12 @@ class Tokens:
         address = request.client.host if request.client is not None else ""
         wait_s = 0.0 if known is not None else self.failures.wait_s(address)
         if wait_s > 0:
-            raise Trouble(
-                429, "too_many_failures", "too many wrong tokens came from this address", "wait, then use a good one",
+            raise ApiError(
+                "too_many_failures", "too many wrong tokens came from this address", "wait, then use a good one",
                 headers={"Retry-After": str(math.ceil(wait_s))},
             )  # fmt: skip
-        served: Served = request.app.state.served
-        found = await served.carry_out(lambda: self._holder(token))
+        state: AppState = request.app.state
+        found = await state.off_loop(lambda: self._holder(token))
         self._known.pop(hash, None)
         if found is None:
             self.failures.failed(address)

@@ -21,8 +21,8 @@ OF_HTTP = ("host", "port", "root_path", "allow_host")
 def mcp(args: Namespace, session: Session) -> int:
     try:
         with uninterrupted():
-            import fastapi  # noqa: F401
             import mcp  # noqa: F401
+            import starlette  # noqa: F401
             import uvicorn  # noqa: F401
     except ImportError as error:
         raise GiveUp(BAD_INPUT, f"weft mcp needs {error.name}, which is not installed", "install weft[mcp]") from None
@@ -42,16 +42,16 @@ def mcp(args: Namespace, session: Session) -> int:
 
 
 async def _over_stdio(args: Namespace, session: Session) -> None:
+    from weft.api.app_state import THREADS, AppState
     from weft.api.auth import Open
-    from weft.api.served import THREADS, Served
-    from weft.api.submitting import Submitting
+    from weft.control.definition_loader import DefinitionLoader
     from weft.mcp.stdio import Lines, serve
 
     config = session.config
     control, place = _control(args, session)
     say = sayer(session)
-    submitting = Submitting(control, _source(session), config.definition_defaults)
-    served = Served(control, Open(), submitting, lambda: None, THREADS, Secrets({}))
+    definitions = DefinitionLoader(control, _source(session), config.definition_defaults)
+    state = AppState(control, Open(), definitions, lambda: None, THREADS, Secrets({}))
     nodes = _nodes(args, session, say)
     lines = Lines(0, config.body_max)
     stops = 0
@@ -62,7 +62,7 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
         if stops > 2:
             os._exit(INTERRUPTED)
         say("info", "killing what still runs" if stops > 1 else "stopping: running tasks may end", {})
-        served.begin_stopping()
+        state.begin_stopping()
         lines.stop()
         if nodes is not None:
             nodes.stop_worker()
@@ -73,20 +73,20 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
         if nodes is not None:
             nodes.begin_worker()
         say("info", "ready", {"store": place, "pid": os.getpid()})
-        await serve(served, lines, read_only=args.read_only)
+        await serve(state, lines, read_only=args.read_only)
     finally:
-        served.begin_stopping()
+        state.begin_stopping()
         if nodes is not None:
             await asyncio.to_thread(nodes.close)
-        served.close()
+        state.close()
     say("info", "stopped", {})
 
 
 async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any, token: str) -> None:
-    from weft.api import health
     from weft.api.app import MCP_PATH, create_app
     from weft.api.serving import Serving, url_of
     from weft.mcp.http import Endpoint
+    from weft.operations.server import healthz, readyz
 
     config = session.config
     control, place = _control(args, session)
@@ -98,10 +98,10 @@ async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any
         hosts=[config.host, *config.allow_hosts],
         body_max=config.body_max,
         source=_source(session),
-        resources=(health.routes,),
+        operations=(healthz, readyz),
         root_path=config.root_path,
         defaults=config.definition_defaults,
-        mounted={MCP_PATH: lambda served: Endpoint(served, read_only=args.read_only, body_max=config.body_max)},
+        mounted={MCP_PATH: lambda state: Endpoint(state, read_only=args.read_only, body_max=config.body_max)},
     )
     ready = {"url": url_of(listener, config.host) + MCP_PATH, "token": token, "store": place, "pid": os.getpid()}
     serving = Serving(
@@ -121,7 +121,7 @@ def _control(args: Namespace, session: Session) -> tuple[Control, str]:
     if session.server is not None and not args.work:
         return session.control(), session.server
     control = session.local(create=not args.read_only)
-    control.wait_s = WAIT_S
+    control.access.wait_s = WAIT_S
     return control, control.store.name
 
 

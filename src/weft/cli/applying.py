@@ -13,21 +13,22 @@ from weft.cli.session import Session
 from weft.cli.words import counted
 from weft.control.watching import definitions_in
 from weft.core.definition_defaults import SiteDefaults
+from weft.operations.submissions import Applied
 
 
 def apply(args: Namespace, session: Session) -> int:
     """All are read before any is stored: what is wrong with one leaves everything as it was."""
     loaded = _load(args.files, session.config.definition_defaults)
     control = session.control(create=True)
-    replies: list[dict[str, Any]] = []
+    replies: list[Applied] = []
     for one in loaded:
         reply = control.apply(one, source_directory(one, session.config.workdir or session.directory), "weft apply")
-        replies.append({**reply.data, "existing": reply.existing})
+        replies.append(reply)
         if not args.json:
-            session.print(_line(replies[-1]))
+            session.print(_line(reply))
     if args.json:
         session.print_json({"applied": replies})
-    elif any(reply["triggers"] for reply in replies) and not control.nodes():
+    elif any(reply.triggers for reply in replies) and not control.nodes():
         session.warn("no node is there to fire them; start one with `weft worker`")
     return OK
 
@@ -61,10 +62,9 @@ def _load(files: list[str], defaults: SiteDefaults) -> list[Loaded]:
     return [one for _, one in loaded.values()]
 
 
-def _line(applied: dict[str, Any]) -> str:
-    told = [f"{how}: {', '.join(applied[how])}" for how in ("added", "changed", "removed") if applied[how]]
-    version = "is current already" if applied["existing"] else "is current now"
-    count = counted(applied["triggers"], "trigger")
-    return f"{applied['workflow']} {applied['hash'][:12]} {version}, {count}" + (
-        f" ({'; '.join(told)})" if told else ""
-    )
+def _line(applied: Applied) -> str:
+    names = {"added": applied.added, "changed": applied.changed, "removed": applied.removed}
+    told = [f"{how}: {', '.join(found)}" for how, found in names.items() if found]
+    version = "is current already" if applied.existing else "is current now"
+    count = counted(applied.triggers, "trigger")
+    return f"{applied.workflow} {applied.hash[:12]} {version}, {count}" + (f" ({'; '.join(told)})" if told else "")

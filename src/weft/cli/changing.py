@@ -11,8 +11,8 @@ from weft.cli.session import Session
 from weft.cli.terminal import printable
 from weft.cli.words import counted, state_word
 from weft.control.protocol import Control
-from weft.core.commands import Reply
 from weft.core.states import RUN_TERMINAL
+from weft.operations.run_changes import Changed
 
 LOOK_EVERY_S = 0.05
 IDLE_LOOKS = 40
@@ -74,7 +74,7 @@ def _wait(session: Session, control: Control, run_id: str, task: str | None, qui
 
 
 def _say(
-    args: Namespace, session: Session, control: Control, run_id: str, reply: Reply, before: list[str], state: str
+    args: Namespace, session: Session, control: Control, run_id: str, reply: Changed, before: list[str], state: str
 ) -> None:
     what = f"{args.task} of run {run_id}" if args.task else f"run {run_id}"
     if reply.existing:

@@ -13,11 +13,11 @@ from weft.cli.streaming import Prefixer, Streams
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Running, Tracker
 from weft.cli.views import JsonView, LineView, Tails, View
-from weft.control.output import AttemptOutput
 from weft.control.protocol import Control
-from weft.control.records import RunInfo
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
+from weft.operations.attempt_output import AttemptOutput
+from weft.operations.records import RunInfo
 
 REDRAW_S = 0.1
 READ_S = 0.01  # at a time

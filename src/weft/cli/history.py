@@ -14,9 +14,9 @@ from weft.cli.views import event_json
 from weft.cli.words import clock, counted, state_word
 from weft.control.following import Followed
 from weft.control.protocol import Control
-from weft.control.records import EventInfo
 from weft.core.event_kinds import EVENT_KINDS
 from weft.core.suggest import nearest
+from weft.operations.records import EventInfo
 
 EVENTS_LIMIT = 1000
 FOLLOW_EVERY_S = 0.1

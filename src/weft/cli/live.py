@@ -9,9 +9,9 @@ from weft.cli.terminal import STATE_LOOKS, Terminal, cut, padded, width_of
 from weft.cli.tracker import Change, Running
 from weft.cli.views import ERR, OUT, Tails, change_text
 from weft.cli.words import duration
-from weft.control.records import EventInfo, RunInfo
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
+from weft.operations.records import EventInfo, RunInfo
 
 SMALL_RUN = 200  # up to so many tasks, each success gets a line of its own
 BAR_MIN, BAR_MAX = 6, 40

@@ -12,11 +12,11 @@ from weft.cli.streaming import Prefixer, Streams
 from weft.cli.terminal import padded, width_of
 from weft.cli.tracker import Tracker
 from weft.control.following import Followed
-from weft.control.output import AttemptOutput
 from weft.control.protocol import Control
-from weft.control.records import TaskInfo
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
+from weft.operations.attempt_output import AttemptOutput
+from weft.operations.records import TaskInfo
 
 FOLLOW_EVERY_S = 0.1
 FOLLOW_MOST_S = 5.0  # where we are told of news

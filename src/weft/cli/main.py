@@ -111,8 +111,8 @@ def _call(args: "Namespace") -> int:
 def _code_of(problem: Exception) -> int:
     """The exit code of an error that is not ours to be surprised at; below 0: it is a bug."""
     from weft.authoring import DefinitionErrors
-    from weft.control.records import Ambiguous, NotFound
     from weft.core.commands import Refused
+    from weft.operations.errors import Ambiguous, NotFound
     from weft.store.protocol import StoreError, StoreGone, StoreUnusable
 
     if isinstance(problem, NotFound) or (isinstance(problem, Refused) and problem.code == "not_found"):

@@ -13,7 +13,8 @@ from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import ago, counted, duration, moment, size
 from weft.control.protocol import Control
-from weft.control.records import NodeInfo
+from weft.operations.nodes import Draining
+from weft.operations.records import NodeInfo
 
 SESSION_SHORT = 8
 LOOK_EVERY_S = 0.05
@@ -128,23 +129,22 @@ def _resources(node: NodeInfo, now: int) -> list[tuple[str, str]]:
 def drain(args: Namespace, session: Session) -> int:
     deadline_ms = duration_ms("--deadline", args.deadline)
     control = session.control()
-    node, reply = control.drain(args.node, deadline_ms)
-    drain_at = reply.data["drain_at"]
+    node = control.drain(args.node, deadline_ms)
     left = _wait(session, control, node, args.json) if args.wait else None
     if args.json:
         session.print_json(
             {
                 "node": node.node,
                 "session": node.session,
-                "drain_at": drain_at,
-                "already": reply.existing,
+                "drain_at": node.drain_at,
+                "already": node.existing,
                 "left": left,
             }
         )
     elif left:
         session.print(f"{node.node} ({node.session}) has left")
     else:
-        within = duration(max(0, drain_at - control.now()))
+        within = duration(max(0, node.drain_at - control.now()))
         session.print(
             f"{node.node} ({node.session}) drains: it claims nothing more, {counted(node.running, 'running task')} "
             f"may end within {within}, the rest goes back"
@@ -152,7 +152,7 @@ def drain(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _wait(session: Session, control: Control, node: NodeInfo, quiet: bool) -> bool:
+def _wait(session: Session, control: Control, node: Draining, quiet: bool) -> bool:
     """Until its session has ended, one way or the other."""
     if not quiet:
         session.warn(f"waiting until {node.node} has left (^C stops waiting, not the draining)")

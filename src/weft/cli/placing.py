@@ -8,10 +8,10 @@ from weft.cli.exits import BAD_INPUT, GiveUp
 from weft.cli.session import Session
 from weft.control.here import own_facts
 from weft.control.local import LocalControl
-from weft.control.placing import facts_of, unplaceable, waits_for_nodes
 from weft.control.protocol import Control
-from weft.control.records import NodeInfo
 from weft.core.workflow import Workflow
+from weft.operations.placing import facts_of, unplaceable, waits_for_nodes
+from weft.operations.records import NodeInfo
 
 
 def alive(control: Control, node: NodeInfo) -> bool:

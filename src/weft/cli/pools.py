@@ -37,17 +37,15 @@ def _set(args: Namespace, session: Session) -> int:
     if args.name is None or args.size is None:
         raise GiveUp(BAD_INPUT, "pools set needs a name and a size", "weft pools set NAME SIZE")
     if POOL_NAME.compiled.fullmatch(args.name) is None:
-        raise GiveUp(BAD_INPUT, f"{args.name!r} is no pool's name", POOL_NAME.fix)
+        raise GiveUp(BAD_INPUT, f"{args.name!r} is not a pool's name", POOL_NAME.fix)
     if not 0 <= args.size <= SIZE_MAX:
         raise GiveUp(BAD_INPUT, f"the size must be a whole number from 0 to {SIZE_MAX:,}, found {args.size}")
     reply = session.control(create=True).set_pool(args.name, args.size)
     if args.json:
-        session.print_json({**reply.data, "existing": reply.existing})
+        session.print_json(reply)
     else:
         how = "now has" if reply.existing else "is made, with"
         session.print(f"the pool {args.name} {how} {counted(args.size, 'place')}")
-        if reply.data["used"] > args.size:
-            session.warn(
-                f"{reply.data['used']:,} running tasks hold places: they go on, nothing more starts until then"
-            )
+        if reply.used > args.size:
+            session.warn(f"{reply.used:,} running tasks hold places: they go on, nothing more starts until then")
     return OK

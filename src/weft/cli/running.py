@@ -17,9 +17,10 @@ from weft.cli.tracker import last_seq
 from weft.cli.watching import watch
 from weft.cli.working import work_on
 from weft.control.protocol import Control
-from weft.control.submission import KEY_MAX, PRIORITY_MAX, submission
 from weft.core.commands import Reply
 from weft.core.workflow import Workflow
+from weft.operations.run_changes import Changed
+from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
 
 
 def run(args: Namespace, session: Session) -> int:
@@ -110,18 +111,18 @@ def advance(args: Namespace, session: Session) -> int:
     return go_on(args, session, control, control.advance(run_id, by_task=args.task), after)
 
 
-def go_on(args: Namespace, session: Session, control: Control, reply: Reply, after: int) -> int:
+def go_on(args: Namespace, session: Session, control: Control, reply: Changed, after: int) -> int:
     """After a resume: work on it here, or say that somebody else has to."""
-    assert reply.run_id is not None
-    now = control.run(reply.run_id)
+    assert reply.run is not None
+    now = control.run(reply.run)
     # Nodes elsewhere may have done all of it by now: then there is something to show.
-    if now.finished and not (session.server and control.events(reply.run_id, after=after, limit=1)):
+    if now.finished and not (session.server and control.events(reply.run, after=after, limit=1)):
         if not args.json:
             session.warn("there is nothing left to do")
-        return _say_end(args, session, control, reply.run_id)
+        return _say_end(args, session, control, reply.run)
     if args.detach:
-        return _left_to_others(args, session, control, reply.run_id, control.workflows(reply.run_id))
-    return work_here(args, session, control, reply.run_id, after)
+        return _left_to_others(args, session, control, reply.run, control.workflows(reply.run))
+    return work_here(args, session, control, reply.run, after)
 
 
 def _say_end(args: Namespace, session: Session, control: Control, run_id: str) -> int:
@@ -141,10 +142,10 @@ def rerun(args: Namespace, session: Session) -> int:
     old = control.run(args.run)
     refuse_unplaceable(session, args, control, control.workflows(old.id))
     reply = control.rerun(old.id, fresh=args.no_cache)
-    assert reply.run_id is not None
+    assert reply.run is not None
     if args.detach:
-        return _left_to_others(args, session, control, reply.run_id, control.workflows(reply.run_id))
-    return work_here(args, session, control, reply.run_id, 0)
+        return _left_to_others(args, session, control, reply.run, control.workflows(reply.run))
+    return work_here(args, session, control, reply.run, 0)
 
 
 def work_here(args: Namespace, session: Session, control: Control, run_id: str, after: int) -> int:

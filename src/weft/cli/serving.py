@@ -27,8 +27,8 @@ WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it withi
 def serve(args: Namespace, session: Session) -> int:
     try:
         with uninterrupted():
-            import fastapi  # noqa: F401
             import prometheus_client  # noqa: F401
+            import starlette  # noqa: F401
             import uvicorn  # noqa: F401
     except ImportError as error:
         raise GiveUp(
@@ -55,7 +55,7 @@ def gate_and_listener(session: Session) -> tuple[Any, Any, str]:
     control = session.local(create=True)
     name = place = "WEFT_TOKEN"
     if not token:
-        token, path = server_token(control.home)
+        token, path = server_token(control.access.home)
         name, place = "local", str(path)
     gate = Tokens(control.token_holder, token, name)
     try:
@@ -72,7 +72,7 @@ async def _serve(session: Session, gate: Any, listener: Any, token: str, directo
 
     config = session.config
     control = session.local(create=True)
-    control.wait_s = WAIT_S
+    control.access.wait_s = WAIT_S
     url = url_of(listener, config.host)
     say = sayer(session)
     nodes = NodeThread(control, config, {}, lambda message, fields: say("warning", message, fields), url, say)

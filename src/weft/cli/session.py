@@ -73,7 +73,7 @@ class Session:
             from weft.control.remote import RemoteControl
 
             self._remote = RemoteControl(self.server, token_for(self.server, self.config, self.directory))
-            self._remote.tell(self.warn)
+            self._remote.notify(self.warn)
         return self._remote
 
     def local(self, *, create: bool = False) -> "LocalControl":

@@ -14,10 +14,10 @@ from weft.cli.tables import table
 from weft.cli.terminal import printable
 from weft.cli.words import duration, moment, state_word
 from weft.control.protocol import Control
-from weft.control.records import AttemptInfo, RunInfo, TaskInfo
 from weft.control.timing import measured_path, task_ms
 from weft.core.graph import CriticalPath
 from weft.core.workflow import Workflow
+from weft.operations.records import AttemptInfo, RunInfo, TaskInfo
 
 LEVEL_ROWS = 12  # tasks shown of a level
 LEVELS = 40

@@ -6,10 +6,9 @@ from typing import Any
 
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
-from weft.control.family import path_of
 from weft.control.protocol import Control
-from weft.control.records import TaskInfo
 from weft.core.workflow import Workflow
+from weft.operations.records import TaskInfo
 
 DATA_MAX = 1 << 20
 WAITING_SHOWN = 20
@@ -61,7 +60,7 @@ def signals_below(control: Control, run_id: str) -> list[tuple[str, str, str]]:
     """(run, task, signal) of what runs that this one started wait for; the task is called by the way to it."""
     out = []
     for one in control.waiting_below(run_id, WAITING_SHOWN):
-        out.append((one.run, f"{path_of(control, one.run, run_id)}/{one.task}", one.signal))
+        out.append((one.run, f"{control.path_within(one.run, run_id)}/{one.task}", one.signal))
     return out
 
 

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from weft.control.output import AttemptOutput, Then
 from weft.executors.output import StreamName
+from weft.operations.attempt_output import AttemptOutput, Then
 from weft.store.shipment import CHUNK_MAX as CHUNK
 
 BYTES_AT_A_TIME = 4 * 1024 * 1024

@@ -9,8 +9,8 @@ from weft.cli.exits import FAILED, OK
 from weft.cli.terminal import Terminal, printable
 from weft.cli.words import counted, duration, state_word
 from weft.control.protocol import Control
-from weft.control.records import RunInfo
 from weft.core.commands import Refused
+from weft.operations.records import RunInfo
 
 REASONS_MAX = 5
 OUTPUT_SHOWN = 500

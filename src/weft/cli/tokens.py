@@ -7,7 +7,7 @@ from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import moment
-from weft.control.tokens import LABEL_MAX
+from weft.operations.tokens import LABEL_MAX
 
 LABEL_DEFAULT = "unnamed"
 
@@ -27,7 +27,6 @@ def _create(args: Namespace, session: Session) -> int:
     session.print(made.token)
     until = "never expires" if made.expires_at is None else f"expires {moment(made.expires_at)}"
     session.warn(f"{made.id} ({made.label}, {made.role}) {until}. It is shown this once: keep it now.")
-    session.warn("A server that listens on loopback asks for tokens from its next start on.")
     return OK
 
 
@@ -62,7 +61,7 @@ def _revoke(args: Namespace, session: Session) -> int:
         raise GiveUp(BAD_INPUT, "token revoke: which one?", "weft token revoke ID; weft token list shows them")
     done = session.control().revoke_token(args.token)
     if args.json:
-        session.print_json({**done.data, "existing": done.existing})
+        session.print_json(done)
     else:
-        session.print(f"{done.data['id']} {'was revoked already' if done.existing else 'is revoked'}")
+        session.print(f"{done.id} {'was revoked already' if done.existing else 'is revoked'}")
     return OK

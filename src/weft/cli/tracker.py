@@ -6,8 +6,8 @@ import msgspec
 
 from weft.control.following import Followed
 from weft.control.protocol import Control
-from weft.control.records import EventInfo
 from weft.core.workflow import Workflow
+from weft.operations.records import EventInfo
 
 PAGE = 500
 _INITIAL_RUNNING = 200

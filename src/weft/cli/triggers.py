@@ -7,7 +7,7 @@ from weft.cli.exits import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import ago, moment
-from weft.control.records import FireInfo, TriggerInfo
+from weft.operations.records import FireInfo, TriggerInfo
 
 NEXT = 5
 FIRES = 20
@@ -86,15 +86,15 @@ def _fire(args: Namespace, session: Session) -> int:
         try:
             body = json.loads(args.body)
         except ValueError as error:
-            raise GiveUp(BAD_INPUT, f"--body is no JSON: {error}") from None
+            raise GiveUp(BAD_INPUT, f"--body is not JSON: {error}") from None
     reply = session.control().fire(args.trigger, body)
     if args.json:
-        session.print_json({**reply.data, "run": reply.run_id})
-    elif reply.run_id is not None:
-        session.print(f"{reply.data['trigger']} started run {reply.run_id}")
+        session.print_json(reply)
+    elif reply.run is not None:
+        session.print(f"{reply.trigger} started run {reply.run}")
     else:
-        session.print(f"{reply.data['trigger']}: {reply.state}" + _because(reply.data["reason"]))
-    return FAILED if reply.state == "failed" else OK
+        session.print(f"{reply.trigger}: {reply.outcome}" + _because(reply.reason))
+    return FAILED if reply.outcome == "failed" else OK
 
 
 def _because(reason: str | None) -> str:

@@ -9,8 +9,8 @@ from weft.cli.terminal import Terminal
 from weft.cli.tracker import Change, Running
 from weft.cli.words import clock, clock_now, duration, state_word
 from weft.control.protocol import Control
-from weft.control.records import EventInfo, RunInfo
 from weft.executors.output import StreamName
+from weft.operations.records import EventInfo, RunInfo
 
 TAIL_LINES = 5
 TAILS_MAX = 20  # failures shown with their output; a thousand of them would help nobody

@@ -9,7 +9,7 @@ from weft.cli.session import Session
 from weft.cli.sink import Sink
 from weft.cli.summary import Summary, summarise
 from weft.control.protocol import Control
-from weft.control.records import RunInfo
+from weft.operations.records import RunInfo
 from weft.store.protocol import StoreBusy
 
 REDRAW_S = 0.25

@@ -6,7 +6,6 @@ from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import moment
-from weft.control.versions import last_change
 
 SHORT = 12
 
@@ -55,7 +54,7 @@ def _diff(args: Namespace, session: Session) -> int:
     control = session.control()
     if len(args.diff) > 2:
         raise GiveUp(BAD_INPUT, "--diff takes two versions at most")
-    found = control.diff(args.name, *last_change(control, args.name, *args.diff))
+    found = control.diff(args.name, *args.diff)
     if args.json:
         session.print_json(found)
         return OK

@@ -17,15 +17,14 @@ from weft.cli.sink import Sink
 from weft.cli.summary import Summary, summarise
 from weft.cli.tracker import Running
 from weft.cli.views import View
-from weft.control.family import path_of
 from weft.control.here import make_node, node_options, node_settings
 from weft.control.local import LocalControl
-from weft.control.output import AttemptOutput, FileOutput
 from weft.control.process import tune
 from weft.core.draft import Hint
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName, output_path
 from weft.node.node import Node
+from weft.operations.attempt_output import AttemptOutput, FileOutput
 from weft.store.protocol import StoreBusy
 
 LOOK_S = 0.02
@@ -81,7 +80,7 @@ class Work(Follower):
     def _open_output(self, task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
         """Our own node's files are here, and need not come by way of the store."""
         if self._node is not None and session == self._node.session:
-            return FileOutput(output_path(str(self._here.output_root / self._run_id), task, attempt, stream))
+            return FileOutput(output_path(str(self._here.access.output_root / self._run_id), task, attempt, stream))
         return super()._open_output(task, attempt, stream, session)
 
     async def run(self) -> Summary:
@@ -208,7 +207,7 @@ class Work(Follower):
         """Tasks of a run that one of ours started are called by the way to them: deploy/build."""
         known = self._prefixes.get(run_no)
         if known is None:
-            path = path_of(self._control, run_id, self._run_id)
+            path = self._control.path_within(run_id, self._run_id)
             known = self._prefixes[run_no] = f"{path}/" if path else ""
         return known
 

@@ -21,9 +21,9 @@ from weft import config as settings
 from weft.authoring.sdk_flows import TracedFlow
 from weft.control.embedded import Closed, loaded_from, output_of
 from weft.control.owner_token import token_for
-from weft.control.records import RunInfo
 from weft.control.remote import RemoteControl
-from weft.control.submission import submission
+from weft.operations.records import RunInfo
+from weft.operations.submission import submission
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded

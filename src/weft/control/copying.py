@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from weft.control.inspect import verify
 from weft.control.local import LocalControl
-from weft.control.output import FileOutput
 from weft.core import commands as c
 from weft.executors.output import StreamName, output_path
 from weft.node.output import STREAMS, carries_whole
 from weft.node.points import reach
+from weft.operations.access import StoreAccess
+from weft.operations.attempt_output import FileOutput
+from weft.operations.verifying import verify
 from weft.store.protocol import Reader, StoreUnusable
 from weft.store.sqlite.driver import SqliteStore
 from weft.store.sqlite.moved import Moved
@@ -49,10 +50,10 @@ class NotTheSame(Exception):
     """The copy differs from what it was copied from: nothing was kept of it."""
 
 
-class _Filled(LocalControl):
-    """The verbs on what is in the target's transaction, which only its own connection sees."""
+class _Filled(StoreAccess):
+    """Reads what is in the target's transaction, which only its own connection sees."""
 
-    def __init__(self, source: LocalControl, reader: Reader) -> None:
+    def __init__(self, source: StoreAccess, reader: Reader) -> None:
         super().__init__(source.store, source.link)
         self._filled = reader
 
@@ -207,8 +208,8 @@ class Copy:
             " JOIN tasks t ON t.id = a.task_id JOIN runs r ON r.no = t.run_no ORDER BY a.task_id, a.attempt"
         ):
             body = None if result is None else msgspec.json.decode(result)
-            name = self._source._workflow(workflow).tasks[pos].called(idx)
-            directory = str(self._source.output_root / run_id)
+            name = self._source.workflow_of_hash(workflow).tasks[pos].called(idx)
+            directory = str(self._source.access.output_root / run_id)
             for stream in STREAMS:
                 if body is None or not carries_whole(body, stream):
                     file = FileOutput(output_path(directory, name, attempt, stream))
@@ -234,10 +235,10 @@ class Copy:
         runs = [str(id) for (id,) in self._rows(query)]
         differing = []
         with self._target.reader() as reader:
-            filled = _Filled(self._source, reader)
+            filled = _Filled(self._source.access, reader)
             for run_id in runs:
                 found = verify(filled, run_id)
-                known = verify(self._source, run_id)
+                known = verify(self._source.access, run_id)
                 if found.differences != known.differences or found.events != known.events:
                     told = "; ".join([*found.differences, *known.differences][:3])
                     raise NotTheSame(f"run {run_id} is not the same there: {told}")

@@ -231,7 +231,7 @@ class Weft:
         max_parallel: int | None = None,
         fresh: bool = False,
     ) -> str:
-        from weft.control.submission import submission
+        from weft.operations.submission import submission
 
         workflow = loaded.workflow
         source = self._config.workdir or self._directory
@@ -255,8 +255,8 @@ class Weft:
     def _refuse_unplaceable(self, workflow: "Workflow") -> None:
         """A run that no node could finish would wait for ever."""
         from weft.control.here import own_facts
-        from weft.control.placing import facts_of, unplaceable
         from weft.core.commands import Refused
+        from weft.operations.placing import facts_of, unplaceable
 
         others = [facts_of(node) for node in self.control.nodes() if node.scope is None]
         here = own_facts(self.control, self._config, tuple(self._inline))
@@ -288,7 +288,7 @@ def output_of(control: "Control", run_id: str, flow: TracedFlow[Any, Any] | None
     if run.state != "succeeded":
         raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(control, run.id))
     try:
-        value = control.output(run.id, artifacts_max=2**62)
+        value = control.output(run.id, whole=True)
     except Refused as refused:
         raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None
     return value if flow is None else flow_given(flow, "output").result_from(value)

@@ -6,9 +6,9 @@ A store is looked at again and again; a server tells of it (control/streamed.py)
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from weft.control.output import AttemptOutput
-from weft.control.records import EventInfo
 from weft.executors.output import StreamName
+from weft.operations.attempt_output import AttemptOutput
+from weft.operations.records import EventInfo
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl

@@ -44,7 +44,9 @@ def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = N
         if more.get(name) is None:
             more[name] = sample()
     more["artifact_root"] = str(artifact_root(control, more.get("artifact_root")))
-    return NodeSettings(slots=slots, output_root=str(control.output_root), workdir=str(workdir or Path.cwd()), **more)
+    return NodeSettings(
+        slots=slots, output_root=str(control.access.output_root), workdir=str(workdir or Path.cwd()), **more
+    )
 
 
 def own_facts(control: LocalControl, config: Config, functions: tuple[str, ...] = ()) -> NodeFacts:
@@ -59,7 +61,7 @@ def own_facts(control: LocalControl, config: Config, functions: tuple[str, ...] 
 
 def artifact_root(control: LocalControl, chosen: str | Path | None) -> Path:
     """Where the settings say, else beside the output."""
-    return control.artifact_root if chosen is None else Path(chosen)
+    return control.access.artifact_root if chosen is None else Path(chosen)
 
 
 def file_options(config: Config) -> dict[str, Any]:
@@ -98,9 +100,9 @@ def make_node(
     """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `tell` logs single
     attempts."""
     store = control.store
-    make_home(control.home)
+    make_home(control.access.home)
     with suppress(OSError):  # an executor that cannot write there says so
-        make_private_directory(control.output_root)
+        make_private_directory(control.access.output_root)
     store.patience_ms = min(store.patience_ms, settings.patience_ms)
     shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)

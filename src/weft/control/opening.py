@@ -96,5 +96,5 @@ def open_control(
     store = open_store(place, config.store_wait, say)
     store.say = say
     control = LocalControl(store, root=root, role=config.role, artifacts=config.artifacts)
-    control.wait_s = config.store_wait
+    control.access.wait_s = config.store_wait
     return control

@@ -5,13 +5,14 @@ from typing import Any
 
 import msgspec
 
-from weft.control.placing import facts_of, unplaceable
 from weft.control.protocol import Control
-from weft.control.records import NodeInfo, NotFound
 from weft.core.child_workflows import kind_of, references_of
 from weft.core.demands import demand_of
 from weft.core.placement import eligible
 from weft.core.workflow import Workflow
+from weft.operations.errors import NotFound
+from weft.operations.placing import facts_of, unplaceable
+from weft.operations.records import NodeInfo
 
 NOWHERE = ("wait", "workflow")  # kinds of tasks that take no node
 NODES_SHOWN = 20

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from weft.control.output import AttemptOutput, Piece
-from weft.control.records import EventInfo
 from weft.control.stream import Stream
-from weft.control.wire import Wire, path
+from weft.control.wire import Wire, path_of
 from weft.executors.output import StreamName
+from weft.operations.attempt_output import AttemptOutput, Piece
+from weft.operations.records import EventInfo
+from weft.operations.streams import stream_events, stream_run_events, stream_task_output
 from weft.store.shipment import CHUNK_MAX
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ class Streamed:
         self._at = after
         self._filters = {name: value for name, value in filters.items() if value is not None}
         self._hinted = not self._filters.keys() <= {"kinds"}  # a stream knows no other filter: it says when to ask
-        parts = ["events"] if run_id is None else ["runs", run_id, "events"]
+        path = path_of(stream_events.path, {})
+        if run_id is not None:
+            path = path_of(stream_run_events.path, {"run": run_id})
         kinds = [("kind", kind) for kind in self._filters.get("kinds", ())]
         self._news = threading.Event()
-        self._stream = Stream(wire, path(*parts, "stream"), kinds, self._news.set)
+        self._stream = Stream(wire, path, kinds, self._news.set)
         self._asks = False
         self._outputs: list[StreamedOutput] = []
 
@@ -92,7 +95,7 @@ class Streamed:
         """None: too many are read already."""
         if sum(output.streamed for output in self._outputs) >= OUTPUTS_MAX:
             return None
-        target = path("runs", run_id, "tasks", task, "output", stream, "stream")
+        target = path_of(stream_task_output.path, {"run": run_id, "task": task, "stream": stream})
         return Stream(self._wire, target, [("attempt", attempt)], self._news.set)
 
     def forget(self, output: "StreamedOutput") -> None:

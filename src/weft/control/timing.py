@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from weft.control.records import TaskInfo
 from weft.core.graph import CriticalPath, critical_path
 from weft.core.workflow import Workflow
+from weft.operations.records import TaskInfo
 
 
 def task_ms(task: TaskInfo, now: int) -> int | None:

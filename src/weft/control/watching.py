@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from weft.authoring import DefinitionErrors, load_file
 from weft.authoring.load import with_defaults
 from weft.control.local import LocalControl
@@ -82,6 +84,6 @@ class Directory:
             return False
         else:
             if not reply.existing or reply.changed:
-                self._say("info", "applied", {"file": str(path), **reply.data})
+                self._say("info", "applied", {"file": str(path), **msgspec.to_builtins(reply)})
         self._silent = False
         return True

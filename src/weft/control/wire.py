@@ -15,7 +15,8 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from weft.config import server_url
-from weft.control.wire_errors import ServerSilent, error_of, is_passing
+from weft.operations.errors import Problem, ServerFailed, ServerSilent, error_of_problem
+from weft.store.protocol import StoreBusy
 
 CONNECT_S = 5.0
 ANSWER_S = 60.0  # a large run takes a while to verify
@@ -23,6 +24,7 @@ STREAM_SILENT_S = 45.0  # it says that it is there every 15 s
 WAIT_S = 5.0  # for a server that does not answer, or has no store right now
 RETRY_S = 0.2
 RETRY_AFTER_MAX_S = 2.0
+TEXT_SHOWN = 200
 _DROPPED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
@@ -31,21 +33,17 @@ class Answer(NamedTuple):
     headers: Mapping[str, str]  # names in small letters
     body: bytes
 
-    def field(self, name: str, of: Any) -> Any:
-        """One field of the reply, as a value of this type."""
-        return msgspec.json.decode(msgspec.json.decode(self.body, type=dict[str, msgspec.Raw])[name], type=of)
-
     def value(self, of: Any) -> Any:
         return msgspec.json.decode(self.body, type=of)
 
 
-def path(*parts: str) -> str:
-    """/v1/… with names that may hold anything."""
-    return "/v1/" + "/".join(quote(part, safe=":") for part in parts)
+def path_of(template: str, names: Mapping[str, str]) -> str:
+    """The path of a route, with names that may hold anything."""
+    return template.format(**{name: quote(value, safe=":") for name, value in names.items()})
 
 
 class Wire:
-    """`say` is told once when a server has to be waited for."""
+    """`notify` is called once when a server has to be waited for."""
 
     def __init__(self, url: str, token: str | None = None, *, wait_s: float = WAIT_S) -> None:
         self.url = server_url(url)
@@ -54,7 +52,7 @@ class Wire:
         self._prefix = parts.path
         self._token = token
         self.wait_s = wait_s
-        self.say: Callable[[str], None] = lambda text: None
+        self.notify: Callable[[str], None] = lambda text: None
         self._own = threading.local()
         self._lock = threading.Lock()
         self._all: list[http.client.HTTPConnection] = []
@@ -66,10 +64,11 @@ class Wire:
         query: Iterable[tuple[str, Any]] = (),
         body: Any = None,
         command_id: str | None = None,
+        more_headers: Mapping[str, str] = {},
     ) -> Answer:
         """The answer, or the error that a store within reach would have raised."""
         data = None if method == "GET" else msgspec.json.encode({} if body is None else body)
-        headers = self._headers("application/json")
+        headers = {**self._headers("application/json"), **more_headers}
         if data is not None:
             headers["Content-Type"] = "application/json"
         if command_id is not None:
@@ -102,7 +101,7 @@ class Wire:
                 if answer.status < 300:
                     return answer
                 error, pause = error_of(self.url, answer.status, answer.headers, answer.body), RETRY_S
-                if not is_passing(error):
+                if not isinstance(error, StoreBusy):  # trying again in a moment would not help
                     raise error
                 pause = min(RETRY_AFTER_MAX_S, float(answer.headers.get("retry-after", RETRY_S)))
             except (OSError, http.client.HTTPException) as reason:
@@ -111,7 +110,7 @@ class Wire:
             if time.monotonic() + pause > until:
                 raise error
             if not told:
-                self.say(f"waiting for the server: {error}")
+                self.notify(f"waiting for the server: {error}")
                 told = True
             time.sleep(pause)
 
@@ -174,3 +173,14 @@ class Wire:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def error_of(url: str, status: int, headers: Mapping[str, str], body: bytes) -> Exception:
+    """The error that an answer stands for."""
+    start = repr(body[:TEXT_SHOWN].decode("utf-8", "replace"))
+    if headers.get("content-type", "").partition(";")[0] != "application/problem+json":
+        return ServerFailed(f"{url} answered with {status}, and not as a Weft server does: {start}")
+    try:
+        return error_of_problem(msgspec.json.decode(body, type=Problem))
+    except msgspec.MsgspecError:
+        return ServerFailed(f"{url} answered with {status} and something that cannot be read: {start}")

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from weft.api.app_state import AppState
 from weft.api.auth import known_caller
-from weft.api.door import BODY_MAX
-from weft.api.problems import Trouble
-from weft.api.served import Served
+from weft.api.request_guard import BODY_MAX
+from weft.operations.errors import ApiError
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Endpoint:
-    def __init__(self, served: Served, *, read_only: bool = False, body_max: int = BODY_MAX) -> None:
-        self._served = served
+    def __init__(self, state: AppState, *, read_only: bool = False, body_max: int = BODY_MAX) -> None:
+        self._state = state
         self._read_only = read_only
         self._body_max = body_max
         self._running: asyncio.Task[None] | None = None
@@ -44,8 +44,8 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            raise Trouble(405, "method", "this route takes POST alone: it has no sessions", headers={"Allow": "POST"})
-        await known_caller(self._served.gate, Request(scope))
+            raise ApiError("method", "this route takes POST alone: it has no sessions", headers={"Allow": "POST"})
+        await known_caller(self._state.gate, Request(scope))
         await (await self._manager()).handle_request(scope, receive, send)
 
     async def _manager(self) -> "Manager":
@@ -57,7 +57,7 @@ class Endpoint:
     async def _run(self, loaded: "asyncio.Future[Manager]") -> None:
         """A task of its own: what the SDK begins must end where it began."""
         try:
-            manager = await self._served.carry_out(self._make)
+            manager = await self._state.off_loop(self._make)
         except Exception as error:
             loaded.set_exception(error)
             return
@@ -70,5 +70,5 @@ class Endpoint:
 
         from weft.mcp.server import caller_of_request, make_server
 
-        server = make_server(self._served, caller_of_request, read_only=self._read_only)
+        server = make_server(self._state, caller_of_request, read_only=self._read_only)
         return StreamableHTTPSessionManager(server, stateless=True, max_request_body_size=self._body_max)

@@ -4,16 +4,17 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from weft.api.paging import cursor, keys
 from weft.control.protocol import Control
-from weft.control.records import RunInfo
 from weft.control.timing import measured_path
 from weft.core.commands import Refused
 from weft.core.states import RunState, TaskState
 from weft.core.workflow import TaskKind
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
-from weft.mcp.tools import Asking, Tools
+from weft.mcp.tools import RequestContext, Tools
+from weft.operations import nodes, runs, tasks, workflows
+from weft.operations.parameters import MomentCursor, NameCursor, NodeRef, NumberCursor, RunRef, TaskRef
+from weft.operations.records import RunInfo, TaskInfo
 
 tools = Tools()
 TASKS_SHOWN = 20  # of a run's status, of either kind
@@ -24,52 +25,55 @@ FAILED = ["failed", "dead_letter"]
 OPEN = ["running", "waiting", "scheduled", "queued"]
 
 
-class ListWorkflows(a.Given):
-    cursor: a.Cursor | None = None
+class ListWorkflows(a.Arguments):
+    cursor: NameCursor | None = None
     limit: a.Limit = 50
 
 
 @tools(role="viewer")
-def list_workflows(asking: Asking, given: ListWorkflows) -> r.WorkflowPage:
+def list_workflows(context: RequestContext, request: ListWorkflows) -> r.WorkflowPage:
     """List the workflows that the store knows by name, each with its newest version. submit_workflow starts one."""
-    after = keys(given.cursor, "workflows", str)
-    found = asking.control.workflow_names(after="" if after is None else after[0], limit=given.limit)
-    lines = [r.WorkflowLine(name=f.name, hash=f.hash, versions=f.versions, created_at=f.created_at) for f in found]
-    more = len(found) == given.limit
-    return r.WorkflowPage(workflows=lines, next=cursor("workflows", found[-1].name) if more else None)
+    page = context.control.call(
+        workflows.list_workflows, workflows.ListWorkflows(cursor=request.cursor, limit=request.limit)
+    )
+    lines = [
+        r.WorkflowLine(name=f.name, hash=f.hash, versions=f.versions, created_at=f.created_at) for f in page.workflows
+    ]
+    return r.WorkflowPage(workflows=lines, next=page.next)
 
 
-class ListRuns(a.Given):
+class ListRuns(a.Arguments):
     states: Annotated[list[RunState], Meta(description="Only runs in one of these states")] | None = None
-    workflow: a.WorkflowName | None = None
+    workflow: a.Workflow | None = None
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
-    cursor: a.Cursor | None = None
+    cursor: NumberCursor | None = None
     limit: a.Limit = 20
 
 
 @tools(role="viewer")
-def list_runs(asking: Asking, given: ListRuns) -> r.RunPage:
+def list_runs(context: RequestContext, request: ListRuns) -> r.RunPage:
     """List runs, newest first."""
-    at = keys(given.cursor, "runs", int)
-    found = asking.control.runs(
-        states=None if given.states is None else [str(state) for state in given.states], name=given.workflow,
-        before=None if at is None else at[0], limit=given.limit, children=given.children,
+    page = context.control.call(
+        runs.list_runs,
+        runs.ListRuns(
+            state=request.states, name=request.workflow, children=request.children, cursor=request.cursor,
+            limit=request.limit,
+        ),
     )  # fmt: skip
-    more = len(found) == given.limit
-    return r.RunPage(runs=[r.run_line(run) for run in found], next=cursor("runs", found[-1].no) if more else None)
+    return r.RunPage(runs=[r.run_line(run) for run in page.runs], next=page.next)
 
 
-class GetWorkflowStatus(a.Given):
-    run: a.Run
+class GetWorkflowStatus(a.Arguments):
+    run: RunRef
     wait_s: a.WaitS = 0
 
 
 @tools(role="viewer")
-async def get_workflow_status(asking: Asking, given: GetWorkflowStatus) -> r.Status:
+async def get_workflow_status(context: RequestContext, request: GetWorkflowStatus) -> r.Status:
     """How a run is: its state, how many tasks ended how, which failed and why, which are under way, which signals it
     waits for, and its output once it has ended. With wait_s it waits for the end."""
-    await asking.until(given.wait_s, lambda: asking.control.run(given.run), lambda run: run.finished)
-    return await asking.look(lambda: _status(asking.control, given.run))
+    await context.until(request.wait_s, lambda: context.control.run(request.run), lambda run: run.finished)
+    return await context.read(lambda: _status(context.control, request.run))
 
 
 def _status(control: Control, ref: str) -> r.Status:
@@ -100,62 +104,57 @@ def _output(control: Control, run: RunInfo) -> tuple[object, str | None, str | N
         return None, None, r.shortened(refused.message)
 
 
-class ListTasks(a.Given):
-    run: a.Run | None = None
+class ListTasks(a.Arguments):
+    run: RunRef | None = None
     states: Annotated[list[TaskState], Meta(description="Only tasks in one of these states")] | None = None
     types: Annotated[list[TaskKind], Meta(description="Only of these types")] | None = None
-    workflow: a.WorkflowName | None = None
-    node: a.Node | None = None
-    cursor: a.Cursor | None = None
+    workflow: a.Workflow | None = None
+    node: NodeRef | None = None
+    cursor: NumberCursor | None = None
     limit: a.Limit = 30
 
 
 @tools(role="viewer")
-def list_tasks(asking: Asking, given: ListTasks) -> r.TaskPage:
-    """List tasks in the order in which they were made: of a run or of all, by state, type, workflow and node. A page
-    may be short or empty and still have a `next`."""
-    at = keys(given.cursor, "tasks", int)
-    found, after = asking.control.tasks(
-        given.run, states=None if given.states is None else [str(state) for state in given.states],
-        kinds=None if given.types is None else [str(kind) for kind in given.types], workflow=given.workflow,
-        node=given.node, after=0 if at is None else at[0],
-        limit=given.limit,
+def list_tasks(context: RequestContext, request: ListTasks) -> r.TaskPage:
+    """List tasks in the order in which they were created: of a run or of all, by state, type, workflow and node. A
+    page may be short or empty and still have a `next`."""
+    found, after = context.control.tasks(
+        request.run, states=request.states, kinds=request.types, workflow=request.workflow, node=request.node,
+        after=int(request.cursor or 0), limit=request.limit,
     )  # fmt: skip
-    now = asking.control.now()
-    lines = [r.task_line(task, now) for task in found]
-    return r.TaskPage(tasks=lines, next=None if after is None else cursor("tasks", after))
+    return _task_page(context, found, None if after is None else str(after))
 
 
-class ListNodes(a.Given):
+def _task_page(context: RequestContext, found: list[TaskInfo], more: str | None) -> r.TaskPage:
+    now = context.control.now()
+    return r.TaskPage(tasks=[r.task_line(task, now) for task in found], next=more)
+
+
+class ListNodes(a.Arguments):
     ended: Annotated[bool, Meta(description="Also those that ended")] = False
-    cursor: a.Cursor | None = None
+    cursor: MomentCursor | None = None
     limit: a.Limit = 30
 
 
 @tools(role="viewer")
-def list_nodes(asking: Asking, given: ListNodes) -> r.NodePage:
+def list_nodes(context: RequestContext, request: ListNodes) -> r.NodePage:
     """List nodes, those that started first come first: how they are, what they can run, how much they have to do."""
-    at = keys(given.cursor, "nodes", int, str)
-    nodes = sorted(asking.control.nodes(ended=given.ended), key=lambda node: (node.started_at, node.session))
-    rest = [node for node in nodes if at is None or (node.started_at, node.session) > (at[0], at[1])]
-    shown = rest[: given.limit]
-    more = len(rest) > len(shown)
-    return r.NodePage(
-        nodes=[r.node_line(node) for node in shown],
-        next=cursor("nodes", shown[-1].started_at, shown[-1].session) if more else None,
+    page = context.control.call(
+        nodes.list_nodes, nodes.ListNodes(ended=request.ended, cursor=request.cursor, limit=request.limit)
     )
+    return r.NodePage(nodes=[r.node_line(node) for node in page.nodes], next=page.next)
 
 
-class ExplainTask(a.Given):
-    run: a.Run
-    task: Annotated[a.Task | None, Meta(description="One task; without it, those not ended, or failed")] = None
+class ExplainTask(a.Arguments):
+    run: RunRef
+    task: Annotated[TaskRef | None, Meta(description="One task; without it, those not ended, or failed")] = None
 
 
 @tools(role="viewer")
-def explain_task(asking: Asking, given: ExplainTask) -> r.Why:
+def explain_task(context: RequestContext, request: ExplainTask) -> r.Why:
     """Why a task is where it is: what it waits for, which nodes could run it and why the others cannot, why it was
     skipped or failed. The same rules answer that decide."""
-    found = asking.control.why(given.run, given.task)
+    found = context.control.why(request.run, request.task)
     return r.Why(
         explanations=[
             r.WhyLine(
@@ -167,32 +166,43 @@ def explain_task(asking: Asking, given: ExplainTask) -> r.Why:
     )  # fmt: skip
 
 
-class GetCriticalPath(a.Given):
-    run: a.Run
-    cursor: a.Cursor | None = None
+class GetCriticalPath(a.Arguments):
+    run: RunRef
+    cursor: NumberCursor | None = None
     limit: a.Limit = 50
 
 
 @tools(role="viewer")
-def get_critical_path(asking: Asking, given: GetCriticalPath) -> r.CriticalPathPage:
+def get_critical_path(context: RequestContext, request: GetCriticalPath) -> r.CriticalPathPage:
     """The chain of tasks that made a run as long as it was, by measured durations, and how much slack others had:
     what to make faster first. Of a run under way: so far."""
-    control = asking.control
-    run = control.run(given.run)
+    control = context.control
+    run = control.run(request.run)
     workflow = control.workflow(run.id)
     found, durations = measured_path(workflow, control.all_tasks(run.id), control.now())
-    at = keys(given.cursor, "path", str, int)
-    begin = 0 if at is None or at[0] != run.id else at[1]
-    end = begin + given.limit
+    start = int(request.cursor or 0)
+    end = start + request.limit
     on_path = dict.fromkeys(found.path)
     others = [pos for pos in range(len(workflow.tasks)) if pos not in on_path and durations[pos]]
     others.sort(key=lambda pos: (found.slack[pos], pos))
     return r.CriticalPathPage(
         run=run.id, state=run.state, length_ms=found.length, tasks=len(found.path),
-        path=[r.PathTask(task=workflow.tasks[pos].name, took_ms=durations[pos]) for pos in found.path[begin:end]],
+        path=[r.PathTask(task=workflow.tasks[pos].name, took_ms=durations[pos]) for pos in found.path[start:end]],
         slack=[
             r.Slack(task=workflow.tasks[pos].name, took_ms=durations[pos], slack_ms=found.slack[pos])
             for pos in others[:SLACK_SHOWN]
         ],
-        next=cursor("path", run.id, end) if end < len(found.path) else None,
+        next=str(end) if end < len(found.path) else None,
     )  # fmt: skip
+
+
+class ListDead(a.Arguments):
+    cursor: NumberCursor | None = None
+    limit: a.Limit = 30
+
+
+@tools(role="viewer")
+def list_dead_letter_tasks(context: RequestContext, request: ListDead) -> r.TaskPage:
+    """List dead letters of all runs: tasks whose retries are used up. get_task_result says how they failed."""
+    page = context.control.call(tasks.list_dead, tasks.ListDead(cursor=request.cursor, limit=request.limit))
+    return _task_page(context, page.tasks, page.next)

@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 
 from weft.control.plan import PlannedTask
-from weft.control.records import NodeInfo, RunInfo, TaskInfo
 from weft.control.timing import task_ms
-from weft.core.commands import Reply
+from weft.operations.records import NodeInfo, RunInfo, TaskInfo
 
 REASON_MAX = 500
 VALUE_MAX = 32 * 1024  # of a value, as JSON
@@ -75,22 +74,6 @@ class Started(msgspec.Struct, kw_only=True, omit_defaults=True):
     existing: bool = False
     task: str | None = None  # of a run of one task: its name
     warnings: list[str] = []
-
-
-class Changed(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`existing`: it was so already. `changed` counts tasks."""
-
-    run: str | None = None
-    state: str | None = None
-    existing: bool = False
-    changed: int = 0
-
-
-class Draining(msgspec.Struct, kw_only=True, omit_defaults=True):
-    node: str
-    session: str
-    drain_at: int  # what still runs then goes back to the queue
-    existing: bool = False
 
 
 class WorkflowLine(msgspec.Struct, kw_only=True):
@@ -285,7 +268,3 @@ def node_line(node: NodeInfo) -> NodeLine:
         running=node.running, leader=node.leader, labels=node.labels, capabilities=node.capabilities,
         types=node.kinds, run=node.scope,
     )  # fmt: skip
-
-
-def changed(done: Reply) -> Changed:
-    return Changed(run=done.run_id, state=done.state, existing=done.existing, changed=done.changed)

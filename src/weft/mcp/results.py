@@ -6,14 +6,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from weft.api.problems import Trouble
 from weft.control.protocol import Control
-from weft.control.records import AttemptInfo, NotFound, OutputPart, TaskInfo
 from weft.control.timing import task_ms
 from weft.core.states import TERMINAL
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
-from weft.mcp.tools import PAUSE_MAX_S, PAUSE_S, Asking, Tools
+from weft.mcp.tools import PAUSE_MAX_S, PAUSE_S, RequestContext, Tools
+from weft.operations.errors import ApiError, NotFound
+from weft.operations.parameters import RunRef
+from weft.operations.records import AttemptInfo, OutputPart, TaskInfo
 
 tools = Tools()
 TAIL_MAX = 16 * 1024
@@ -25,8 +26,8 @@ LOST_CHARACTER = 3  # a character of UTF-8 that is cut has at most so many bytes
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt, not of the last")]
 
 
-class GetTaskResult(a.Given):
-    run: a.Run
+class GetTaskResult(a.Arguments):
+    run: RunRef
     task: a.OnlyTask = None
     attempt: Attempt | None = None
     tail: Annotated[int, Meta(ge=0, le=TAIL_MAX, description="So many characters of stdout and stderr")] = 4096
@@ -34,12 +35,12 @@ class GetTaskResult(a.Given):
 
 
 @tools(role="viewer")
-async def get_task_result(asking: Asking, given: GetTaskResult) -> r.TaskResult:
+async def get_task_result(context: RequestContext, request: GetTaskResult) -> r.TaskResult:
     """What a task left: state, exit code, output value, the end of stdout and stderr, the error. With wait_s it waits
     for the task's end. A run of one task needs no task's name."""
-    task = await asking.look(lambda: named(asking.control, given.run, given.task))
-    await asking.until(given.wait_s, lambda: asking.control.task(given.run, task), _ended)
-    return await asking.look(lambda: _result(asking.control, given, task))
+    task = await context.read(lambda: named(context.control, request.run, request.task))
+    await context.until(request.wait_s, lambda: context.control.task(request.run, task), _ended)
+    return await context.read(lambda: _result(context.control, request, task))
 
 
 def named(control: Control, ref: str, task: str | None) -> str:
@@ -50,30 +51,30 @@ def named(control: Control, ref: str, task: str | None) -> str:
     if len(names) == 1:
         return names[0]
     told = ", ".join(names[:NAMES_TOLD]) + (" …" if len(names) > NAMES_TOLD else "")
-    raise Trouble(422, "task", f"the run has {len(names):,} tasks", f"say which in `task`: {told}")
+    raise ApiError("task", f"the run has {len(names):,} tasks", f"say which in `task`: {told}")
 
 
 def _ended(task: TaskInfo) -> bool:
     return task.state in TERMINAL or task.held is not None
 
 
-def _result(control: Control, given: GetTaskResult, name: str) -> r.TaskResult:
-    task = control.task(given.run, name)
-    attempts = control.attempts(given.run, name)
+def _result(control: Control, request: GetTaskResult, name: str) -> r.TaskResult:
+    task = control.task(request.run, name)
+    attempts = control.attempts(request.run, name)
     found = r.TaskResult(
         run=task.run_id, task=task.name, state=task.state, ended=_ended(task), attempts=len(attempts),
         error=_error(task, None), took_ms=task_ms(task, control.now()), elements=task.elements, child=task.child,
         note=_note(task),
     )  # fmt: skip
-    chosen = _chosen(attempts, given.attempt, name)
+    chosen = _chosen(attempts, request.attempt, name)
     if chosen is None:
         return found
     result: dict[str, Any] = chosen.result or {}
     found.attempt, found.outcome, found.exit_code = chosen.attempt, chosen.outcome, chosen.exit_code
     found.node, found.error = chosen.node, _error(task, chosen)
     found.output, found.output_cut = r.bounded(result.get("output"))
-    found.stdout, more_out = _tail(result, "stdout", given.tail)
-    found.stderr, more_err = _tail(result, "stderr", given.tail)
+    found.stdout, more_out = _tail(result, "stdout", request.tail)
+    found.stderr, more_err = _tail(result, "stderr", request.tail)
     found.cut = more_out or more_err
     return found
 
@@ -106,8 +107,8 @@ def _tail(result: dict[str, Any], stream: str, most: int) -> tuple[str, bool]:
     return (text, cut) if len(text) <= most else (text[len(text) - most :], True)
 
 
-class StreamTaskOutput(a.Given):
-    run: a.Run
+class StreamTaskOutput(a.Arguments):
+    run: RunRef
     task: a.OnlyTask = None
     attempt: Attempt | None = None
     stream: Literal["stdout", "stderr"] = "stdout"
@@ -119,47 +120,47 @@ class StreamTaskOutput(a.Given):
 
 
 @tools(role="viewer")
-async def stream_task_output(asking: Asking, given: StreamTaskOutput) -> r.Output:
+async def stream_task_output(context: RequestContext, request: StreamTaskOutput) -> r.Output:
     """What a task prints, from a byte on, also while it runs. With wait_s it follows the task until `limit`, its end
     or the time is reached, and tells each piece as progress when it comes. Go on with offset = next until `ended`."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + given.wait_s
-    task = await asking.look(lambda: named(asking.control, given.run, given.task))
-    attempt = given.attempt or await _first_attempt(asking, given, task)
-    reading = Reading(given, task, attempt)
+    until = loop.time() + request.wait_s
+    task = await context.read(lambda: named(context.control, request.run, request.task))
+    attempt = request.attempt or await _first_attempt(context, request, task)
+    reading = Reading(request, task, attempt)
     pause = PAUSE_S
     while True:
-        told = reading.take(await asking.look(lambda: reading.read(asking.control)))
+        told = reading.take(await context.read(lambda: reading.read(context.control)))
         if told:
-            await asking.progress(reading.at, told)
+            await context.progress(reading.at, told)
             pause = PAUSE_S
         if reading.full or reading.over:
             break
         if not reading.moved:
             left = until - loop.time()
-            if left <= 0 or not await asking.pause(min(pause, left)):
+            if left <= 0 or not await context.pause(min(pause, left)):
                 break
             pause = min(pause * 1.5, PAUSE_MAX_S)
-    now = await asking.look(lambda: asking.control.task(given.run, task))
+    now = await context.read(lambda: context.control.task(request.run, task))
     return reading.told(now.run_id, now.state)
 
 
-async def _first_attempt(asking: Asking, given: StreamTaskOutput, task: str) -> int:
+async def _first_attempt(context: RequestContext, request: StreamTaskOutput, task: str) -> int:
     """The last one there is. A task that has not begun is waited for, too."""
-    found = await asking.until(
-        given.wait_s, lambda: asking.control.task(given.run, task), lambda one: one.attempt > 0 or _ended(one)
+    found = await context.until(
+        request.wait_s, lambda: context.control.task(request.run, task), lambda one: one.attempt > 0 or _ended(one)
     )
     if found.attempt == 0:
         fix = "wait with wait_s; explain_task says what it waits for"
-        raise Trouble(409, "not_started", f"{task} is {found.state}: it has printed nothing yet", fix)
+        raise ApiError("not_started", f"{task} is {found.state}: it has printed nothing yet", fix)
     return found.attempt
 
 
 class Reading:
     """One stretch of a stream: bytes as they come, and the text of those that are whole characters."""
 
-    def __init__(self, given: StreamTaskOutput, task: str, attempt: int) -> None:
-        self._given = given
+    def __init__(self, request: StreamTaskOutput, task: str, attempt: int) -> None:
+        self._given = request
         self._task = task
         self._attempt = attempt
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -167,8 +168,8 @@ class Reading:
         self._begin: int | None = None  # where the first byte stands
         self._size = 0
         self._gap = False
-        self._asked = given.offset
-        self.at = given.offset  # where to go on
+        self._asked = request.offset
+        self.at = request.offset  # where to go on
         self.moved = False  # by the last part
         self.full = False
         self.over = False  # the attempt is, and all of it has been read

@@ -1,5 +1,5 @@
 """The tools as a server of the Model Context Protocol, whatever carries it: which there are for whom, and how a call
-is carried out. A mistake of whoever calls is a result in words, with the fix: a model can put it right by itself."""
+is carried out. A caller's mistake is a result in words, with the fix: a model can correct it by itself."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,20 +11,21 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from weft import __version__
-from weft.api.auth import RANK, Caller
-from weft.api.mistakes import body_trouble
-from weft.api.problems import Problem, Trouble, trouble_of
-from weft.api.served import Served
+from weft.api.app_state import AppState
+from weft.api.auth import Caller
+from weft.api.validation import body_error
 from weft.core.suggest import nearest
-from weft.mcp import changing, looking, results, submitting
+from weft.mcp import looking, results, submitting
 from weft.mcp.replies import shortened
-from weft.mcp.tools import Asking, Tool, schema_of
+from weft.mcp.tools import RequestContext, Tool, schema_of, tool_of
+from weft.operations.declare import RANK
+from weft.operations.errors import ApiError, Problem, api_error_of
+from weft.operations.table import OPERATIONS
 
-TOOLS: tuple[Tool, ...] = tuple(
-    tool
-    for group in (submitting.tools, results.tools, looking.tools, changing.tools)
-    for tool in group.declared
-)  # fmt: skip
+TOOLS: tuple[Tool, ...] = (
+    *(tool for group in (submitting.tools, results.tools, looking.tools) for tool in group.declared),
+    *(tool_of(operation) for operation in OPERATIONS if operation.tool is not None),
+)
 BY_NAME = {tool.name: tool for tool in TOOLS}
 REPLY_MAX = 512 * 1024
 TOLD_MAX = 8 * 1024
@@ -37,7 +38,7 @@ one. Times are milliseconds of the store's clock."""
 Context = ServerRequestContext[Any, Any]
 
 
-def make_server(served: Served, caller_of: Callable[[Context], Caller], *, read_only: bool = False) -> Server[Any]:
+def make_server(state: AppState, caller_of: Callable[[Context], Caller], *, read_only: bool = False) -> Server[Any]:
     """`read_only`: tools that change something are not there, whoever asks."""
 
     def there(tool: Tool, caller: Caller) -> bool:
@@ -57,17 +58,17 @@ def make_server(served: Served, caller_of: Callable[[Context], Caller], *, read_
         try:
             if not there(tool, caller):
                 raise _forbidden(tool, caller, read_only)
-            control = served.control.on_behalf(None, caller.name)
+            control = state.control.for_request(None, caller.name)
 
             async def progress(done: float, message: str) -> None:
                 await ctx.session.report_progress(done, None, message)
 
-            asking = Asking(served, control, progress)
-            return await _called(asking, tool, params.arguments or {})
+            context = RequestContext(state, control, progress)
+            return await _called(context, tool, params.arguments or {})
         except MCPError:
             raise
         except Exception as error:
-            return _refused(trouble_of(error).problem)
+            return _refused(api_error_of(error).problem)
 
     return Server(
         "weft", version=__version__, title="Weft", instructions=" ".join(ABOUT.split()), on_list_tools=list_tools,
@@ -97,25 +98,25 @@ def described(tool: Tool) -> types.Tool:
     )  # fmt: skip
 
 
-async def _called(asking: Asking, tool: Tool, arguments: dict[str, Any]) -> types.CallToolResult:
+async def _called(context: RequestContext, tool: Tool, arguments: dict[str, Any]) -> types.CallToolResult:
     if tool.waits:
         given = _converted(tool, arguments)
-        value = await tool.handler(asking, given)
-        return await asking.look(lambda: _told(value))
-    return await asking.look(lambda: _told(tool.handler(asking, _converted(tool, arguments))))
+        value = await tool.handler(context, given)
+        return await context.read(lambda: _told(value))
+    return await context.read(lambda: _told(tool.handler(context, _converted(tool, arguments))))
 
 
 def _converted(tool: Tool, arguments: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(arguments, tool.takes)
     except msgspec.ValidationError as error:
-        raise body_trouble(error, tool.takes, "arguments", f"{tool.name}: ") from None
+        raise body_error(error, tool.takes, "arguments", f"{tool.name}: ") from None
 
 
 def _told(value: msgspec.Struct) -> types.CallToolResult:
     text = msgspec.json.encode(value)
     if len(text) > REPLY_MAX:
-        raise Trouble(413, "too_long", f"the reply would have {len(text):,} bytes", "ask for less with `limit`")
+        raise ApiError("too_long", f"the reply would have {len(text):,} bytes", "ask for less with `limit`")
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text.decode())], structured_content=msgspec.json.decode(text)
     )
@@ -133,11 +134,10 @@ def _refused(problem: Problem) -> types.CallToolResult:
     )  # fmt: skip
 
 
-def _forbidden(tool: Tool, caller: Caller, read_only: bool) -> Trouble:
+def _forbidden(tool: Tool, caller: Caller, read_only: bool) -> ApiError:
     if read_only and not tool.reads_only:
         told = f"{tool.name} changes something, and this server only looks"
-        return Trouble(403, "read_only", told, "ask a person: it was started with --read-only")
-    return Trouble(
-        403, "forbidden", f"{tool.name} needs the role {tool.role}, and the token has {caller.role}",
+        return ApiError("read_only", told, "ask a person: it was started with --read-only")
+    return ApiError("forbidden", f"{tool.name} needs the role {tool.role}, and the token has {caller.role}",
         "use a token with that role",
     )  # fmt: skip

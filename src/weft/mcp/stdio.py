@@ -13,8 +13,8 @@ from typing import Any
 
 from mcp.server.stdio import stdio_server
 
+from weft.api.app_state import AppState
 from weft.api.auth import Caller
-from weft.api.served import Served
 from weft.mcp.server import make_server
 
 READ = 64 * 1024
@@ -57,9 +57,9 @@ class Lines:
                 yield line
 
 
-async def serve(served: Served, lines: Lines, *, read_only: bool = False) -> None:
+async def serve(state: AppState, lines: Lines, *, read_only: bool = False) -> None:
     """Whoever started us could read the store's file, too: they may do everything."""
-    server = make_server(served, lambda ctx: Caller("local", "admin"), read_only=read_only)
+    server = make_server(state, lambda ctx: Caller("local", "admin"), read_only=read_only)
     stdin: Any = lines
     async with stdio_server(stdin=stdin) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

@@ -5,15 +5,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from weft.api.paging import cursor, keys
-from weft.api.problems import Trouble, bad_inputs
-from weft.api.submitting import SubmitBody
 from weft.authoring.errors import DefinitionErrors
 from weft.control.plan import plan_of
 from weft.core.inputs import resolve_inputs
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
-from weft.mcp.tools import Asking, Tools
+from weft.mcp.tools import RequestContext, Tools
+from weft.operations.errors import bad_inputs
+from weft.operations.parameters import NumberCursor
+from weft.operations.submissions import RunRequest
 
 tools = Tools()
 MISTAKES_SHOWN = 20
@@ -30,7 +30,7 @@ InputValues = Annotated[dict[str, Any], Meta(description="Values of the inputs t
 Format = Annotated[Literal["yaml", "json"], Meta(description="Of a definition that is a text")]
 
 
-class SubmitTask(a.Given):
+class SubmitTask(a.Arguments):
     task: Annotated[
         dict[str, Any] | str,
         Meta(
@@ -45,17 +45,19 @@ class SubmitTask(a.Given):
 
 
 @tools(role="operator", destructive=True, open_world=True)
-def submit_task(asking: Asking, given: SubmitTask) -> r.Started:
+def submit_task(context: RequestContext, request: SubmitTask) -> r.Started:
     """Run one task alone, durably: a shell command, or a task with retries, a timeout and so on. It returns at once;
     get_task_result waits for the end."""
-    body = SubmitBody(task=given.task, name=given.name, priority=given.priority, key=given.key, source=given.source)
-    return _started(asking, body, given.name)
+    body = RunRequest(
+        task=request.task, name=request.name, priority=request.priority, key=request.key, source=request.source
+    )
+    return _started(context, body, request.name)
 
 
-class SubmitWorkflow(a.Given):
+class SubmitWorkflow(a.Arguments):
     definition: Definition | None = None
     format: Format = "yaml"
-    workflow: a.WorkflowName | None = None
+    workflow: a.Workflow | None = None
     version: a.Version | None = None
     inputs: InputValues = msgspec.field(default_factory=dict)
     priority: a.Priority = 0
@@ -66,36 +68,36 @@ class SubmitWorkflow(a.Given):
 
 
 @tools(role="operator", destructive=True, open_world=True)
-def submit_workflow(asking: Asking, given: SubmitWorkflow) -> r.Started:
-    """Start a run of a workflow: of a definition given here, or of one that the store knows by name. It returns at
+def submit_workflow(context: RequestContext, request: SubmitWorkflow) -> r.Started:
+    """Start a run of a workflow: of a definition request here, or of one that the store knows by name. It returns at
     once; get_workflow_status waits for the end. validate_workflow and preview look at it without running it."""
-    body = SubmitBody(
-        definition=given.definition, format=given.format, workflow=given.workflow, version=given.version,
-        inputs=given.inputs, priority=given.priority, max_parallel=given.max_parallel, key=given.key,
-        source=given.source, fresh=given.fresh,
+    body = RunRequest(
+        definition=request.definition, format=request.format, workflow=request.workflow, version=request.version,
+        inputs=request.inputs, priority=request.priority, max_parallel=request.max_parallel, key=request.key,
+        source=request.source, fresh=request.fresh,
     )  # fmt: skip
-    return _started(asking, body, None)
+    return _started(context, body, None)
 
 
-def _started(asking: Asking, body: SubmitBody, task: str | None) -> r.Started:
-    command, warnings = asking.served.submitting.command(body)
-    done = asking.control.submit(command)
+def _started(context: RequestContext, body: RunRequest, task: str | None) -> r.Started:
+    command, warnings = context.state.definitions.command(body)
+    done = context.control.submit(command)
     return r.Started(
         run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state, existing=done.existing,
         task=task, warnings=[r.shortened(text, TOLD_MAX) or "" for text in warnings],
     )  # fmt: skip
 
 
-class ValidateWorkflow(a.Given):
+class ValidateWorkflow(a.Arguments):
     definition: Definition
     format: Format = "yaml"
 
 
 @tools(role="viewer")
-def validate_workflow(asking: Asking, given: ValidateWorkflow) -> r.Validated:
+def validate_workflow(context: RequestContext, request: ValidateWorkflow) -> r.Validated:
     """Check a definition without storing or running anything: all mistakes at once, each with its place and fix."""
     try:
-        loaded = asking.served.submitting.loaded(SubmitBody(definition=given.definition, format=given.format))
+        loaded = context.state.definitions.loaded(RunRequest(definition=request.definition, format=request.format))
     except DefinitionErrors as wrong:
         shown = [
             r.Mistake(
@@ -114,32 +116,29 @@ def validate_workflow(asking: Asking, given: ValidateWorkflow) -> r.Validated:
     )  # fmt: skip
 
 
-class PreviewRun(a.Given):
+class PreviewRun(a.Arguments):
     definition: Definition | None = None
     format: Format = "yaml"
-    workflow: a.WorkflowName | None = None
+    workflow: a.Workflow | None = None
     version: a.Version | None = None
     inputs: InputValues = msgspec.field(default_factory=dict)
-    cursor: a.Cursor | None = None
+    cursor: NumberCursor | None = None
     limit: a.Limit = 30
 
 
 @tools(role="viewer")
-def preview(asking: Asking, given: PreviewRun) -> r.Preview:
+def preview(context: RequestContext, request: PreviewRun) -> r.Preview:
     """Say what a run would do, without running it: its tasks level by level, what each needs, which of the nodes that
     are alive could run it, its inputs with their defaults, and what would hold it up."""
-    body = SubmitBody(
-        definition=given.definition, format=given.format, workflow=given.workflow, version=given.version
+    body = RunRequest(
+        definition=request.definition, format=request.format, workflow=request.workflow, version=request.version
     )
-    workflow = asking.served.submitting.loaded(body).workflow
-    values, problems = resolve_inputs(workflow.inputs, given.inputs)
+    workflow = context.state.definitions.loaded(body).workflow
+    values, problems = resolve_inputs(workflow.inputs, request.inputs)
     if problems:
         raise bad_inputs(problems)
-    at = keys(given.cursor, "plan", str, int)
-    if at is not None and at[0] != workflow.hash:
-        raise Trouble(422, "cursor", "this cursor is of another definition", "leave it out to begin anew")
-    after = 0 if at is None else at[1]
-    plan = plan_of(asking.control, workflow, values, after=after, limit=given.limit)
+    after = int(request.cursor or 0)
+    plan = plan_of(context.control, workflow, values, after=after, limit=request.limit)
     inputs, cut = r.bounded(plan.inputs)
     end = after + len(plan.tasks)
     return r.Preview(
@@ -147,7 +146,7 @@ def preview(asking: Asking, given: PreviewRun) -> r.Preview:
         on_failure=plan.on_failure, max_parallel=plan.max_parallel, inputs={"…": cut} if cut else inputs or {},
         problems=[r.shortened(problem, TOLD_MAX) or "" for problem in plan.problems],
         tasks=[_bounded_task(task) for task in plan.tasks],
-        next=cursor("plan", plan.hash, end) if end < plan.total else None,
+        next=str(end) if end < plan.total else None,
     )  # fmt: skip
 
 

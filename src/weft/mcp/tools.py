@@ -1,11 +1,12 @@
-"""How a tool is declared, and what it is handed when somebody calls it.
+"""How a tool is declared, and what it is handed when it is called.
 
-    @tools(role="operator", destructive=True, idempotent=True)
-    def cancel_run(asking: Asking, given: CancelRun) -> Changed: ...
+    @tools(role="viewer")
+    def list_runs(context: RequestContext, request: ListRuns) -> RunPage: ...
 
 Its name, its description (the docstring), and the schemas of what it takes and gives all come from the function. A
-plain function runs off the event loop, in the threads that the API's routes share; an `async def` waits for something
-and must reach the store through `asking.look`. A viewer's tools change nothing, and all others may.
+plain function runs off the event loop, in the threads that the API shares; an `async def` waits for something and
+must reach the store through `context.read`. A viewer's tools change nothing, and all others may. A tool that is
+exactly one operation is not written here: it comes from the operation's own declaration (`tool_of`).
 """
 
 import asyncio
@@ -15,9 +16,9 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
-from weft.api.auth import Needed
-from weft.api.served import Served
+from weft.api.app_state import AppState
 from weft.control.protocol import Control
+from weft.operations.declare import Operation, Role
 
 T = TypeVar("T")
 Progress = Callable[[float, str], Awaitable[None]]
@@ -25,33 +26,33 @@ REF = "#/$defs/{name}"
 PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 
 
-class Asking:
-    """One call: the control on behalf of whoever makes it, and how to wait on their behalf."""
+class RequestContext:
+    """One call: the control on behalf of the caller, and how to wait for something."""
 
-    def __init__(self, served: Served, control: Control, progress: Progress) -> None:
-        self.served = served
+    def __init__(self, state: AppState, control: Control, progress: Progress) -> None:
+        self.state = state
         self.control = control
         self.progress = progress  # goes nowhere if the client did not ask for it
 
-    async def look(self, work: Callable[[], T]) -> T:
-        return await self.served.carry_out(work)
+    async def read(self, work: Callable[[], T]) -> T:
+        return await self.state.off_loop(work)
 
     async def until(self, wait_s: float, work: Callable[[], T], done: Callable[[T], bool]) -> T:
-        """Looks until it is done, the time is over, or the server is about to stop; what it saw last."""
+        """Reads until it is done, the time is over, or the server is about to stop; what it saw last."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
         pause = PAUSE_S
         while True:
-            found = await self.look(work)
+            found = await self.read(work)
             left = until - loop.time()
             if done(found) or left <= 0 or not await self.pause(min(pause, left)):
                 return found
             pause = min(pause * 1.5, PAUSE_MAX_S)
 
     async def pause(self, seconds: float) -> bool:
-        """False: the server is about to stop, and nobody should wait any longer."""
+        """False: the server is about to stop, and nothing should wait any longer."""
         try:
-            await asyncio.wait_for(self.served.stopping.wait(), seconds)
+            await asyncio.wait_for(self.state.stopping.wait(), seconds)
         except TimeoutError:
             return True
         return False
@@ -61,14 +62,14 @@ class Tool(NamedTuple):
     """`role` is who may call it, as with the API's routes. `open_world`: it may reach beyond Weft."""
 
     name: str
-    role: Needed
+    role: Role
     destructive: bool
     idempotent: bool
     open_world: bool
     description: str
     takes: type[msgspec.Struct]
     gives: type[msgspec.Struct]
-    handler: Callable[[Asking, Any], Any]
+    handler: Callable[[RequestContext, Any], Any]
 
     @property
     def reads_only(self) -> bool:
@@ -86,19 +87,33 @@ class Tools:
         self.declared: list[Tool] = []
 
     def __call__(
-        self, *, role: Needed, destructive: bool = False, idempotent: bool = False, open_world: bool = False
+        self, *, role: Role, destructive: bool = False, idempotent: bool = False, open_world: bool = False
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
             hints = get_type_hints(handler)
             self.declared.append(
                 Tool(
                     handler.__name__, role, destructive, idempotent or role == "viewer", open_world,
-                    " ".join((inspect.getdoc(handler) or "").split()), hints["given"], hints["return"], handler,
+                    " ".join((inspect.getdoc(handler) or "").split()), hints["request"], hints["return"], handler,
                 )
             )  # fmt: skip
             return handler
 
         return declare
+
+
+def tool_of(operation: Operation[Any, Any]) -> Tool:
+    """A tool that is exactly this operation."""
+    hints = operation.tool
+    assert hints is not None
+
+    def handler(context: RequestContext, request: Any) -> Any:
+        return context.control.call(operation, request)
+
+    return Tool(
+        hints.name or operation.name, operation.role, hints.destructive, hints.idempotent, hints.open_world,
+        " ".join(operation.description.split()), operation.request, operation.reply, handler,
+    )  # fmt: skip
 
 
 def schema_of(type_: type[msgspec.Struct]) -> dict[str, Any]:

@@ -1,0 +1,100 @@
+"""Starting runs: single ones share transactions (submission_batcher.py), batches are one each. And applying."""
+
+from collections.abc import Callable
+
+from starlette.responses import Response
+
+from weft.api.calls import Call, decoded, handles
+from weft.api.responses import reply
+from weft.core.commands import Refused, Reply, Submit
+from weft.operations.errors import ApiError, api_error_of
+from weft.operations.submissions import (
+    ApplyWorkflow,
+    Batch,
+    BatchItem,
+    RunRequest,
+    Started,
+    SubmitRun,
+    SubmitRuns,
+    apply_workflow,
+    submit_run,
+    submit_runs,
+    submit_task,
+)
+
+
+@handles(submit_run)
+async def start_run(call: Call) -> Response:
+    def request() -> tuple[RunRequest, str | None]:
+        found = call.request(SubmitRun)
+        return found, found.idempotency_key
+
+    return await _started(call, request)
+
+
+@handles(submit_task)
+async def start_task(call: Call) -> Response:
+    def request() -> tuple[RunRequest, str | None]:
+        key: str | None = call.parameters()["idempotency_key"]
+        return RunRequest(task=decoded(call.body, call.operation.body_type)), key
+
+    return await _started(call, request)
+
+
+async def _started(call: Call, request: Callable[[], tuple[RunRequest, str | None]]) -> Response:
+    """The request is decoded where the command is built."""
+    warnings: list[str] = []
+
+    def build() -> Submit:
+        body, key = request()
+        command, found = call.state.definitions.command(body, key, call.command_id)
+        warnings.extend(found)
+        return command
+
+    command, done = await call.state.submit(build, len(call.body), call.command_id, call.actor)
+    value = Started(
+        run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state,
+        existing=done.existing, warnings=warnings,
+    )  # fmt: skip
+    return reply(value, 200 if done.existing else 201, {"Location": f"/v1/runs/{value.run}"})
+
+
+@handles(submit_runs)
+def start_runs(call: Call) -> Response:
+    items: list[BatchItem | list[str]] = []  # refused, or to be started with these warnings
+    commands = []
+    for number, one in enumerate(call.request(SubmitRuns).runs):
+        try:
+            own_id = None if call.command_id is None else f"{call.command_id}.{number}"
+            command, warnings = call.state.definitions.command(one, None, own_id)
+            commands.append(command)
+            items.append(warnings)
+        except Exception as error:
+            items.append(_refused(error))
+    replies = iter(call.control.submit_each(commands) if commands else [])
+    runs = [item if isinstance(item, BatchItem) else _item(next(replies), item) for item in items]
+    count = sum(item.run is not None for item in runs)
+    return reply(Batch(runs=runs, started=count, refused=len(runs) - count))
+
+
+def _item(done: Reply | Refused, warnings: list[str]) -> BatchItem:
+    if isinstance(done, Refused):
+        return _refused(done)
+    return BatchItem(run=done.run_id, existing=done.existing, warnings=warnings)
+
+
+def _refused(error: Exception) -> BatchItem:
+    found = api_error_of(error)
+    if found.problem.status >= 500:
+        raise found  # not this run's fault
+    return BatchItem(code=found.problem.code, detail=found.problem.detail, errors=found.problem.errors)
+
+
+@handles(apply_workflow)
+def apply(call: Call) -> Response:
+    request = call.request(ApplyWorkflow)
+    loaded, source = call.state.definitions.applied(request)
+    if loaded.workflow.name != request.name:
+        detail = f"the definition calls itself {loaded.workflow.name!r}"
+        raise ApiError("body", detail, "use one name in both")
+    return reply(call.control.apply(loaded, source, "the API"))

@@ -1,0 +1,149 @@
+"""A store as operations use it: reads on connections of their own, and commands through the committer."""
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from weft.core import commands as c
+from weft.core.compile import compile_workflow
+from weft.core.definition import decode_document
+from weft.core.workflow import Workflow
+from weft.node.local import LocalLink
+from weft.operations import node_reading
+from weft.operations.errors import NotFound, Observing
+from weft.operations.ids import new_id
+from weft.store.protocol import Reader, Store, StoreBusy
+
+T = TypeVar("T")
+WAIT_S = 30.0  # for a store that does not answer
+RETRY_S = 0.2
+
+
+class StoreAccess:
+    """`root` is where this process keeps its files, such as the output of its nodes: beside a store that is a file.
+    The access of an observer (`role`) changes nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        link: LocalLink | None = None,
+        root: Path | None = None,
+        *,
+        role: str = "auto",
+        artifacts: Path | None = None,
+    ) -> None:
+        self.store = store
+        self.role = role
+        self.link = link or LocalLink(store)
+        self.home = root or (store.path.parent if store.path is not None else Path.cwd() / ".weft")
+        self.output_root = self.home / "output"
+        self.artifact_root = artifacts or self.home / "artifacts"
+        self.link.read_artifacts_in(self.artifact_root, "here")
+        self.wait_s = WAIT_S
+        self.command_id: str | None = None  # of the request that is carried out
+        self.actor: str | None = None  # who asked, for the history
+        self._commands = 0
+        self._readers = threading.local()
+
+    # Reading
+
+    def read(self, name: str, *parameters: Any) -> list[Any]:
+        return self._reader().read(name, *parameters)
+
+    def _reader(self) -> Reader:
+        reader: Reader | None = getattr(self._readers, "reader", None)
+        if reader is None:
+            reader = self._readers.reader = self.store.reader()
+        return reader
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Reads inside see one moment of the store."""
+        with self._reader().snapshot():
+            yield
+
+    def now(self) -> int:
+        return self._reader().now()
+
+    def workflow(self, hash: str) -> Workflow:
+        known = self.link.committer.workflows.get(hash)
+        if known is None:
+            known = compile_workflow(self.document(hash), hash)
+            self.link.committer.know(known)
+        return known
+
+    def document(self, hash: str) -> dict[str, Any]:
+        rows = self.read("workflow_document", hash)
+        if not rows:
+            raise NotFound(f"there is no workflow {hash}")
+        return decode_document(rows[0][0])
+
+    # Writing
+
+    def for_request(self, command_id: str | None, actor: str | None) -> Self:
+        """The same access for one request: its commands carry this id and are applied once, however often the request
+        is sent; the history names `actor`."""
+        view = copy.copy(self)
+        view.command_id, view._commands, view.actor = command_id, 0, actor
+        return view
+
+    def next_command_id(self) -> str:
+        if self.command_id is None:
+            return new_id(20)
+        self._commands += 1
+        return self.command_id if self._commands == 1 else f"{self.command_id}.{self._commands}"
+
+    def commit(self, command: c.Command) -> c.Reply:
+        """After a lost reply it is asked for again under the same id: the command is applied once."""
+        self.refuse_if_observing()
+        command_id = self.next_command_id()
+        try:
+            reply: c.Reply = self._retried(
+                lambda: self.link.committer.commit(command, command_id=command_id, actor=self.actor)
+            )
+        except c.Refused as refused:
+            if refused.code == "not_found":  # the same error whether an operation or a rule found it out
+                raise NotFound(refused.message) from None
+            raise
+        return reply
+
+    def commit_each(
+        self, commands: Sequence[c.Submit], ids: Sequence[str] | None = None
+    ) -> list[c.Reply | c.Refused]:
+        """Many runs in one transaction, under these command ids. A refusal stands in its place and stops no other."""
+        self.refuse_if_observing()
+        given = [self.next_command_id() for _ in commands] if ids is None else ids
+        return self._retried(lambda: self.link.committer.commit_each(commands, given, self.actor))
+
+    def finish(self, reply: c.Reply) -> c.Reply:
+        """A large run is cancelled a thousand tasks at a time: go on until that is done."""
+        more = reply.more
+        while more:
+            more = self._retried(lambda: self.link.committer.commit(c.Tidy(reply.run_no))).more
+        return reply
+
+    def refuse_if_observing(self) -> None:
+        if self.role == "observer":
+            raise Observing(node_reading.leader(self))
+
+    def _retried(self, work: Callable[[], T]) -> T:
+        until = time.monotonic() + self.wait_s
+        notified = False
+        while True:
+            try:
+                return work()
+            except StoreBusy as error:
+                if self.store.path is not None or time.monotonic() > until:
+                    raise  # SQLite has waited by itself
+                if not notified:
+                    self.store.say(f"waiting for the store: {error}")
+                    notified = True
+                time.sleep(RETRY_S)
+
+    def close(self) -> None:
+        self.link.close()
+        self.store.close()

@@ -1,0 +1,128 @@
+"""Examples in the description of the API.
+
+Those of replies are made from their types, so that none says what is not so: a field's value goes by the type's and
+the field's name, or by the field's name alone; what no table knows gets the plainest value of its type. Those of
+requests stand with their routes. All of them tell of one run of one workflow.
+"""
+
+import types
+from typing import Any, Final, Literal, Union, get_args, get_origin
+
+import msgspec
+
+RUN: Final = "k3v9x2m8qa4t"
+HASH: Final = "6134cab031f25a1375cd0b3dd9a3e623771e5bd7efd58556366fd31a14328645"
+OLD_HASH: Final = "5b94ec22778d3799edd27e73deeb3a97afabf36ef542ea9477c324b852f5f583"
+SESSION: Final = "b012a7468b43eec5"
+AT: Final = 1_769_821_200_000  # 2026-01-31T01:00:00Z
+DEFINITION: Final = {"name": "nightly", "inputs": {"day": "string"}, "tasks": {"extract": "./extract.sh",
+                     "load": {"needs": ["extract"], "run": "./load.sh ${{ inputs.day }}"}}}  # fmt: skip
+RESULT: Final = {"exitCode": 0, "stdout": "42 rows\n", "stderr": "", "output": {"rows": 42}}
+
+FIELDS: Final[dict[str, Any]] = {
+    "active_at": AT + 1200, "actor": "0a1b2c3d ci", "address": "worker-1:4711", "at": AT, "attempt": 1,
+    "cause": "2026-01-31T02:00:00+01:00", "changed": 1,
+    "claimed_at": AT + 3, "claims": 128, "context": {"day": "2026-01-31"}, "created_at": AT,
+    "current": {"nightly": HASH}, "document": DEFINITION, "drain_at": AT + 60_000, "due_at": AT, "elements": None,
+    "events": 1234, "exchanges": 900, "expires_at": AT + 7_776_000_000, "expires_in_ms": 29_000, "generation": 1,
+    "hash": HASH, "health": "healthy", "host": "worker-1", "id": RUN, "idx": -1, "inputs": {"day": "2026-01-31"},
+    "kinds": ["python", "shell"], "label": "ci", "last": 1234, "last_event": 1234, "lease_expires_at": AT + 30_000,
+    "lease_ms": 28_000, "library": "SQLite 3.54.1", "location": "/var/lib/weft/weft.db",
+    "measured_at": AT, "memory": 8 * 2**30, "name": "nightly", "needs": ["extract"], "new": HASH, "next": None,
+    "next_at": AT + 86_400_000, "no": 42, "node": "worker-1", "now": AT, "old": OLD_HASH,
+    "outcomes": {"succeeded": 120, "failed": 7}, "output": {"rows": 42}, "overlap": "skip", "pid": 4711, "pos": 1,
+    "ready_at": AT + 2, "resources": {"cores": 8, "load": 0.7}, "revoked_at": None, "role": "operator", "root": RUN,
+    "run": RUN, "run_id": RUN, "running_count": 1, "schema": 1, "seen_at": AT, "seq": 1234, "session": SESSION,
+    "sessions_live": 3, "signal": "approve", "size": 4, "size_bytes": 1_726_288, "slots": 8,
+    "source": "/srv/flows", "started": 2, "started_at": AT + 5, "state": "running", "task": "load",
+    "tasks": 2, "term": 3, "token": "weft_0a1b2c3d_6dfd96e04327b106c78866c29d881701604504f89374d22d7fd74f959536c34d",
+    "total": 2, "trigger": "nightly/cron", "url": "http://127.0.0.1:8700", "used": 1, "version": "0.1.0",
+    "versions": 2, "waiting": 0, "workflow": HASH,
+}  # fmt: skip
+
+OF: Final[dict[str, dict[str, Any]]] = {
+    "Applied": {"workflow": "nightly", "triggers": 1, "added": ["cron"], "changed": [], "existing": False},
+    "AttemptInfo": {"outcome": "succeeded", "finished_at": AT + 1200, "exit_code": 0, "result": RESULT},
+    "Batch": {"runs": [{"run": RUN}, {"code": "not_found", "detail": "there is no workflow nighly; did you mean"
+              " 'nightly'?"}], "started": 1, "refused": 1},
+    "EventInfo": {"kind": "assigned", "data": {"attempt": 1}},
+    "Explanation": {"summary": "it waits for extract", "state": "pending",
+                    "details": ["extract is running", "when: all_success"]},
+    "FireInfo": {"outcome": "started"},
+    "Health": {"status": "ok"},
+    "HookTaken": {"trigger": "deploy/webhook", "outcome": "started"},
+    "NodeInfo": {"state": "live", "started_at": AT, "labels": {"gpu": ""}, "running": 1, "leader": True,
+                 "role": "auto", "drain_at": None},
+    "NodeWork": {"running_count": 1},
+    "PoolInfo": {"name": "database", "holders": [f"{RUN}/load"]},
+    "PoolSet": {"name": "database"},
+    "Pruned": {"runs": [RUN], "more": False},
+    "Records": {"lines": ['{"level":0,"task":"extract","state":"succeeded"}']},
+    "RunInfo": {"state": "succeeded", "finished_at": AT + 1200, "succeeded": 2},
+    "RunWorkflows": {"workflows": [HASH]},
+    "StoreInfo": {"kind": "sqlite", "runs": {"succeeded": 41}, "tasks": {"succeeded": 83}},
+    "Stored": {"document": DEFINITION},
+    "TaskInfo": {"name": "load", "kind": "shell", "level": 1, "state": "succeeded", "finished_at": AT + 1200,
+                 "exit_code": 0},
+    "TimeList": {"times": [{"time": "2026-01-31T02:00:00+01:00", "due_at": AT, "at": AT}]},
+    "TokenInfo": {"id": "0a1b2c3d", "state": "valid"},
+    "NewToken": {"id": "0a1b2c3d"},
+    "TokenRevoked": {"id": "0a1b2c3d", "revoked_at": AT},
+    "TriggerDone": {"outcome": "started"},
+    "TriggerInfo": {"id": "nightly/cron", "workflow": "nightly", "name": "cron", "kind": "cron",
+                    "what": "0 2 * * * Europe/Berlin", "catch_up": "none"},
+    "VersionDiff": {"lines": ["--- 5b94ec22778d", "+++ 6134cab031f2", "@@ -3 +3 @@", "-  load: ./old.sh",
+                              "+  load: ./load.sh"]},
+    "VersionPage": {"versions": [{"name": "nightly", "hash": HASH, "created_at": AT}]},
+    "Verification": {"events": 7, "tasks": 2, "differences": []},
+}  # fmt: skip
+
+#: Of what is not JSON, by its media type.
+TEXTS: Final = {
+    "text/event-stream": 'id: 1234\ndata: {"seq":1234,"kind":"assigned","task":"load"}\n\n'
+    'event: end\nid: 1240\ndata: {"reason":"finished","last":"1240"}\n\n',
+    "text/plain": "# HELP weft_dead_letters Tasks whose retries are used up\n# TYPE weft_dead_letters gauge\n"
+    "weft_dead_letters 0.0\n",
+    "text/html": "<!doctype html>\n<html lang=\"en\"><head><title>Weft</title></head><body>…</body></html>\n",
+    "application/octet-stream": "42 rows\n",
+}  # fmt: skip
+
+
+def of_reply(kind: Any) -> Any:
+    """An example of a reply of this type, as it is sent."""
+    return msgspec.to_builtins(_value(kind, ""))
+
+
+def _value(kind: Any, name: str) -> Any:
+    if get_origin(kind) in (Union, types.UnionType):
+        parts = [part for part in get_args(kind) if part is not types.NoneType]
+        return _value(parts[0], name) if _is_struct(parts[0]) else None
+    if _is_struct(kind):
+        own = OF.get(kind.__name__, {})
+        return kind(**{field.name: _field(own, field) for field in msgspec.structs.fields(kind)})
+    if get_origin(kind) is list:
+        (of,) = get_args(kind)
+        return [_value(of, name)] if _is_struct(of) else []
+    if get_origin(kind) is Literal:
+        return get_args(kind)[0]
+    return {str: "", int: 0, bool: False, float: 0.0}.get(kind, {})
+
+
+def _field(own: dict[str, Any], field: msgspec.structs.FieldInfo) -> Any:
+    if field.name in own:
+        value = own[field.name]
+    elif field.name in FIELDS and not _holds_structs(field.type):
+        value = FIELDS[field.name]
+    elif field.required:
+        return _value(field.type, field.name)
+    else:
+        return field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    return msgspec.convert(value, field.type)
+
+
+def _holds_structs(kind: Any) -> bool:
+    return _is_struct(kind) or any(_holds_structs(part) for part in get_args(kind))
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)

@@ -1,0 +1,315 @@
+"""What people and programs get to see: plain records, the same from a store and over HTTP."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from weft.core.rows import ApiRole
+
+
+class RunInfo(msgspec.Struct, kw_only=True):
+    id: str
+    no: int
+    name: str
+    workflow: str
+    state: str
+    generation: int
+    priority: int
+    max_parallel: int | None
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    reason: str | None
+    halted: bool
+    stop: str | None
+    total: int
+    succeeded: int
+    failed: int
+    dead_letter: int
+    cancelled: int
+    skipped: int
+    active: int  # queued + running
+    open: int
+    inputs: dict[str, Any]
+    source: str | None
+    key: str | None
+    level: int | None = None  # of `mode: levels`: the one that is worked on, from 0
+    level_open: int | None = None  # how many of its tasks have not finished; None: it has not begun
+    pace: str | None = None  # moved by hand: go, task, rest
+    owner: str | None = None  # the session that owns it
+    parent: str | None = None  # the run whose task started it
+    root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
+
+    @property
+    def finished(self) -> bool:
+        return self.state in ("succeeded", "failed", "cancelled")
+
+
+class TaskInfo(msgspec.Struct, kw_only=True):
+    run_id: str
+    name: str  # "transform", or "transform.3" for an element
+    pos: int
+    idx: int
+    level: int
+    kind: str
+    needs: list[str]
+    state: str
+    generation: int
+    attempt: int
+    failures: int
+    lost: int
+    elements: int | None  # of a mapped task: how many; its elements are listed too
+    open: int
+    ready_at: int | None
+    wake_at: int | None
+    claimed_at: int | None
+    started_at: int | None
+    finished_at: int | None
+    reason: str | None
+    node: str | None  # that runs it, or ran it last
+    session: str | None
+    exit_code: int | None
+    allow_failure: bool
+    cached: dict[str, Any] | None = None  # the run, task and attempt whose result it took, without running
+    held: str | None = None  # finished; its level's commit will make this its state
+    claimed_by: str | None = None  # while it runs: the node's name,
+    claim_expires_at: int | None = None  # until when its lease lasts,
+    claim_attempt: int | None = None  # and the attempt that it holds
+    child: str | None = None  # the run that it started, the last one
+
+
+class AttemptInfo(msgspec.Struct, kw_only=True):
+    run_id: str
+    task: str
+    attempt: int
+    generation: int
+    outcome: str  # running, succeeded, failed, cancelled, lost, returned
+    exit_code: int | None
+    error: str | None
+    claimed_at: int | None
+    started_at: int | None
+    finished_at: int | None
+    node: str | None
+    session: str
+    result: dict[str, Any] | None
+    cached: dict[str, Any] | None = None  # nothing ran: the result is that of this run, task and attempt
+
+
+class EventInfo(msgspec.Struct, kw_only=True):
+    seq: int
+    at: int
+    run_id: str | None  # None: it happened to the cluster, to no run
+    kind: str
+    task: str | None
+    node: str | None
+    session: str | None
+    data: dict[str, Any]
+
+
+class NodeInfo(msgspec.Struct, kw_only=True):
+    session: str
+    node: str
+    state: str
+    scope: str | None
+    started_at: int
+    ended_at: int | None
+    lease_ms: int | None  # left, by the store's clock
+    running: int
+    pid: int | None
+    slots: int | None
+    labels: dict[str, str]
+    kinds: list[str]  # of tasks it has executors for
+    capabilities: list[str]
+    memory: int | None  # that its tasks may reserve
+    disk: int | None
+    gpus: int
+    gpu_memory: int | None  # of each GPU
+    functions: list[str] | None  # inline ones that its application gave it; None: whatever is asked for
+    role: str = "auto"
+    health: str = "healthy"  # healthy, stale, draining, dead, left: by the store's clock
+    leader: bool = False
+    term: int | None = None  # of the leader: the one it holds
+    host: str | None = None
+    drain_at: int | None = None
+    seen_at: int | None = None  # its last renewal
+    resources: dict[str, Any] = {}  # as it measured them last
+    measured_at: int | None = None
+    stale_reports: int | None = None  # refused ones, counted where one node is shown
+    url: str | None = None  # of its HTTP server, if it has one
+
+    @property
+    def address(self) -> str:
+        return f"{self.host or '?'}:{self.pid or '?'}"
+
+
+class LeaderInfo(msgspec.Struct, kw_only=True):
+    """Who leads, or led last."""
+
+    term: int
+    session: str | None  # None: nobody does
+    node: str | None
+    address: str | None
+    expires_in_ms: int | None
+    url: str | None = None  # of its HTTP server, if it has one
+
+
+class PoolInfo(msgspec.Struct, kw_only=True):
+    name: str
+    size: int
+    used: int
+    waiting: int  # queued tasks that need a place
+    holders: list[str]  # RUN/TASK, those that began first come first
+
+
+class ClaimInfo(msgspec.Struct, kw_only=True):
+    """One attempt that a node holds."""
+
+    run_id: str
+    task: str
+    attempt: int
+    claimed_at: int | None
+    started_at: int | None
+    lease_expires_at: int | None
+
+
+class NodeWork(msgspec.Struct, kw_only=True):
+    """What a node has done and does: of its session that lives, or lived last."""
+
+    node: str
+    session: str
+    health: str
+    claims: int  # attempts it has claimed, all together
+    outcomes: dict[str, int]  # how those that are over ended: succeeded, failed, cancelled, lost, returned
+    #: What those two cover: `all` attempts in the store; in one with more than 100,000, what the `node` told of
+    #: itself, up to ten seconds ago; if it told nothing, only the `newest` 100,000 of all nodes.
+    counted: Literal["all", "node", "newest"]
+    running: list[ClaimInfo]  # the first hundred
+    running_count: int
+    leases_expired: int  # sessions under this node's name whose lease passed or whose process was gone
+    stale_reports: int  # refused: they came too late
+    exchanges: int  # how often it asked for work or told of some
+    active_at: int | None  # its last claim or report, by the store's clock
+
+
+class OutputPart(msgspec.Struct, kw_only=True):
+    """Some bytes of what an attempt printed."""
+
+    data: bytes
+    offset: int  # where they stand; beyond what was asked for if something before was not kept
+    next: int  # where to go on
+    size: int  # of all there is now
+    ended: bool  # the attempt is over: nothing will follow
+
+
+class TokenInfo(msgspec.Struct, kw_only=True):
+    """A token of the API; what it is itself was shown once, and is not kept."""
+
+    id: str
+    label: str
+    role: ApiRole
+    state: str  # valid, expired, revoked
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+
+
+class NewToken(msgspec.Struct, kw_only=True):
+    id: str
+    token: str
+    label: str
+    role: ApiRole
+    created_at: int
+    expires_at: int | None
+
+
+class WorkflowInfo(msgspec.Struct, kw_only=True):
+    """A name, and its newest version."""
+
+    name: str
+    hash: str
+    created_at: int
+    versions: int
+
+
+class VersionInfo(msgspec.Struct, kw_only=True):
+    name: str
+    hash: str
+    created_at: int
+    document: dict[str, Any] | None = None  # where one version is asked for
+
+
+class VersionDiff(msgspec.Struct, kw_only=True):
+    name: str
+    old: str
+    new: str
+    lines: list[str]  # a unified diff of both documents as YAML
+
+
+class WantedSignal(msgspec.Struct, kw_only=True):
+    """What a task waits for, somewhere among the runs that a run's tasks started."""
+
+    run: str
+    task: str
+    signal: str
+
+
+class Explanation(msgspec.Struct, kw_only=True):
+    """Why a task is where it is: the first line answers, the others are the evidence."""
+
+    task: str
+    state: str
+    summary: str
+    details: list[str]
+
+
+class Verification(msgspec.Struct, kw_only=True):
+    run_id: str
+    events: int
+    tasks: int
+    differences: list[str]
+
+    @property
+    def ok(self) -> bool:
+        return not self.differences
+
+
+class StoreInfo(msgspec.Struct, kw_only=True):
+    location: str
+    kind: str
+    schema: int
+    size_bytes: int
+    runs: dict[str, int]
+    tasks: dict[str, int]
+    events: int
+    sessions_live: int
+    stale_reports: int
+    library: str
+
+
+class FireInfo(msgspec.Struct):
+    """What became of one fire of a trigger."""
+
+    trigger: str
+    cause: str
+    due_at: int | None  # the fire time
+    at: int
+    outcome: str  # started, queued, skipped, missed, failed
+    run: str | None
+    reason: str | None
+
+
+class TriggerInfo(msgspec.Struct, kw_only=True):
+    id: str
+    workflow: str
+    name: str
+    kind: str
+    hash: str  # the version that its runs get
+    what: str  # when it fires, for people
+    paused: bool
+    overlap: str
+    catch_up: str
+    next_at: int | None
+    last: FireInfo | None
+    queued: int
+    unfinished: int
+    problem: str | None = None  # why it cannot fire on this machine

@@ -1,0 +1,27 @@
+"""All operations, in the order in which the documentation lists them."""
+
+from typing import Any, Final
+
+from weft.operations import (
+    events,
+    nodes,
+    run_changes,
+    runs,
+    server,
+    store,
+    streams,
+    submissions,
+    tasks,
+    tokens,
+    triggers,
+    workflows,
+)
+from weft.operations.declare import Operation, Resource
+
+RESOURCES: Final[tuple[Resource, ...]] = (
+    submissions.resource, runs.resource, run_changes.resource, tasks.resource, workflows.resource, events.resource,
+    nodes.resource, store.resource, triggers.resource, streams.resource, tokens.resource, server.resource,
+)  # fmt: skip
+OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = tuple(
+    operation for resource in RESOURCES for operation in resource.operations
+)

@@ -1,0 +1,114 @@
+"""Tasks: find them, look at their attempts, and why they do not run."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from weft.core.workflow import TaskKind
+from weft.operations.access import StoreAccess
+from weft.operations.declare import Request, Resource
+from weft.operations.errors import FINDABLE
+from weft.operations.explaining import Explanations, why
+from weft.operations.parameters import TASK_PATTERN, Limit, NumberCursor, RunRef, TaskRef, TaskStates
+from weft.operations.records import AttemptInfo, TaskInfo
+from weft.operations.run_reading import TaskFilter, attempts_of, one_task, task_info, task_page
+
+resource = Resource("tasks")
+
+Kinds = Annotated[list[TaskKind], Meta(max_length=8, description="Only tasks of this type; may be repeated")]
+WorkflowFilter = Annotated[str, Meta(max_length=128, description="Only of this workflow: a name or a hash")]
+NodeFilter = Annotated[
+    str, Meta(max_length=64, description="Only those that this node (name or session) runs or ran last")
+]
+
+
+class TaskPage(msgspec.Struct, kw_only=True):
+    """A filter that few tasks pass may leave a page short, or empty: the list goes on while `next` is there."""
+
+    tasks: list[TaskInfo]
+    next: str | None
+
+
+class ListTasks(Request):
+    state: TaskStates | None = None
+    type: Kinds | None = None
+    workflow: WorkflowFilter | None = None
+    node: NodeFilter | None = None
+    cursor: NumberCursor | None = None
+    limit: Limit = 100
+
+
+@resource.operation("GET", "/v1/tasks", role="viewer")
+def list_tasks(access: StoreAccess, request: ListTasks) -> TaskPage:
+    """List tasks of all runs, in the order in which they were created."""
+    filters = TaskFilter(
+        states=request.state, kinds=request.type, workflow=request.workflow, node=request.node
+    )  # fmt: skip
+    return _page(*task_page(access, None, None, filters, int(request.cursor or 0), request.limit))
+
+
+class ListRunTasks(Request):
+    run: RunRef
+    state: TaskStates | None = None
+    type: Kinds | None = None
+    node: NodeFilter | None = None
+    task: (
+        Annotated[
+            str, Meta(pattern=TASK_PATTERN, description="Only this task, in all its generations; or one element")
+        ]
+        | None
+    ) = None
+    old_generations: Annotated[bool, Meta(description="Also tasks of earlier generations")] = False
+    cursor: NumberCursor | None = None
+    limit: Limit = 100
+
+
+@resource.operation("GET", "/v1/runs/{run}/tasks", role="viewer", errors=FINDABLE)
+def list_run_tasks(access: StoreAccess, request: ListRunTasks) -> TaskPage:
+    """List the tasks of a run."""
+    filters = TaskFilter(
+        states=request.state, kinds=request.type, node=request.node, old_generations=request.old_generations
+    )
+    found = task_page(access, request.run, request.task, filters, int(request.cursor or 0), request.limit)
+    return _page(*found)
+
+
+def _page(tasks: list[TaskInfo], after: int | None) -> TaskPage:
+    return TaskPage(tasks=tasks, next=None if after is None else str(after))
+
+
+class OneTask(Request):
+    run: RunRef
+    task: TaskRef
+
+
+class TaskDetail(msgspec.Struct, kw_only=True):
+    task: TaskInfo
+    attempts: list[AttemptInfo]
+
+
+@resource.operation("GET", "/v1/runs/{run}/tasks/{task}", role="viewer", errors=FINDABLE)
+def get_task(access: StoreAccess, request: OneTask) -> TaskDetail:
+    """A task with all its attempts."""
+    task = one_task(access, request.run, request.task)
+    return TaskDetail(task=task, attempts=attempts_of(access, task.run_id, request.task))
+
+
+@resource.operation("GET", "/v1/runs/{run}/tasks/{task}/why", role="viewer", errors=FINDABLE)
+def explain_task(access: StoreAccess, request: OneTask) -> Explanations:
+    """Why a task is where it is: what it waits for, and which nodes could run it."""
+    return Explanations(explanations=why(access, request.run, request.task))
+
+
+class ListDead(Request):
+    cursor: NumberCursor | None = None
+    limit: Limit = 100
+
+
+@resource.operation("GET", "/v1/dead", role="viewer")
+def list_dead(access: StoreAccess, request: ListDead) -> TaskPage:
+    """List dead letters of all runs: tasks whose retries are used up."""
+    rows = access.read("dead_page", int(request.cursor or 0), request.limit)
+    after = rows[-1][0] if len(rows) == request.limit else None
+    return _page([task_info(access, row) for row in rows], after)
