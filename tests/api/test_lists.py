@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import CHAIN, Running
-from weft.control import remote
+from weft.control import protocol
 from weft.control.remote import RemoteControl
 
 NAMES = ["one", "three", "two"]
@@ -50,5 +50,5 @@ def test_pages_of_a_list(
     assert (len(first[field]), len(rest[field]), rest["next"]) == (2, 1, None)
     assert sorted(name(one) for one in [*first[field], *rest[field]]) == NAMES
     assert quiet.get(f"{path}?limit=3").json["next"] is None
-    monkeypatch.setattr(remote, "PAGE", 2)
+    monkeypatch.setattr(protocol, "PAGE", 2)
     assert sorted(whole(RemoteControl(f"http://127.0.0.1:{quiet.port}", None))) == NAMES

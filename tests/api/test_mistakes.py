@@ -32,7 +32,7 @@ QUERIES = [
     ("/v1/nodes?ended=perhaps", "ended: expected true or false, found 'perhaps'",
      "ended is: Also those that ended"),
     ("/v1/workflows/w/diff?old=Abcd", "old: 'Abcd' does not match ^[0-9a-f]{4,64}$",
-     "old is: A version's hash, or the beginning of it"),
+     "old is: A version's hash, or a unique beginning of it"),
     ("/v1/events?kinds=started", "this route takes no 'kinds' in its query", "did you mean 'kind'?"),
     ("/v1/runs?stat=failed", "this route takes no 'stat' in its query", "did you mean 'state'?"),
 ]  # fmt: skip

@@ -90,7 +90,7 @@ def test_unknown_routes_and_methods_are_problems_too(quiet: Running) -> None:
     assert answer.code == "method"
     assert answer.status == 405
     assert answer.headers["allow"]
-    assert quiet.get("/docs").status == 404
+    assert quiet.get("/doc").status == 404
 
 
 def test_a_connection_that_breaks_off_hurts_nobody(quiet: Running) -> None:

@@ -49,13 +49,11 @@ class Asking:
         self.gate = Tokens(counted, one, clock=self.clock)
 
     def __call__(self, token: str | None, address: str = "10.0.0.1") -> str | None:
-        async def carry_out(work: Callable[[], Any]) -> Any:
+        async def off_loop(work: Callable[[], Any]) -> Any:
             return work()
 
-        served = SimpleNamespace(carry_out=carry_out)
-        request: Any = SimpleNamespace(
-            client=SimpleNamespace(host=address), app=SimpleNamespace(state=SimpleNamespace(served=served))
-        )
+        state = SimpleNamespace(off_loop=off_loop)
+        request: Any = SimpleNamespace(client=SimpleNamespace(host=address), app=SimpleNamespace(state=state))
         try:
             caller = asyncio.run(self.gate.caller(token, request))
         except Trouble as trouble:
@@ -81,7 +79,7 @@ def test_only_a_hash_is_kept_and_nothing_else_opens(control: LocalControl, tmp_p
 def test_revoked_and_expired_ones_open_nothing(control: LocalControl) -> None:
     good, short, gone = (control.create_token(label, "viewer", ms) for label, ms in
                          (("good", 3_600_000), ("short", 1), ("gone", None)))  # fmt: skip
-    assert control.revoke_token(gone.id[:6]).changed == 1
+    assert not control.revoke_token(gone.id[:6]).existing
     assert control.revoke_token("gone").existing
     while control.now() <= (short.expires_at or 0):
         pass
@@ -214,8 +212,8 @@ def test_who_has_shown_no_token_learns_nothing_of_the_store(
         raise StoreBusy("postgresql://weft@db.internal/weft does not answer: connection refused")
 
     server = serving(node=False, gate=Tokens(silent))
-    monkeypatch.setattr(server.control, "now", silent)
-    monkeypatch.setattr(server.control, "fire_webhook", silent)
+    monkeypatch.setattr(server.control, "last_event", silent)
+    monkeypatch.setattr("weft.api.hooks.fire_webhook", silent)
     monkeypatch.setattr(server.control, "for_request", lambda *args: server.control)
     answers = [
         server.get("/readyz"), server.client("of-no-use").get("/v1/runs"), server.post("/v1/hooks/push", {}),

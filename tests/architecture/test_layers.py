@@ -10,6 +10,7 @@ LAYERS: list[tuple[str, ...]] = [
     ("__main__",),
     ("demo", "cli", "api", "mcp", "tui"),
     ("config", "control"),
+    ("operations",),
     ("node",),
     ("store", "executors", "triggers", "authoring"),
     ("core",),

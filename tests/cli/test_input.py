@@ -109,7 +109,7 @@ def test_an_element_beyond_all_numbers_is_not_found(call: Weft) -> None:
 
 def test_an_interrupt_while_a_library_is_imported_takes_effect_after_it(weft: Weft, tmp_path: Path) -> None:
     """One that makes something else of it, as pydantic does."""
-    (tmp_path / "starlette.py").write_text(
+    (tmp_path / "uvicorn.py").write_text(
         "import os, signal\n"
         "try:\n    os.kill(os.getpid(), signal.SIGINT)\n    open('imported', 'w').close()\n"
         "except KeyboardInterrupt:\n    raise ValueError('cannot build this') from None\n"

@@ -110,7 +110,7 @@ def test_a_connection_that_the_server_closed_is_made_anew(tmp_path: Path) -> Non
     server = Running(tmp_path, node=False)
     told: list[str] = []
     control = RemoteControl(f"http://127.0.0.1:{server.port}")
-    control.tell(told.append)
+    control.notify(told.append)
     try:
         control.now()
         kept = control._wire._connection().sock
@@ -136,7 +136,7 @@ def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
         told.append(text)
         again.append(Running(tmp_path, node=False, port=first.port))
 
-    control.tell(come_back)
+    control.notify(come_back)
     try:
         reply = control.submit(command(tmp_path))
         assert len(told) == 1

@@ -56,7 +56,7 @@ def test_a_request_said_twice_is_applied_once(place: Place) -> None:
     replies = [place.control.for_request("request-1").submit(command) for _ in range(2)]
     assert replies[0].run_id == replies[1].run_id
     runs = [place.control.for_request("request-2").rerun(str(replies[0].run_id)) for _ in range(2)]
-    assert runs[0].run_id == runs[1].run_id
+    assert runs[0].run == runs[1].run
     assert len(place.store.runs()) == 2
 
 
@@ -114,10 +114,10 @@ def test_what_failed_runs_again(place: Place) -> None:
     assert (place.ended(failed), place.ended(dead)) == ("failed", "failed")
     assert [task.run_id for task in control.dead_letters()[0]] == [dead]
     (place.directory / "fine").touch()
-    assert control.resume(failed).run_id == failed
-    assert control.retry_dead(dead, ["a"]).run_id == dead
+    assert control.resume(failed).run == failed
+    assert control.retry_dead(dead, ["a"]).run == dead
     assert (place.ended(failed), place.ended(dead)) == ("succeeded", "succeeded")
-    again = control.rerun(failed, fresh=True).run_id
+    again = control.rerun(failed, fresh=True).run
     assert again is not None
     assert place.ended(again) == "succeeded"
 
@@ -140,9 +140,9 @@ def test_pools_and_nodes(place: Place) -> None:
     assert control.set_pool("db", 2).existing
     assert [(pool.name, pool.size) for pool in control.pools()] == [("db", 2)]
     until(lambda: control.nodes())
-    node, reply = control.drain("here", 5000)
+    node = control.drain("here", 5000)
     assert node.node == "here"
-    assert reply.data["drain_at"] > 0
+    assert node.drain_at > 0
     until(lambda: control.node(node.session).ended_at)
 
 
@@ -159,7 +159,7 @@ def test_pruning_gives_every_id_once(place: Place) -> None:
 
 
 def test_an_observer_changes_nothing(place: Place) -> None:
-    place.store.role = "observer"
+    place.store.access.role = "observer"
     with pytest.raises(Observing) as caught:
         place.submit(CHAIN)
     assert caught.value.leader.session is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
-from tests.api.test_door import TOKEN, Everybody
+from tests.api.test_request_guard import TOKEN, Everybody
 from tests.architecture.source import ROOT
 from tests.docs.tools import tools_reference
 from tests.mcp.conftest import MODES, Agents, Calls

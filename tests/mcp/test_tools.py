@@ -158,8 +158,8 @@ def test_dead_letters_are_listed_and_retried(agents: Agents) -> None:
         (dead,) = (await calls("list_dead_letter_tasks"))["tasks"]
         assert (dead["run"], dead["task"], dead["attempt"]) == (run, "fragile", 2)
         (agents.directory / "fixed").touch()
-        assert (await calls.refused("retry_dead_letter_task", run=run, task="other"))[0] == "not_found"
-        await calls("retry_dead_letter_task", run=run, task="fragile")
+        assert (await calls.refused("retry_dead_letter_task", run=run, tasks=["other"]))[0] == "not_found"
+        await calls("retry_dead_letter_task", run=run, tasks=["fragile"])
         done = await calls("get_task_result", run=run, **WAIT)
         assert (done["state"], done["attempts"]) == ("succeeded", 3)
         assert (await calls("list_dead_letter_tasks"))["tasks"] == []
@@ -185,7 +185,7 @@ def test_a_node_is_drained(agents: Agents) -> None:
         (node,) = (await calls("list_nodes"))["nodes"]
         assert (node["node"], node["health"]) == ("here", "healthy")
         assert "shell" in node["types"]
-        draining = await calls("drain_node_tasks", node="here", deadline_s=1)
+        draining = await calls("drain_node_tasks", node="here", deadline_ms=1000)
         assert draining["session"] == node["session"]
         assert (await calls.refused("drain_node_tasks", node="nobody"))[0] == "not_found"
 
@@ -308,15 +308,15 @@ def test_mapped_tasks_and_sub_workflows_say_where_to_look(agents: Agents) -> Non
         ("list_tasks", {"limit": "many"}, "arguments", "a whole number"),
         ("list_tasks", {"stats": ["failed"]}, "arguments", "did you mean 'states'"),
         ("list_tasks", {"states": ["fine"]}, "arguments", "fine"),
-        ("list_tasks", {"cursor": "bogus"}, "cursor", "next"),
-        ("list_runs", {"cursor": "WyJ0YXNrcyIsMV0"}, "cursor", "no cursor of this list"),
+        ("list_tasks", {"cursor": "bogus"}, "arguments", "cursor"),
+        ("list_runs", {"cursor": "t1"}, "arguments", "cursor"),
         ("get_task_result", {}, "arguments", "run"),
         ("get_task_result", {"run": "../etc"}, "arguments", "run"),
         ("get_task_result", {"run": "last", "wait_s": 51}, "arguments", "wait_s"),
         ("get_task_result", {"run": "last"}, "not_found", "no runs yet"),
         ("submit_task", {"task": {"runn": "true"}}, "definition", "run"),
         ("submit_task", {"task": "true", "name": "9"}, "arguments", "name"),
-        ("submit_task", {"task": "true", "source": "relative"}, "body", "absolute"),
+        ("submit_task", {"task": "true", "source": "relative"}, "arguments", "source"),
         ("submit_workflow", {"definition": "a: [", "format": "yaml"}, "definition", "not YAML"),
         ("submit_workflow", {"definition": "{", "format": "json"}, "definition", "definition:1"),
         ("drain_node_tasks", {"node": "a\nb"}, "arguments", "node"),

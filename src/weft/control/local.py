@@ -45,7 +45,6 @@ class LocalControl(Control):
     ) -> None:
         super().__init__()
         self.access = StoreAccess(store, link, root, role=role, artifacts=artifacts)
-        self.role = role
 
     def call(self, operation: Operation[Q, R], request: Q) -> R:
         self.check_names(operation, request)
@@ -56,6 +55,10 @@ class LocalControl(Control):
         view = copy.copy(self)
         view.access = self.access.for_request(command_id, actor)
         return view
+
+    @property
+    def role(self) -> str:
+        return self.access.role
 
     @property
     def store(self) -> Store:

@@ -72,7 +72,10 @@ class Control:
     """RUN (`ref`) is an id, a unique prefix or `last`; TASK is a name or an element's (`transform.3`); NODE a name, a
     session or a unique beginning of one. Lists are pages: the next one is asked for with where the last one ended."""
 
-    role = "auto"  # an observer's control changes nothing
+    @property
+    def role(self) -> str:
+        """An observer's control changes nothing."""
+        return "auto"
 
     def __init__(self) -> None:
         self._workflows: dict[str, Workflow] = {}
@@ -157,7 +160,7 @@ class Control:
         children: bool = True,
     ) -> list[RunInfo]:
         """Newest first; `before` is the `no` of the last run of the page before."""
-        cursor = None if before is None else str(before)
+        cursor = None if before is None else f"r{before}"
         request = runs.ListRuns(state=states, name=name, cursor=cursor, children=children)
         return self._pages(runs.list_runs, request, "runs", limit)[0]
 
@@ -244,7 +247,7 @@ class Control:
         old_generations: bool = False,
     ) -> tuple[list[TaskInfo], int | None]:
         """A page of tasks in the order of their ids, and where the next page starts (None: this was the last)."""
-        cursor = str(after) if after else None
+        cursor = f"t{after}" if after else None
         if ref is None:
             listed, more = self._pages(
                 tasks.list_tasks,
@@ -260,7 +263,7 @@ class Control:
                 cursor=cursor,
             )  # fmt: skip
             listed, more = self._pages(tasks.list_run_tasks, request, "tasks", limit)
-        return listed, None if more is None else int(more)
+        return listed, None if more is None else p.number_in(more)
 
     def all_tasks(self, ref: str, *, states: list[Any] | None = None) -> Iterator[TaskInfo]:
         after: int | None = 0
@@ -276,9 +279,9 @@ class Control:
         return self.call(tasks.get_task, tasks.OneTask(run=ref, task=task)).attempts
 
     def dead_letters(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[TaskInfo], int | None]:
-        request = tasks.ListDead(cursor=str(after) if after else None)
+        request = tasks.ListDead(cursor=f"d{after}" if after else None)
         found, more = self._pages(tasks.list_dead, request, "tasks", limit)
-        return found, None if more is None else int(more)
+        return found, None if more is None else p.number_in(more)
 
     def read_output(
         self, ref: str, task: str, attempt: int, stream: "StreamName", *, offset: int = 0, limit: int = 65536
@@ -299,6 +302,11 @@ class Control:
     def events(self, ref: str | None, *, after: int = 0, limit: int = PAGE, **filters: Any) -> list[EventInfo]:
         """Of a run, or (None) of the whole cluster; `filters`: kinds, task, node, since, until."""
         kind = filters.pop("kinds", None)
+        task = filters.get("task")
+        if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
+            if ref is not None:
+                self.find(ref)
+            return []  # no task is called that
         found: list[EventInfo] = []
         while True:
             asked = min(PAGE, limit - len(found))
@@ -350,12 +358,12 @@ class Control:
 
     def workflow_names(self, *, after: str = "", limit: int = 100) -> list[WorkflowInfo]:
         """In the order of their names; `after` is the last one of the page before."""
-        request = workflows.ListWorkflows(cursor=after or None)
+        request = workflows.ListWorkflows(cursor=f"w.{after}" if after else None)
         return self._pages(workflows.list_workflows, request, "workflows", limit)[0]
 
     def versions(self, name: str, *, before: tuple[int, str] | None = None, limit: int = 100) -> list[VersionInfo]:
         """Newest first; `before` is (created_at, hash) of the last one of the page before."""
-        cursor = None if before is None else p.moment_cursor(*before)
+        cursor = None if before is None else f"v{before[0]}-{before[1]}"
         request = workflows.ListVersions(name=name, cursor=cursor)
         return self._pages(workflows.list_versions, request, "versions", limit)[0]
 

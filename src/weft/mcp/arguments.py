@@ -25,10 +25,6 @@ Priority = Annotated[int, Meta(ge=0, le=PRIORITY_MAX, description="Higher goes f
 Key = Annotated[
     str, Meta(min_length=1, max_length=KEY_MAX, description="One run per key for ever: a call sent again starts none")
 ]
-Directory = Annotated[
-    str,
-    Meta(min_length=1, max_length=4096, description="Where tasks start: an absolute path; default: where Weft began"),
-]
 
 
 class Arguments(Request):

@@ -13,7 +13,17 @@ from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
 from weft.operations import nodes, runs, tasks, workflows
-from weft.operations.parameters import MomentCursor, NameCursor, NodeRef, NumberCursor, RunRef, TaskRef
+from weft.operations.parameters import (
+    DeadCursor,
+    NodeCursor,
+    NodeRef,
+    RunCursor,
+    RunRef,
+    TaskCursor,
+    TaskRef,
+    WorkflowCursor,
+    number_in,
+)
 from weft.operations.records import RunInfo, TaskInfo
 
 tools = Tools()
@@ -26,7 +36,7 @@ OPEN = ["running", "waiting", "scheduled", "queued"]
 
 
 class ListWorkflows(a.Arguments):
-    cursor: NameCursor | None = None
+    cursor: WorkflowCursor | None = None
     limit: a.Limit = 50
 
 
@@ -46,7 +56,7 @@ class ListRuns(a.Arguments):
     states: Annotated[list[RunState], Meta(description="Only runs in one of these states")] | None = None
     workflow: a.Workflow | None = None
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
-    cursor: NumberCursor | None = None
+    cursor: RunCursor | None = None
     limit: a.Limit = 20
 
 
@@ -110,7 +120,7 @@ class ListTasks(a.Arguments):
     types: Annotated[list[TaskKind], Meta(description="Only of these types")] | None = None
     workflow: a.Workflow | None = None
     node: NodeRef | None = None
-    cursor: NumberCursor | None = None
+    cursor: TaskCursor | None = None
     limit: a.Limit = 30
 
 
@@ -120,9 +130,9 @@ def list_tasks(context: RequestContext, request: ListTasks) -> r.TaskPage:
     page may be short or empty and still have a `next`."""
     found, after = context.control.tasks(
         request.run, states=request.states, kinds=request.types, workflow=request.workflow, node=request.node,
-        after=int(request.cursor or 0), limit=request.limit,
+        after=number_in(request.cursor), limit=request.limit,
     )  # fmt: skip
-    return _task_page(context, found, None if after is None else str(after))
+    return _task_page(context, found, None if after is None else f"t{after}")
 
 
 def _task_page(context: RequestContext, found: list[TaskInfo], more: str | None) -> r.TaskPage:
@@ -132,7 +142,7 @@ def _task_page(context: RequestContext, found: list[TaskInfo], more: str | None)
 
 class ListNodes(a.Arguments):
     ended: Annotated[bool, Meta(description="Also those that ended")] = False
-    cursor: MomentCursor | None = None
+    cursor: NodeCursor | None = None
     limit: a.Limit = 30
 
 
@@ -166,9 +176,12 @@ def explain_task(context: RequestContext, request: ExplainTask) -> r.Why:
     )  # fmt: skip
 
 
+PathCursor = Annotated[str, Meta(pattern="^c[0-9]{1,9}$", description="`next` of the page before, as it is")]
+
+
 class GetCriticalPath(a.Arguments):
     run: RunRef
-    cursor: NumberCursor | None = None
+    cursor: PathCursor | None = None
     limit: a.Limit = 50
 
 
@@ -180,7 +193,7 @@ def get_critical_path(context: RequestContext, request: GetCriticalPath) -> r.Cr
     run = control.run(request.run)
     workflow = control.workflow(run.id)
     found, durations = measured_path(workflow, control.all_tasks(run.id), control.now())
-    start = int(request.cursor or 0)
+    start = number_in(request.cursor)
     end = start + request.limit
     on_path = dict.fromkeys(found.path)
     others = [pos for pos in range(len(workflow.tasks)) if pos not in on_path and durations[pos]]
@@ -192,12 +205,12 @@ def get_critical_path(context: RequestContext, request: GetCriticalPath) -> r.Cr
             r.Slack(task=workflow.tasks[pos].name, took_ms=durations[pos], slack_ms=found.slack[pos])
             for pos in others[:SLACK_SHOWN]
         ],
-        next=str(end) if end < len(found.path) else None,
+        next=f"c{end}" if end < len(found.path) else None,
     )  # fmt: skip
 
 
 class ListDead(a.Arguments):
-    cursor: NumberCursor | None = None
+    cursor: DeadCursor | None = None
     limit: a.Limit = 30
 
 

@@ -11,9 +11,8 @@ from weft.core.inputs import resolve_inputs
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
-from weft.operations.errors import bad_inputs
-from weft.operations.parameters import NumberCursor
-from weft.operations.submissions import RunRequest
+from weft.operations.errors import ApiError, bad_inputs
+from weft.operations.submissions import RunRequest, Source
 
 tools = Tools()
 MISTAKES_SHOWN = 20
@@ -41,7 +40,7 @@ class SubmitTask(a.Arguments):
     name: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$", description="What to call it")] = ALONE
     priority: a.Priority = 0
     key: a.Key | None = None
-    source: a.Directory | None = None
+    source: Source | None = None
 
 
 @tools(role="operator", destructive=True, open_world=True)
@@ -63,7 +62,7 @@ class SubmitWorkflow(a.Arguments):
     priority: a.Priority = 0
     max_parallel: Parallel | None = None
     key: a.Key | None = None
-    source: a.Directory | None = None
+    source: Source | None = None
     fresh: Annotated[bool, Meta(description="Run tasks with `cache` all the same")] = False
 
 
@@ -116,13 +115,18 @@ def validate_workflow(context: RequestContext, request: ValidateWorkflow) -> r.V
     )  # fmt: skip
 
 
+PlanCursor = Annotated[
+    str, Meta(pattern="^p[0-9a-f]{12}-[0-9]{1,9}$", description="`next` of the page before, as it is")
+]
+
+
 class PreviewRun(a.Arguments):
     definition: Definition | None = None
     format: Format = "yaml"
     workflow: a.Workflow | None = None
     version: a.Version | None = None
     inputs: InputValues = msgspec.field(default_factory=dict)
-    cursor: NumberCursor | None = None
+    cursor: PlanCursor | None = None
     limit: a.Limit = 30
 
 
@@ -137,7 +141,10 @@ def preview(context: RequestContext, request: PreviewRun) -> r.Preview:
     values, problems = resolve_inputs(workflow.inputs, request.inputs)
     if problems:
         raise bad_inputs(problems)
-    after = int(request.cursor or 0)
+    of, _, at = (request.cursor or "").partition("-")
+    if request.cursor is not None and of != f"p{workflow.hash[:12]}":
+        raise ApiError("cursor", "this cursor is of another definition", "leave it out to begin anew")
+    after = int(at or 0)
     plan = plan_of(context.control, workflow, values, after=after, limit=request.limit)
     inputs, cut = r.bounded(plan.inputs)
     end = after + len(plan.tasks)
@@ -146,7 +153,7 @@ def preview(context: RequestContext, request: PreviewRun) -> r.Preview:
         on_failure=plan.on_failure, max_parallel=plan.max_parallel, inputs={"…": cut} if cut else inputs or {},
         problems=[r.shortened(problem, TOLD_MAX) or "" for problem in plan.problems],
         tasks=[_bounded_task(task) for task in plan.tasks],
-        next=str(end) if end < plan.total else None,
+        next=f"p{plan.hash[:12]}-{end}" if end < plan.total else None,
     )  # fmt: skip
 
 

@@ -74,6 +74,7 @@ ERRORS: Final[dict[str, Kind]] = {
     "media_type": Kind(415, "the body must be JSON", "send the header Content-Type: application/json"),
     "range": Kind(416, "it has 120 bytes", "ask for a range within them"),
     "parameters": Kind(422, "limit: expected at most 1000, found '5000'", "limit is: At most so many lines"),
+    "cursor": Kind(422, "this cursor is of another definition", "leave it out to begin anew"),
     "query": Kind(422, "this route takes no 'stat' in its query", "did you mean 'state'?"),
     "body": Kind(422, "priority: expected a whole number, found text"),
     "arguments": Kind(422, "cancel_run: 'run' is missing"),

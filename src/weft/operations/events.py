@@ -10,7 +10,7 @@ from weft.operations import node_reading
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE, NotFound
-from weft.operations.parameters import TASK_PATTERN, TIME_MAX, Limit, Moment, NumberCursor, RunRef
+from weft.operations.parameters import TASK_PATTERN, TIME_MAX, EventCursor, Limit, Moment, RunRef, number_in
 from weft.operations.records import EventInfo
 from weft.operations.run_reading import find_run
 
@@ -40,7 +40,7 @@ class ListEvents(Request):
     since: Moment | None = None
     until: Moment | None = None
     after: After | None = None
-    cursor: NumberCursor | None = None
+    cursor: EventCursor | None = None
     limit: Limit = 100
 
 
@@ -61,13 +61,13 @@ def list_run_events(access: StoreAccess, request: ListRunEvents) -> EventPage:
 
 
 def _page(access: StoreAccess, run: str | None, request: ListEvents) -> EventPage:
-    start = request.after or 0 if request.cursor is None else int(request.cursor)
+    start = number_in(request.cursor, request.after or 0)
     found = events_page(
         access, run, start, request.limit, kinds=request.kind, task=request.task, node=request.node,
         since=request.since, until=request.until,
     )  # fmt: skip
     last = found[-1].seq if found else start
-    return EventPage(events=found, next=str(last) if found else None, last=last)
+    return EventPage(events=found, next=f"e{last}" if found else None, last=last)
 
 
 def events_page(

@@ -10,7 +10,7 @@ from weft.operations import node_reading
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource, Tool
 from weft.operations.errors import FINDABLE, REFUSABLE
-from weft.operations.parameters import Limit, MomentCursor, NodeRef, Reason, moment_cursor, moment_keys
+from weft.operations.parameters import Limit, NodeCursor, NodeRef, Reason, moment_in
 from weft.operations.records import LeaderInfo, NodeInfo, NodeWork
 
 resource = Resource("nodes")
@@ -24,19 +24,19 @@ class NodeList(msgspec.Struct, kw_only=True):
 
 class ListNodes(Request):
     ended: Annotated[bool, Meta(description="Also those that ended")] = False
-    cursor: MomentCursor | None = None
+    cursor: NodeCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/nodes", role="viewer")
 def list_nodes(access: StoreAccess, request: ListNodes) -> NodeList:
     """List nodes, those that started first come first."""
-    after = (-1, "") if request.cursor is None else moment_keys(request.cursor)
+    after = moment_in(request.cursor)
     found = sorted(node_reading.nodes(access, request.ended), key=lambda node: (node.started_at, node.session))
     rest = [node for node in found if (node.started_at, node.session) > after]
     shown = rest[: request.limit]
     more = len(rest) > len(shown)
-    return NodeList(nodes=shown, next=moment_cursor(shown[-1].started_at, shown[-1].session) if more else None)
+    return NodeList(nodes=shown, next=f"n{shown[-1].started_at}-{shown[-1].session}" if more else None)
 
 
 class OneNode(Request):

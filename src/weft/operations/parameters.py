@@ -28,21 +28,23 @@ Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{4,64}$", description="A version's
 WholeHash = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$", description="A version's hash")]
 TokenId = Annotated[str, Meta(pattern=r"^[0-9a-f]{4,16}$", description="A token's id, or a unique beginning of it")]
 
-#: Where a list goes on: the keys of the last line that was shown, so that new lines shift nothing.
-NumberCursor = Annotated[
-    str, Meta(pattern=r"^(0|[1-9][0-9]{0,17})$", description="`next` of the page before; without it, the first page")
-]
-NameCursor = Annotated[
-    str,
-    Meta(pattern=r"^[A-Za-z0-9_./-]{1,200}$", description="`next` of the page before; without it, the first page"),
-]
-MomentCursor = Annotated[
-    str,
-    Meta(
-        pattern=r"^(0|[1-9][0-9]{0,15})-[0-9a-z-]{1,64}$",
-        description="`next` of the page before; without it, the first page",
-    ),
-]
+#: Where a list goes on: the keys of the last line that was shown, so that new lines shift nothing. The first letter
+#: is the list's: a cursor of another list is refused.
+_NEXT: Final = "`next` of the page before; without it, the first page"
+_NUMBER: Final = "(0|[1-9][0-9]{0,17})$"
+_MOMENT: Final = "(0|[1-9][0-9]{0,15})-[0-9a-z-]{1,64}$"
+RunCursor = Annotated[str, Meta(pattern=f"^r{_NUMBER}", description=_NEXT)]
+FamilyCursor = Annotated[str, Meta(pattern=f"^f{_NUMBER}", description=_NEXT)]
+TaskCursor = Annotated[str, Meta(pattern=f"^t{_NUMBER}", description=_NEXT)]
+DeadCursor = Annotated[str, Meta(pattern=f"^d{_NUMBER}", description=_NEXT)]
+EventCursor = Annotated[str, Meta(pattern=f"^e{_NUMBER}", description=_NEXT)]
+VersionCursor = Annotated[str, Meta(pattern=f"^v{_MOMENT}", description=_NEXT)]
+NodeCursor = Annotated[str, Meta(pattern=f"^n{_MOMENT}", description=_NEXT)]
+TokenCursor = Annotated[str, Meta(pattern=f"^k{_MOMENT}", description=_NEXT)]
+WorkflowCursor = Annotated[str, Meta(pattern=r"^w\.[A-Za-z0-9_.-]{1,128}$", description=_NEXT)]
+AppliedCursor = Annotated[str, Meta(pattern=r"^a\.[A-Za-z0-9_.-]{1,128}$", description=_NEXT)]
+TriggerCursor = Annotated[str, Meta(pattern=r"^g\.[A-Za-z0-9_./-]{1,200}$", description=_NEXT)]
+PoolCursor = Annotated[str, Meta(pattern=r"^p\.[A-Za-z_][A-Za-z0-9_-]{0,63}$", description=_NEXT)]
 Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX, description="At most so many lines")]
 Moment = Annotated[int, Meta(ge=0, le=TIME_MAX, description="A moment of the store's clock, in ms since 1970")]
 RunStates = Annotated[list[RunState], Meta(description="Only runs in this state; may be repeated")]
@@ -51,10 +53,17 @@ Reason = Annotated[str, Meta(max_length=1000, description="Kept in the history")
 AttemptNumber = Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt, not of the last")]
 
 
-def moment_cursor(at: int, key: str) -> str:
-    return f"{at}-{key}"
+def number_in(cursor: str | None, otherwise: int = 0) -> int:
+    return otherwise if cursor is None else int(cursor[1:])
 
 
-def moment_keys(cursor: str) -> tuple[int, str]:
-    at, _, key = cursor.partition("-")
+def moment_in(cursor: str | None) -> tuple[int, str]:
+    """(a moment, an id); before all of them without a cursor."""
+    if cursor is None:
+        return -1, ""
+    at, _, key = cursor[1:].partition("-")
     return int(at), key
+
+
+def name_in(cursor: str | None) -> str:
+    return "" if cursor is None else cursor[2:]

@@ -13,7 +13,7 @@ from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE
 from weft.operations.events import events_page
 from weft.operations.explaining import Explanations, why
-from weft.operations.parameters import Limit, Moment, NumberCursor, RunRef, RunStates
+from weft.operations.parameters import FamilyCursor, Limit, Moment, RunCursor, RunRef, RunStates, number_in
 from weft.operations.records import RunInfo, TaskInfo, Verification, WantedSignal
 from weft.operations.run_reading import (
     TaskFilter,
@@ -48,7 +48,7 @@ class ListRuns(Request):
     name: Annotated[str, Meta(max_length=128, description="Only runs of this workflow")] | None = None
     since: Moment | None = None
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
-    cursor: NumberCursor | None = None
+    cursor: RunCursor | None = None
     limit: Limit = 50
 
 
@@ -56,13 +56,13 @@ class ListRuns(Request):
 def list_runs(access: StoreAccess, request: ListRuns) -> RunPage:
     """List runs, newest first. `since`: only those that were submitted at or after this moment."""
     states = None if request.state is None else msgspec.json.encode(request.state).decode()
-    before = 2**62 if request.cursor is None else int(request.cursor)
+    before = number_in(request.cursor, 2**62)
     rows = access.read("runs_page", before, states, request.name, request.limit, request.children)
     found = run_infos(rows)
     since = request.since
     more = len(found) == request.limit and (since is None or found[-1].created_at >= since - CLOCK_SLACK_MS)
     shown = [run for run in found if since is None or run.created_at >= since]
-    return RunPage(runs=shown, next=str(found[-1].no) if more else None)
+    return RunPage(runs=shown, next=f"r{found[-1].no}" if more else None)
 
 
 class RunDetail(msgspec.Struct, kw_only=True):
@@ -88,7 +88,7 @@ def get_run(access: StoreAccess, request: GetRun) -> RunDetail:
     if request.tasks:
         tasks, after = task_page(access, info.id, None, TaskFilter(), 0, request.tasks)
     return RunDetail(
-        run=info, tasks=tasks, next=None if after is None else str(after), resting=is_resting(access, info)
+        run=info, tasks=tasks, next=None if after is None else f"t{after}", resting=is_resting(access, info)
     )
 
 
@@ -118,17 +118,17 @@ class Family(msgspec.Struct, kw_only=True):
 
 class ListFamily(Request):
     run: RunRef
-    cursor: NumberCursor | None = None
+    cursor: FamilyCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/runs/{run}/family", role="viewer", errors=FINDABLE)
 def list_family(access: StoreAccess, request: ListFamily) -> Family:
     """The run and all that its tasks started, at any depth."""
-    after = -1 if request.cursor is None else int(request.cursor)
+    after = number_in(request.cursor, -1)
     found = [Member(no=no, id=id) for no, id in family_of(access, request.run) if no > after]
     shown = found[: request.limit]
-    return Family(runs=shown, next=str(shown[-1].no) if len(found) > len(shown) else None)
+    return Family(runs=shown, next=f"f{shown[-1].no}" if len(found) > len(shown) else None)
 
 
 class Starter(msgspec.Struct, kw_only=True):

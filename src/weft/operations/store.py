@@ -9,7 +9,7 @@ from weft.core import commands as c
 from weft.operations import node_reading, placing
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
-from weft.operations.parameters import Limit, NameCursor, PoolName
+from weft.operations.parameters import Limit, PoolCursor, PoolName, name_in
 from weft.operations.records import PoolInfo, StoreInfo
 
 resource = Resource("store")
@@ -48,7 +48,7 @@ class PoolList(msgspec.Struct, kw_only=True):
 
 
 class ListPools(Request):
-    cursor: NameCursor | None = None
+    cursor: PoolCursor | None = None
     limit: Limit = 100
 
 
@@ -57,9 +57,9 @@ def list_pools(access: StoreAccess, request: ListPools) -> PoolList:
     """List pools by name, with who holds their places."""
     with access.snapshot():
         found = sorted(placing.pools(access), key=lambda pool: pool.name)
-    rest = [pool for pool in found if request.cursor is None or pool.name > request.cursor]
+    rest = [pool for pool in found if pool.name > name_in(request.cursor)]
     shown = rest[: request.limit]
-    return PoolList(pools=shown, next=shown[-1].name if len(rest) > len(shown) else None)
+    return PoolList(pools=shown, next=f"p.{shown[-1].name}" if len(rest) > len(shown) else None)
 
 
 class PoolSet(msgspec.Struct, kw_only=True):

@@ -22,12 +22,12 @@ BYTES: Final = "application/octet-stream"
 Stream = Annotated[Literal["stdout", "stderr"], Meta(description="Which of the two")]
 LastEvent = Annotated[
     str,
-    header("Last-Event-ID", pattern=r"^([0-9]{1,15})?$", description="Go on after the message with this id"),
+    header("Last-Event-ID", pattern=r"^([0-9]{1,16})?$", description="Go on after the message with this id"),
 ]
 LastByte = Annotated[
     str,
     header(
-        "Last-Event-ID", pattern=r"^([0-9]{1,7}\.[0-9]{1,15})?$", description="Go on after the message with this id"
+        "Last-Event-ID", pattern=r"^([0-9]{1,7}\.[0-9]{1,16})?$", description="Go on after the message with this id"
     ),
 ]
 

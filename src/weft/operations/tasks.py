@@ -10,7 +10,16 @@ from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE
 from weft.operations.explaining import Explanations, why
-from weft.operations.parameters import TASK_PATTERN, Limit, NumberCursor, RunRef, TaskRef, TaskStates
+from weft.operations.parameters import (
+    TASK_PATTERN,
+    DeadCursor,
+    Limit,
+    RunRef,
+    TaskCursor,
+    TaskRef,
+    TaskStates,
+    number_in,
+)
 from weft.operations.records import AttemptInfo, TaskInfo
 from weft.operations.run_reading import TaskFilter, attempts_of, one_task, task_info, task_page
 
@@ -35,7 +44,7 @@ class ListTasks(Request):
     type: Kinds | None = None
     workflow: WorkflowFilter | None = None
     node: NodeFilter | None = None
-    cursor: NumberCursor | None = None
+    cursor: TaskCursor | None = None
     limit: Limit = 100
 
 
@@ -45,7 +54,7 @@ def list_tasks(access: StoreAccess, request: ListTasks) -> TaskPage:
     filters = TaskFilter(
         states=request.state, kinds=request.type, workflow=request.workflow, node=request.node
     )  # fmt: skip
-    return _page(*task_page(access, None, None, filters, int(request.cursor or 0), request.limit))
+    return _page(*task_page(access, None, None, filters, number_in(request.cursor), request.limit))
 
 
 class ListRunTasks(Request):
@@ -60,7 +69,7 @@ class ListRunTasks(Request):
         | None
     ) = None
     old_generations: Annotated[bool, Meta(description="Also tasks of earlier generations")] = False
-    cursor: NumberCursor | None = None
+    cursor: TaskCursor | None = None
     limit: Limit = 100
 
 
@@ -70,12 +79,12 @@ def list_run_tasks(access: StoreAccess, request: ListRunTasks) -> TaskPage:
     filters = TaskFilter(
         states=request.state, kinds=request.type, node=request.node, old_generations=request.old_generations
     )
-    found = task_page(access, request.run, request.task, filters, int(request.cursor or 0), request.limit)
+    found = task_page(access, request.run, request.task, filters, number_in(request.cursor), request.limit)
     return _page(*found)
 
 
 def _page(tasks: list[TaskInfo], after: int | None) -> TaskPage:
-    return TaskPage(tasks=tasks, next=None if after is None else str(after))
+    return TaskPage(tasks=tasks, next=None if after is None else f"t{after}")
 
 
 class OneTask(Request):
@@ -102,13 +111,13 @@ def explain_task(access: StoreAccess, request: OneTask) -> Explanations:
 
 
 class ListDead(Request):
-    cursor: NumberCursor | None = None
+    cursor: DeadCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/dead", role="viewer")
 def list_dead(access: StoreAccess, request: ListDead) -> TaskPage:
     """List dead letters of all runs: tasks whose retries are used up."""
-    rows = access.read("dead_page", int(request.cursor or 0), request.limit)
+    rows = access.read("dead_page", number_in(request.cursor), request.limit)
     after = rows[-1][0] if len(rows) == request.limit else None
-    return _page([task_info(access, row) for row in rows], after)
+    return TaskPage(tasks=[task_info(access, row) for row in rows], next=None if after is None else f"d{after}")

@@ -17,7 +17,7 @@ from weft.core.rows import ApiRole, TokenRow
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import REFUSABLE, Ambiguous, NotFound
-from weft.operations.parameters import Limit, MomentCursor, TokenId, moment_cursor, moment_keys
+from weft.operations.parameters import Limit, TokenCursor, TokenId, moment_in
 from weft.operations.records import NewToken, TokenInfo
 
 resource = Resource("tokens")
@@ -39,19 +39,19 @@ class TokenList(msgspec.Struct, kw_only=True):
 
 
 class ListTokens(Request):
-    cursor: MomentCursor | None = None
+    cursor: TokenCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/tokens", role="admin")
 def list_tokens(access: StoreAccess, request: ListTokens) -> TokenList:
     """List tokens, revoked and expired ones too. What they are is not known: only hashes are kept."""
-    after = (-1, "") if request.cursor is None else moment_keys(request.cursor)
+    after = moment_in(request.cursor)
     found = sorted(_all(access), key=lambda token: (token.created_at, token.id))
     rest = [token for token in found if (token.created_at, token.id) > after]
     shown = rest[: request.limit]
     more = len(rest) > len(shown)
-    return TokenList(tokens=shown, next=moment_cursor(shown[-1].created_at, shown[-1].id) if more else None)
+    return TokenList(tokens=shown, next=f"k{shown[-1].created_at}-{shown[-1].id}" if more else None)
 
 
 class CreateToken(Request):

@@ -14,7 +14,7 @@ from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import REFUSABLE, NotFound
 from weft.operations.ids import id_from, new_id
-from weft.operations.parameters import Limit, NameCursor, TriggerName, WorkflowName
+from weft.operations.parameters import Limit, TriggerCursor, TriggerName, WorkflowName, name_in
 from weft.operations.records import FireInfo, TriggerInfo
 from weft.store.queries import FIRE_COLUMNS, TRIGGER_COLUMNS
 from weft.triggers.protocol import BadTrigger
@@ -39,7 +39,7 @@ class TriggerList(msgspec.Struct, kw_only=True):
 
 class ListTriggers(Request):
     workflow: Annotated[str, Meta(max_length=128, description="Only those of this workflow")] | None = None
-    cursor: NameCursor | None = None
+    cursor: TriggerCursor | None = None
     limit: Limit = 100
 
 
@@ -47,9 +47,9 @@ class ListTriggers(Request):
 def list_triggers(access: StoreAccess, request: ListTriggers) -> TriggerList:
     """List all triggers that are active, by workflow and name."""
     found = sorted(_triggers(access, request.workflow), key=lambda one: one.id)
-    rest = [one for one in found if request.cursor is None or one.id > request.cursor]
+    rest = [one for one in found if one.id > name_in(request.cursor)]
     shown = rest[: request.limit]
-    return TriggerList(triggers=shown, next=shown[-1].id if len(rest) > len(shown) else None)
+    return TriggerList(triggers=shown, next=f"g.{shown[-1].id}" if len(rest) > len(shown) else None)
 
 
 @resource.operation("GET", "/v1/triggers/{name}/{trigger}", role="viewer", errors=("not_found",))

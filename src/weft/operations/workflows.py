@@ -11,14 +11,15 @@ from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import NotFound
 from weft.operations.parameters import (
+    AppliedCursor,
     Hash,
     Limit,
-    MomentCursor,
-    NameCursor,
+    VersionCursor,
     WholeHash,
+    WorkflowCursor,
     WorkflowName,
-    moment_cursor,
-    moment_keys,
+    moment_in,
+    name_in,
 )
 from weft.operations.records import VersionDiff, VersionInfo, WorkflowInfo
 
@@ -32,15 +33,15 @@ class WorkflowPage(msgspec.Struct, kw_only=True):
 
 
 class ListWorkflows(Request):
-    cursor: NameCursor | None = None
+    cursor: WorkflowCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/workflows", role="viewer")
 def list_workflows(access: StoreAccess, request: ListWorkflows) -> WorkflowPage:
     """List workflows by name, each with its newest version."""
-    found = _names(access, request.cursor or "", request.limit)
-    return WorkflowPage(workflows=found, next=found[-1].name if len(found) == request.limit else None)
+    found = _names(access, name_in(request.cursor), request.limit)
+    return WorkflowPage(workflows=found, next=f"w.{found[-1].name}" if len(found) == request.limit else None)
 
 
 class OneWorkflow(Request):
@@ -60,17 +61,17 @@ class VersionPage(msgspec.Struct, kw_only=True):
 
 class ListVersions(Request):
     name: WorkflowName
-    cursor: MomentCursor | None = None
+    cursor: VersionCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/workflows/{name}/versions", role="viewer", errors=("not_found",))
 def list_versions(access: StoreAccess, request: ListVersions) -> VersionPage:
     """List the versions of a workflow, newest first."""
-    before = None if request.cursor is None else moment_keys(request.cursor)
+    before = None if request.cursor is None else moment_in(request.cursor)
     found = _versions(access, request.name, before, request.limit)
     more = len(found) == request.limit
-    return VersionPage(versions=found, next=moment_cursor(found[-1].created_at, found[-1].hash) if more else None)
+    return VersionPage(versions=found, next=f"v{found[-1].created_at}-{found[-1].hash}" if more else None)
 
 
 class GetVersion(Request):
@@ -92,7 +93,7 @@ class Current(msgspec.Struct, kw_only=True):
 
 
 class ListApplied(Request):
-    cursor: NameCursor | None = None
+    cursor: AppliedCursor | None = None
     limit: Limit = 1000
 
 
@@ -100,9 +101,9 @@ class ListApplied(Request):
 def list_applied(access: StoreAccess, request: ListApplied) -> Current:
     """The current version of every workflow that was applied, by its name."""
     found = sorted(_applied(access).items())
-    rest = [one for one in found if request.cursor is None or one[0] > request.cursor]
+    rest = [one for one in found if one[0] > name_in(request.cursor)]
     shown = rest[: request.limit]
-    return Current(current=dict(shown), next=shown[-1][0] if len(rest) > len(shown) else None)
+    return Current(current=dict(shown), next=f"a.{shown[-1][0]}" if len(rest) > len(shown) else None)
 
 
 class Stored(msgspec.Struct, kw_only=True):
