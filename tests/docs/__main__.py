@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.docs.events import events_reference
+from tests.docs.http import errors_reference, http_reference
 from tests.docs.metrics import metrics_reference
 from tests.docs.states import states_reference
 from tests.docs.tools import tools_reference
@@ -15,6 +16,8 @@ PAGES = {
     "cli.md": cli_reference,
     "settings.md": settings_reference,
     "mcp.md": tools_reference,
+    "http.md": http_reference,
+    "errors.md": errors_reference,
 }
 
 
