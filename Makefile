@@ -5,7 +5,7 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench bench-peers format docs clean simulate hunt
+.PHONY: demo test lint bench bench-peers format docs clean simulate hunt fuzz-api
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -35,6 +35,11 @@ END ?= 1000
 PROCESSES ?= 2
 hunt: .venv/test
 	$(BIN)/python -m tests.simulation $(FIRST) $(END) --processes $(PROCESSES)
+
+# Requests of all kinds against the API, on both databases, with all checks of Schemathesis.
+EXAMPLES ?= 100
+fuzz-api: .venv/test
+	WEFT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/api/test_description.py -k schemathesis --timeout 3600
 
 format: .venv/test
 	$(BIN)/ruff check --fix .

@@ -4,6 +4,9 @@ No 5xx, no status that is not described, and every body as its schema says. With
 here ever runs. Deterministic: the same requests every time.
 """
 
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -17,6 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 
 from tests.api.conftest import CHAIN, Running
+from tests.cluster.conftest import STORES
 from weft.api.app import create_app
 from weft.api.auth import OneToken, Open
 from weft.api.responses import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
@@ -29,6 +33,7 @@ from weft.store.sqlite.driver import SqliteStore
 schemathesis = pytest.importorskip("schemathesis")
 
 TOKEN = "a-token-of-some-length"
+HERE = Path(__file__).parent
 EXAMPLES = 8
 #: Names of things that are there: half of the requests ask for them.
 KNOWN = {"run": "last", "task": "a", "node": "here", "pool": "db", "trigger": "nightly", "stream": "stdout"}
@@ -163,3 +168,27 @@ def test_everything_that_is_declared_is_described(tmp_path: Path) -> None:
         assert found == {f"{route.method} {route.path}" for route in OPERATIONS}
     finally:
         control.close()
+
+
+@pytest.mark.parametrize("kind", sorted(STORES))
+def test_schemathesis_finds_nothing(kind: str, tmp_path: Path) -> None:
+    """All its checks, in short: requests from the description, wrong ones too, and requests that follow each other.
+    The long form: `make fuzz-api`."""
+    control = STORES[kind](tmp_path)[1]()
+    server = Running(tmp_path, node=False, control=control, gate=OneToken(TOKEN))
+    try:
+        client = server.client(TOKEN)
+        assert client.post("/v1/runs", {"definition": CHAIN}).status == 201
+        assert client("PUT", "/v1/workflows/timed", {"definition": TIMED}).status == 200
+        done = subprocess.run(
+            [sys.executable, "-m", "schemathesis.cli", "--config-file", str(HERE / "schemathesis.toml"), "run",
+             f"http://127.0.0.1:{server.port}/openapi.json", "-H", f"Authorization: Bearer {TOKEN}",
+             "--checks", "all", "--phases", "examples,coverage,fuzzing,stateful",
+             "--max-examples", os.environ.get("WEFT_EXAMPLES", "1"), "--exclude-path-regex", "stream$", "--seed", "1",
+             "--continue-on-failure", "--no-color"],
+            capture_output=True, text=True, timeout=3000,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout[-20_000:]
+        assert f"Tested: {len(LABELS)}\n" in done.stdout, done.stdout[-2000:]
+    finally:
+        server.close()

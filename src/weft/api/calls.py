@@ -96,9 +96,27 @@ def decoded(data: bytes, of: Any) -> Any:
     try:
         return msgspec.json.decode(data or b"{}", type=of)
     except msgspec.ValidationError as error:
-        raise body_error(error, of) from None
+        if "got `float`" not in str(error):
+            raise body_error(error, of) from None
+        return _with_whole_numbers(data, of)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ApiError("json", f"the body is not JSON: {error}") from None
+
+
+def _with_whole_numbers(data: bytes, of: Any) -> Any:
+    """To JSON, 3.0 is a whole number; to msgspec it is none."""
+    try:
+        return msgspec.convert(_whole(msgspec.json.decode(data)), of)
+    except msgspec.ValidationError as error:
+        raise body_error(error, of) from None
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(one) for name, one in value.items()}
+    return [_whole(one) for one in value] if isinstance(value, list) else value
 
 
 def _command_id(http: HttpRequest) -> str | None:

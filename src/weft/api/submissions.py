@@ -96,5 +96,5 @@ def apply(call: Call) -> Response:
     loaded, source = call.state.definitions.applied(request)
     if loaded.workflow.name != request.name:
         detail = f"the definition calls itself {loaded.workflow.name!r}"
-        raise ApiError("body", detail, "use one name in both")
+        raise ApiError("conflict", detail, "use one name in both")
     return reply(call.control.apply(loaded, source, "the API"))

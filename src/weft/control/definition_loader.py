@@ -50,7 +50,7 @@ class DefinitionLoader:
         """(the command, warnings), with all that is wrong as ApiError or DefinitionErrors. Under a command id the
         run's id follows from it, so that the same request makes the same command."""
         if key is not None and body.key is not None and key != body.key:
-            raise ApiError("body", "the header Idempotency-Key and `key` differ", "set one of them")
+            raise ApiError("conflict", "the header Idempotency-Key and `key` differ", "set one of them")
         loaded = self.loaded(body)
         if body.children:
             loaded = with_children(loaded, body.calls, body.children, self._child)

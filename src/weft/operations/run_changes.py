@@ -127,7 +127,7 @@ def signal_run(access: StoreAccess, request: SignalRun) -> Changed:
     """Answer a task that waits for a signal (an approval, say), now or before it is reached. Each signal is applied
     once: sent again with other data it is refused."""
     if request.data is not None and request.reject is not None:
-        raise c.Refused("invalid", "data and reject exclude each other")
+        raise c.Refused("conflict", "data and reject exclude each other")
     _, run_id = find_run(access, request.run)
     name = _signal_name(access, run_id, request.name)
     data = None if request.data is None else msgspec.json.encode(request.data, order="deterministic").decode()
