@@ -53,3 +53,17 @@ def test_definitions_are_loaded(page: str, body: str) -> None:
 def test_there_is_something_to_check() -> None:
     assert len(COMMANDS) > 20
     assert len(DEFINITIONS) > 4
+
+
+def test_the_glossary_has_every_word_of_the_trade() -> None:
+    """Those that CONTRIBUTING.md names, each once and in order within its part, and with a link to more."""
+    text = (ROOT / "docs/glossary.md").read_text()
+    entry_of = re.compile(r"^- \*\*(.+?)\*\* (.*?)(?=^- |\Z)", re.DOTALL | re.MULTILINE)
+    parts = [entry_of.findall(part) for part in text.split("\n## ")[1:]]
+    words = [word for part in parts for entry, _ in part for word in entry.split(", ")]
+    named = re.search(r"words from the glossary:(.*?)\.", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert named is not None
+    assert [word for word in re.split(r",\s+", named[1].strip()) if word not in words] == []
+    assert len(words) == len(set(words)) > 60
+    assert all(part == sorted(part) for part in parts)
+    assert [entry for part in parts for entry, meaning in part if "](" not in meaning] == []
