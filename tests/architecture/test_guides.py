@@ -1,11 +1,12 @@
 """What the guides tell people to type is understood: commands are parsed, definitions are loaded."""
 
+import ast
 import re
 import shlex
 
 import pytest
 
-from tests.architecture.source import ROOT
+from tests.architecture.source import ROOT, modules
 from weft.authoring import load_text
 from weft.cli.parser import make_parser
 
@@ -13,7 +14,7 @@ PAGES = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
-    *(f"docs/guides/{p.name}" for p in (ROOT / "docs/guides").glob("*.md")),
+    *(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md") if p.parent.name not in ("adr", "reference")),
 ]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
@@ -67,3 +68,29 @@ def test_the_glossary_has_every_word_of_the_trade() -> None:
     assert len(words) == len(set(words)) > 60
     assert all(part == sorted(part) for part in parts)
     assert [entry for part in parts for entry, meaning in part if "](" not in meaning] == []
+
+
+def texts_of_the_code() -> list[str]:
+    """Every piece of text in the source: of an f-string, what stands between the values."""
+    return [
+        node.value
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+
+
+def test_the_messages_that_are_explained_are_those_of_the_code() -> None:
+    """`…` stands for a value, at which the text of an f-string is interrupted."""
+    page = (ROOT / "docs/troubleshooting.md").read_text()
+    quoted = [row[1] for row in re.finditer(r"^\| `([^`]+)` \|", page, re.MULTILINE)]
+    assert len(quoted) > 60
+    texts = texts_of_the_code()
+    missing = [
+        f"{message}: {piece!r}"
+        for message in quoted
+        for piece in re.split(r"\s*…\s*", message)
+        if not any(piece in text for text in texts)
+    ]
+    assert not missing, "\n".join(missing)
+    assert [message for message in quoted if max(map(len, message.split("…"))) < 10] == [], "that could be anything"
