@@ -3,11 +3,13 @@
 import ast
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
 from tests.architecture.source import ROOT, modules
-from weft.authoring import load_text
+from weft import config as settings
+from weft.authoring import load_file, load_text
 from weft.cli.parser import make_parser
 
 PAGES = [
@@ -51,7 +53,31 @@ def test_definitions_are_loaded(page: str, body: str) -> None:
     assert load_text(body, "guide").workflow.tasks
 
 
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+_FILE = re.compile(r"# ([\w-]+\.(?:yaml|py|toml))\b")
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_the_files_of_a_tutorial_fit_together(page: Path, tmp_path: Path) -> None:
+    """Blocks that begin with a file's name are that file: functions take what definitions give them."""
+    named: dict[str, str] = {}
+    for kind, body in _BLOCK.findall(page.read_text()):
+        found = _FILE.match(body)
+        if kind in ("yaml", "python", "toml") and found is not None:
+            assert found[1] not in named, f"{found[1]} is there twice"
+            named[found[1]] = body
+        if kind == "python":
+            compile(body, f"{page.name}: {body.splitlines()[0]}", "exec")
+    for name, body in named.items():
+        (tmp_path / name).write_text(body)
+    settings.load({}, tmp_path, {})  # reads weft.toml, if there is one
+    definitions = [name for name in named if name.endswith(".yaml")]
+    assert definitions
+    assert all(load_file(tmp_path / name).workflow.tasks for name in definitions)
+
+
 def test_there_is_something_to_check() -> None:
+    assert len(TUTORIALS) >= 3
     assert len(COMMANDS) > 20
     assert len(DEFINITIONS) > 4
 
