@@ -120,3 +120,10 @@ def test_the_messages_that_are_explained_are_those_of_the_code() -> None:
     ]
     assert not missing, "\n".join(missing)
     assert [message for message in quoted if max(map(len, message.split("…"))) < 10] == [], "that could be anything"
+
+
+def test_the_index_lists_every_page() -> None:
+    docs = ROOT / "docs"
+    linked = re.findall(r"\]\(([^)#]+)\)", (docs / "README.md").read_text())
+    pages = [str(path.relative_to(docs)) for path in docs.rglob("*.md") if path.name != "README.md"]
+    assert sorted(page for page in pages if page not in linked) == []
