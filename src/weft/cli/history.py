@@ -72,7 +72,7 @@ def _tell(
         else:
             followed.wait(FOLLOW_EVERY_S, FOLLOW_MOST_S)
         if left <= 0:
-            if not args.json and control.events(run_id, after=after, limit=1, **filters):
+            if control.events(run_id, after=after, limit=1, **filters):
                 session.warn(f"more: weft events {run_id or ''}{' ' if run_id else ''}--after {after}")
             return OK
 

@@ -12,7 +12,7 @@ from weft.cli.signalling import how_to_signal, signals_wanted
 from weft.cli.summary import counts, output_or_why, output_text
 from weft.cli.tables import table
 from weft.cli.terminal import printable
-from weft.cli.words import duration, moment, state_word
+from weft.cli.words import counted, duration, moment, state_word
 from weft.control.protocol import Control
 from weft.control.timing import measured_path, task_ms
 from weft.core.graph import CriticalPath
@@ -204,7 +204,7 @@ def _show_task(args: Namespace, session: Session, control: Control) -> int:
         ("reason", printable(task.reason or "") if task.state != "succeeded" else ""),
         ("as run", task.child or ""),
         ("elements", "" if task.elements is None else f"{task.elements:,}: weft tasks {run_id}"),
-        ("lost", f"{task.lost} times" if task.lost else ""),
+        ("lost", counted(task.lost, "time") if task.lost else ""),
         ("claimed", _claim(task, now)),
     ]
     for name, value in facts:

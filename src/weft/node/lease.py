@@ -38,7 +38,7 @@ class Outage:
     def goes_on(self, error: Exception) -> None:
         if self._since is None:
             self._since = self._ports.clock()
-            self._ports.log(self._fails, {"error": str(error)})
+            self._ports.log(self._fails, {"error": str(error) or "no answer in time"})
 
     def is_over(self) -> None:
         if self._since is not None:
