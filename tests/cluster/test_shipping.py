@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from weft.executors.output_files import Stream
 from weft.executors.protocol import Launch
-from weft.executors.spawner_files import Stream
 from weft.node import output as o
 from weft.node.ports import LinkLost
 from weft.store.shipment import Shipment

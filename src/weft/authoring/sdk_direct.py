@@ -13,10 +13,10 @@ from typing import Any
 from weft.authoring.sdk_inputs import named_arguments
 from weft.authoring.sdk_places import flow_error
 from weft.authoring.sdk_trace import DIRECT, document_value
-from weft.executors.python_attempt import StandIn, direct_run_id, standing_in
-from weft.executors.python_load import Function
-from weft.executors.python_types import Misfit, hints_of, read_as
-from weft.executors.python_value import plain_value
+from weft.executors.python_functions.current_attempt import StandIn, direct_run_id, standing_in
+from weft.executors.python_functions.json_values import plain_value
+from weft.executors.python_functions.load import Function
+from weft.executors.python_functions.typed_values import Misfit, hints_of, read_as
 
 
 def call_alone(

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.authoring.sdk_places import definition_of, flow_error
 from weft.authoring.sdk_trace import document_value
-from weft.executors.python_types import FORMS, is_union, plain_hint
+from weft.executors.python_functions.typed_values import FORMS, is_union, plain_hint
 
 _TYPES: dict[Any, str] = {
     str: "string", int: "integer", float: "number", bool: "boolean", list: "array", tuple: "array", dict: "object",

@@ -314,7 +314,7 @@ def loaded_from(
     """What runs, and the values of its inputs as JSON, checked."""
     from weft.authoring.load import Loaded, load_file, with_defaults
     from weft.core.inputs import checked_inputs
-    from weft.executors.python_value import plain_value
+    from weft.executors.python_functions.json_values import plain_value
 
     if isinstance(definition, (str, Path)):
         definition = load_file(definition)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
-from weft.executors.python_context import RunningAttempt, current
+from weft.executors.python_functions.attempt_context import RunningAttempt, current
 
 #: A plain function returns its output; an async one is awaited.
 InlineFunction = Callable[[Launch], Any]
@@ -106,7 +106,7 @@ class InlineExecutor:
             outcome.stopped = reason
             outcome.error = f"stopped ({reason})"
             return
-        from weft.executors.python_failure import describe
+        from weft.executors.python_functions.failure import describe
 
         line, kind, message, traceback = describe(error)
         outcome.exit_code = 1

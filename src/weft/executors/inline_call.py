@@ -7,8 +7,8 @@ from typing import Any
 
 from weft.executors.inline import InlineFunction
 from weft.executors.protocol import Launch
-from weft.executors.python_load import Function
-from weft.executors.python_value import plain_value
+from weft.executors.python_functions.json_values import plain_value
+from weft.executors.python_functions.load import Function
 
 AsyncFunction = Callable[..., Coroutine[Any, Any, Any]]
 

@@ -1,5 +1,5 @@
 """What a node sends to a process of its own: messages gather during one turn of the event loop and leave as one
-frame (see spawner_wire). What the socket does not take at once follows when it has room. A message may carry a
+frame (see spawner/messages.py). What the socket does not take at once follows when it has room. A message may carry a
 descriptor, which arrives no later than the message does."""
 
 import asyncio
@@ -7,7 +7,7 @@ import os
 import socket
 from collections import deque
 
-from weft.executors.spawner_wire import Message, frame
+from weft.executors.spawner.messages import Message, frame
 
 
 class Outbox:

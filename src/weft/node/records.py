@@ -15,7 +15,7 @@ from weft.core.record_keys import content_key, named_key
 from weft.core.rows import RecordRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Answer, Question
-from weft.executors.python_source import Sources
+from weft.executors.python_functions.source import Sources
 from weft.node.launch import OWN_VARIABLES, make_launch
 from weft.node.lease import Lease
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
