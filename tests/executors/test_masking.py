@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.executors.masking import MASK, Masker, StreamMasker, needles, pattern_of
+from weft.executors.masking import MASK, Masker, StreamMasker, pattern_of, secret_forms
 
 #: Few letters, so that forms overlap, begin like each other and end like each other begins.
 letters = st.binary(min_size=1, max_size=6).map(lambda data: bytes(b"ab\\]^-"[byte % 6] for byte in data))
@@ -46,7 +46,7 @@ secret_texts = st.text(min_size=4, max_size=40).filter(lambda text: "\0" not in 
 def test_base64_at_every_alignment(secret: str, before: bytes, after: bytes) -> None:
     encoded = base64.b64encode(before + secret.encode() + after)
     for text in (encoded, encoded.translate(bytes.maketrans(b"+/", b"-_"))):
-        masked = Masker(needles([secret])).data(text)
+        masked = Masker(secret_forms([secret])).data(text)
         assert MASK in masked
         # At most the letters at both ends that depend on the neighbours, too, and what surrounds it, are left.
         assert len(masked.replace(MASK, b"", 1)) <= -(-len(before) * 4 // 3) + -(-len(after) * 4 // 3) + 8
@@ -54,7 +54,7 @@ def test_base64_at_every_alignment(secret: str, before: bytes, after: bytes) -> 
 
 @given(secret_texts)
 def test_every_form_is_masked(secret: str) -> None:
-    masker = Masker(needles([secret]))
+    masker = Masker(secret_forms([secret]))
     for text in (
         secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1], base64.b64encode(secret.encode()).decode(),
@@ -65,7 +65,7 @@ def test_every_form_is_masked(secret: str) -> None:
 
 def test_what_wraps_its_lines() -> None:
     key = "-----BEGIN KEY-----\n" + "\n".join(letter * 64 for letter in "ABCDEFGH") + "\n-----END KEY-----"
-    masker = Masker(needles([key]))
+    masker = Masker(secret_forms([key]))
     for line in key.splitlines():
         assert masker.text(f"> {line} <") == "> *** <"
     wrapped = base64.encodebytes(key.encode())
@@ -86,9 +86,9 @@ def test_what_wraps_its_lines() -> None:
     ],
 )
 def test_values_are_masked_through_and_through(value: Any, masked: Any) -> None:
-    assert Masker(needles(["12345678"])).value(value) == masked
+    assert Masker(secret_forms(["12345678"])).value(value) == masked
 
 
 def test_what_is_too_short_is_left_alone() -> None:
-    assert needles(["abc", ""]) == ()
-    assert Masker(needles(["abc"])).text("abc") == "abc"
+    assert secret_forms(["abc", ""]) == ()
+    assert Masker(secret_forms(["abc"])).text("abc") == "abc"

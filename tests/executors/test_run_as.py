@@ -66,7 +66,7 @@ def test_a_task_runs_as_that_user_and_its_files_work(place: Path, tmp_path: Path
         assert outcome.error == f"cannot enter the directory {tmp_path} as nobody: permission denied"
         outcome = await shell.run({"argv": ["no-such-program"]})
         assert (outcome.error, outcome.exit_code) == ("command not found: no-such-program", 127)
-        assert [entry for entry in os.scandir(shell.executor.private.directory) if entry.is_dir()] == []
+        assert [entry for entry in os.scandir(shell.executor.private.path) if entry.is_dir()] == []
 
     told(place, tmp_path, story)
 

@@ -140,22 +140,23 @@ class TracedFlow(Generic[P, R]):
         try:
             return self._checked.bind(values)
         except WrongArguments as wrong:
-            misfit = wrong.misfit
-            raise InputError(f"the input '{misfit.path}' {misfit.says}" if misfit else str(wrong)) from None
+            mismatch = wrong.mismatch
+            raise InputError(f"the input '{mismatch.path}' {mismatch.message}" if mismatch else str(wrong)) from None
 
     def result_from(self, value: Any) -> R:
         """A run's output, which is JSON, as what the flow's return annotation says. Raises TypeError."""
+        from weft.executors.python_functions.annotations import hints_of
         from weft.executors.python_functions.json_values import WrongValue
-        from weft.executors.python_functions.typed_values import Misfit, hints_of, read_as
+        from weft.executors.python_functions.typed_values import TypeMismatch, convert_value
 
         hint = hints_of(self._function).get("return", Any)
         if value is None and self.load().workflow.output is None:
             return cast(R, None)
         try:
-            return cast(R, read_as(hint, value))
-        except Misfit as misfit:
+            return cast(R, convert_value(hint, value))
+        except TypeMismatch as mismatch:
             raise WrongValue(
-                f"{self.__name__} does not return what its annotation says: {misfit}; change the annotation"
+                f"{self.__name__} does not return what its annotation says: {mismatch}; change the annotation"
             ) from None
 
     def definition(self) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Runners(Attempts):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        private = self.shell.private._directory
+        private = self.shell.private._path
         await self.executor.close()
         await self.shell.close()
         self.assert_nothing_left()
@@ -66,7 +66,7 @@ class Runners(Attempts):
         """Quick functions are given ahead to a runner; it takes some until it is known to be quick."""
         for _ in range(40):
             await self.run("me")
-        assert all(runner.room > 1 for runner in self.executor._pool.runners.values())
+        assert all(runner.plain_capacity > 1 for runner in self.executor._pool.runners.values())
 
     def pids(self) -> list[int]:
         """Of the runners and whatever they started."""

@@ -172,7 +172,7 @@ def test_outside_a_task_there_is_no_context() -> None:
         ("tasks:pair", {"a": 1, "d": 2}, "pair() takes no d: it takes a, b and c"),
         ("tasks:fail", {"txt": 1, "text": ""}, "fail() takes no txt: did you mean text?"),
         ("tasks:nothing", {"a": 1}, "nothing() takes no a: it takes no arguments by name"),
-        ("tasks:only_by_place", {"x": 1}, "the parameter x cannot be given by name"),
+        ("tasks:only_by_place", {"x": 1}, "the parameter x cannot be passed by name"),
         ("tasks:cuont", {}, "has no function 'cuont'; did you mean count?"),
         ("tasks:number", {}, "tasks:number is a value of type int, not a function"),
         ("tasks:Thing", {"x": 1}, "tasks:Thing is a class, not a function"),

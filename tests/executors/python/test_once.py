@@ -8,7 +8,7 @@ import pytest
 
 import weft
 from tests.executors.python.runners import Runners, ends, with_runners
-from weft.executors.protocol import Answer, Question
+from weft.executors.protocol import OnceAnswer, OnceQuestion
 
 SOURCE = """
     import asyncio, functools, threading, time
@@ -98,19 +98,19 @@ class Book:
         self.asked: list[tuple[str, str | None]] = []
         self.pause = asyncio.Event()
         self.pause.set()
-        self.answer: Answer | None = None
+        self.answer: OnceAnswer | None = None
 
-    async def ask(self, task_id: int, attempt: int, question: Question) -> Answer:
+    async def ask(self, task_id: int, attempt: int, question: OnceQuestion) -> OnceAnswer:
         self.asked.append((question.key, question.ending))
         await self.pause.wait()
         if self.answer is not None:
             return self.answer
         if question.ending is None:
             known = question.key in self.done
-            return Answer("completed", self.done[question.key]) if known else Answer("call")
+            return OnceAnswer("completed", self.done[question.key]) if known else OnceAnswer("call")
         if question.ending == "completed":
             self.done[question.key] = question.value
-        return Answer("kept")
+        return OnceAnswer("kept")
 
 
 async def call(runners: Runners, book: Book, function: str, **arguments: Any) -> Any:
@@ -153,13 +153,13 @@ def test_a_function_that_raises_is_called_again(tmp_path: Path) -> None:
     [
         (
             "pay",
-            Answer("stale", "its session is over"),
-            "AttemptOver: once('pay') was not begun: its session is over",
+            OnceAnswer("stale", "its session is over"),
+            "AttemptOver: once('pay') was not started: its session is over",
         ),
-        ("careful", Answer("unknown", "attempt 1 began it"), "OutcomeUnknown: once('pay'): attempt 1 began it"),
+        ("careful", OnceAnswer("unknown", "attempt 1 began it"), "OutcomeUnknown: once('pay'): attempt 1 began it"),
     ],
 )
-def test_without_leave_nothing_happens(tmp_path: Path, function: str, answer: Answer, error: str) -> None:
+def test_without_leave_nothing_happens(tmp_path: Path, function: str, answer: OnceAnswer, error: str) -> None:
     async def story(runners: Runners) -> None:
         book = Book()
         book.answer = answer
@@ -172,13 +172,13 @@ def test_without_leave_nothing_happens(tmp_path: Path, function: str, answer: An
 
 def test_an_end_that_is_refused_is_no_success(tmp_path: Path) -> None:
     async def story(runners: Runners) -> None:
-        async def ask(task_id: int, attempt: int, question: Question) -> Answer:
-            return Answer("call") if question.ending is None else Answer("stale", "it is over")
+        async def ask(task_id: int, attempt: int, question: OnceQuestion) -> OnceAnswer:
+            return OnceAnswer("call") if question.ending is None else OnceAnswer("stale", "it is over")
 
         _, future = runners.start_with("tasks:pay", {}, ask=ask)
         outcome = await ends(future)
         assert not outcome.ok
-        assert outcome.error == "AttemptOver: once('pay') has been done, but its record was not kept: it is over"
+        assert outcome.error == "AttemptOver: once('pay') has run, but its result was not kept: it is over"
 
     with_runners(tmp_path, SOURCE, story)
 
@@ -190,9 +190,9 @@ def test_what_cannot_be_kept_is_said_clearly_and_left_open(tmp_path: Path) -> No
         assert outcome.error.partition(": ")[0].endswith("returned an object, which JSON cannot hold"), outcome.error
         assert book.asked == [("pay", None)], "it has happened: neither failed nor completed would be true"
         outcome = await call(runners, book, "lazy")
-        assert "give it the async function" in outcome.error
+        assert "pass the async function" in outcome.error
         outcome = await call(runners, Book(), "interleaved")
-        assert "once('pay') is under way in this task already" in outcome.error
+        assert "once('pay') is already running in this task" in outcome.error
 
     with_runners(tmp_path, SOURCE, story)
 
@@ -284,7 +284,7 @@ def test_the_attempt_that_calls(tmp_path: Path) -> None:
 def test_code_that_lost_its_context_in_a_runner_gets_no_stand_in(tmp_path: Path) -> None:
     async def story(runners: Runners) -> None:
         outcome = await call(runners, Book(), "lost_context")
-        assert "must be given the context" in outcome.output[0]
+        assert "must run in a copy of the context" in outcome.output[0]
 
     with_runners(tmp_path, SOURCE, story)
 

@@ -173,7 +173,7 @@ def test_an_output_directory_that_cannot_be_made_fails_the_attempt(tmp_path: Pat
         _, future = runners.start_with("tasks:quiet", {}, output_dir=str(tmp_path / "file" / "below"))
         outcome = await ends(future)
         assert not outcome.ok
-        assert "cannot make the output files" in str(outcome.error)
+        assert "cannot create the output files" in str(outcome.error)
         assert (await runners.run("quiet")).ok
 
     with_runners(tmp_path, TASKS, story)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.executors.python_functions.source import Sources
+from weft.executors.python_functions.source import FunctionSources
 
 MODULE = """
 import nothing_that_is_there
@@ -50,11 +50,11 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_of(root: Path, text: str, source: str | None) -> None:
-    assert Sources().of(text, str(root)) == source
+    assert FunctionSources().of(text, str(root)) == source
 
 
 def test_only_the_functions_own_text_counts_and_changes_are_seen(root: Path) -> None:
-    sources = Sources()
+    sources = FunctionSources()
     before = sources.of("tasks:work", str(root))
     (root / "tasks.py").write_text(MODULE.replace("return 1", "return 2"))
     assert sources.of("tasks:work", str(root)) == before

@@ -231,7 +231,7 @@ def test_an_output_directory_that_cannot_be_made(tmp_path: Path) -> None:
     outcome = run(tmp_path, "true", output_dir=str(tmp_path / "file" / "output"))
     assert not outcome.ok
     assert not outcome.startable
-    assert str(outcome.error).startswith("cannot make the output files")
+    assert str(outcome.error).startswith("cannot create the output files")
 
 
 def test_many_at_once_end_once_each(tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_full_disk_fails_the_attempt_and_says_so(tmp_path: Path) -> None:
                 refused = await shell.run("true", output_dir=str(mount))
                 assert not refused.ok
                 assert not refused.startable
-                assert refused.error == "cannot make the output files: no space left on device"
+                assert refused.error == "cannot create the output files: no space left on device"
                 assert (await shell.run("true")).ok
 
         asyncio.run(main())

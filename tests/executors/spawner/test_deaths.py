@@ -102,7 +102,7 @@ def test_sigkill_of_a_spawner(tmp_path: Path) -> None:
             for n in range(5):
                 await shell.until_file(f"up.{n}")
             stray = int(await shell.until_file("pid"))
-            await orphan_told(shell, stray)
+            await orphan_reported(shell, stray)
             old = shell.executor.spawner_pids
             begun = boottime()
             os.kill(old[0], signal.SIGKILL)
@@ -119,7 +119,7 @@ def test_sigkill_of_a_spawner(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-async def orphan_told(shell: Shell, pid: int) -> None:
+async def orphan_reported(shell: Shell, pid: int) -> None:
     """A sweep must have seen the orphan: what no sweep saw cannot be known to be the spawner's."""
     link = shell.executor._links[0]
     end = boottime() + 10

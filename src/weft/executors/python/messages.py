@@ -1,71 +1,115 @@
-"""The messages between a node and a Python runner: framed as those of the spawner are (see spawner/messages.py).
+"""The messages between a node and a Python runner, framed as framing.py says.
 
-node -> runner
-    (START, id, function, arguments, variables, output directory, file stem, cap)
-                                    the arguments marshalled on their own: what cannot be must harm nobody else
-    (STOP, id)                      raise Stopped in it, or cancel it
-    (ANSWER, number, status, value) to a question of this runner's
-    (QUIT,)                         end once nothing is left to do
-runner -> node
-    (HELLO,)                        once, first; with the descriptor of the mark (see Mark)
-    (FILES,)                        with the descriptors of the files that plain functions print to from now on
-    (KIND, id, is async)            of this one's function, when it is async or stands where only async ones can
-    (UNBEGUN, [ids])                take these back: they would have to wait here
-    (ENDED, id, started or None, ended, stopped, output as JSON or None, failure or None, context as JSON or None,
-            stdout, stderr, processes left running)
-        a failure is (one line, type, message, traceback), a stream (bytes written, head kept, tail kept)
-    (ASK, id, number, key, ending or None, value as JSON or None, take over)
-                                    for weft.once (see protocol.Question); the number is the runner's own
-    (LEAVING, why)                  this runner takes no more
+The socket is the runner's standard input when it starts: no other process can reach it. An attempt's secrets travel
+this way and not through an environment, which other processes of the user can read.
 
-The socket is the runner's standard input when it starts: nobody else can reach it. An attempt's secrets go this way
-and not through an environment, which other processes of the user can read.
-
-A runner runs what it got in the order it got it. It answers each START with one ENDED or one UNBEGUN.
+A runner runs its calls in the order in which they were sent. It answers each StartCall with exactly one CallEnded, or
+returns it unstarted with CallsReturned.
 """
 
-import mmap
-import os
+from __future__ import annotations
 
-START, STOP, QUIT, HELLO, FILES, KIND, UNBEGUN, ENDED, LEAVING, ASK, ANSWER = range(11)
+from typing import TYPE_CHECKING, Literal
 
-#: Why a runner takes no more. What it left running must be killed, so it does not end by itself then.
-WORN, GROWN, CHANGED, ASKED, LEFT_PROCESSES = "worn", "grown", "changed", "asked", "left processes"
+from weft.executors.framing import Message, MessageTypes
+from weft.executors.output_file import Written
 
-#: The last argument of a runner that serves one attempt alone: its own output is that attempt's.
-OWN = "own"
+if TYPE_CHECKING:
+    from weft.executors.python_functions.failure import Failure
 
-_MARK_BYTES = 16
+#: Why a runner accepts no more calls. One that left processes running does not exit by itself: they must be killed.
+RetireReason = Literal["tasks_max", "growth_max", "source changed", "requested", "left processes"]
+
+#: The last argument of a runner that is dedicated to one attempt: the runner's own output is that attempt's.
+DEDICATED = "dedicated"
 
 
-class Mark:
-    """Which attempt has the processor, and since when: in memory that outlives the runner.
+# From the node
 
-    Whatever kills a runner, the node can tell from it whose doing it was.
-    """
 
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        if os.fstat(fd).st_size < _MARK_BYTES:
-            os.ftruncate(fd, _MARK_BYTES)
-        page = memoryview(mmap.mmap(fd, _MARK_BYTES))
-        self._ids = page.cast("Q")
-        self._times = page.cast("d")
+class StartCall(Message):
+    id: int
+    function: str  # module:function or file.py:function
+    arguments: bytes  # marshalled on their own: arguments that cannot be must not break the frame
+    variables: dict[str, str]
+    output_dir: str
+    file_stem: str
+    output_max: int  # bytes kept of each stream
 
-    def set(self, id: int, started: float) -> None:
-        self._times[1] = started
-        self._ids[0] = id
 
-    def switch(self, id: int) -> None:
-        self._ids[0] = id
+class StopCall(Message):
+    """Raise Stopped in the plain function, or cancel the async one."""
 
-    def clear(self) -> None:
-        self._ids[0] = 0
+    id: int
 
-    @property
-    def id(self) -> int:
-        return self._ids[0]
 
-    @property
-    def started(self) -> float:
-        return self._times[1]
+class OnceResponse(Message):
+    """The answer to a OnceRequest."""
+
+    number: int
+    status: str
+    value: str | None
+
+
+class RetireRunner(Message):
+    """Return the calls that have not started, and exit once those that have are done."""
+
+
+# From the runner
+
+
+class RunnerReady(Message):
+    """Sent once, first; with the descriptor of the runner's ActiveCall."""
+
+
+class OutputOpened(Message):
+    """With the descriptors of the files that plain functions print to from now on."""
+
+
+class FunctionKind(Message):
+    """Sent if the function is async, or if it is not but the call is queued where only async functions can run."""
+
+    id: int
+    is_async: bool
+
+
+class CallsReturned(Message):
+    """Calls that have not started and would have to wait in this runner: another runner may take them."""
+
+    ids: list[int]
+
+
+class CallEnded(Message):
+    id: int
+    started: float | None  # None: it never started
+    ended: float
+    stopped: bool
+    output: bytes | None  # JSON
+    failure: Failure | None
+    context: bytes | None  # JSON
+    stdout: Written
+    stderr: Written
+    processes_left: int  # child processes that the function left running
+
+
+class OnceRequest(Message):
+    """A question of weft.once (see protocol.OnceQuestion)."""
+
+    id: int
+    number: int  # the runner's own number of this request
+    key: str
+    ending: Literal["completed", "failed"] | None
+    value: str | None  # JSON
+    take_over: bool
+
+
+class RunnerRetiring(Message):
+    """This runner accepts no more calls."""
+
+    reason: RetireReason
+
+
+TYPES = MessageTypes(
+    StartCall, StopCall, OnceResponse, RetireRunner,
+    RunnerReady, OutputOpened, FunctionKind, CallsReturned, CallEnded, OnceRequest, RunnerRetiring,
+)  # fmt: skip

@@ -1,107 +1,110 @@
-"""A Python runner as the node knows it: its socket, what it was given, and how quick it is."""
+"""The node's link to a Python runner: its socket, the attempts assigned to it, and how fast its functions are."""
 
 import asyncio
 import os
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
+from weft.executors.framing import AnyMessage, FrameReader
 from weft.executors.outbox import Outbox
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
-from weft.executors.python.messages import FILES, HELLO, Mark
-from weft.executors.spawner.messages import Message, Unframer
+from weft.executors.python.active_call import ActiveCall
+from weft.executors.python.messages import TYPES, OutputOpened, RunnerReady
 
 _RECEIVE_BYTES = 1 << 16
 _FDS_MAX = 8
-_QUICK_S = 0.005  # functions that take less are given ahead: the way to the node and back would take longer
-_AHEAD_S = 0.01  # how much may wait in a runner
+_QUICK_S = 0.005  # functions that take less are assigned ahead: the round trip to the node would take longer
+_AHEAD_S = 0.01  # how much work may wait in a runner
 _AHEAD_MAX = 32
-SIDE_BY_SIDE_MAX = 100
+_MEAN_WEIGHT = 0.2  # of the latest duration
+ASYNC_CALLS_MAX = 100  # concurrent calls in one runner
 
 
-class Attempt(msgspec.Struct, eq=False):
+class PythonAttempt(msgspec.Struct, eq=False):
     """One attempt from its start to its report."""
 
     id: int
     launch: Launch
-    ended: Ended
+    on_ended: Ended
     arguments: bytes
-    root: str
+    root: str  # the directory that heads sys.path
     accepted: float
     runner: "RunnerLink | None" = None
     sent: float = 0.0
     stop: StopReason | None = None
-    over: bool = False  # its outcome is known, and will be told
-    kill: asyncio.TimerHandle | None = None  # the end of its grace, or of a timeout that was put off
+    ended: bool = False  # its outcome is known, and will be reported
+    timer: asyncio.TimerHandle | None = None  # the end of its grace, or of a timeout that was postponed
 
 
 class RunnerLink:
-    """`on_message` gets each message but FILES, `on_closed` is called when the runner closed its end. It is ready
-    when it has said HELLO."""
+    """`on_message` gets each message except OutputOpened, `on_closed` is called when the runner closed its end. The
+    runner is ready when it has sent RunnerReady."""
 
-    def __init__(self, number: int, root: str, born: float) -> None:
+    def __init__(self, number: int, root: str, created: float) -> None:
         self.number = number
         self.root = root
-        self.born = born
-        self.given: dict[int, Attempt] = {}  # in the order in which plain functions run
+        self.created = created
+        self.assigned: dict[int, PythonAttempt] = {}  # in the order in which plain functions run
         self.ready = False
-        self.leaving: str | None = None
+        self.retiring: str | None = None  # why it gets no more attempts
         self.killed = False
-        self.is_async = False  # what it was given are async functions
-        self.slow = False  # it handed back what waited behind a long function
-        self.idle_since = born
+        self.is_async = False  # the assigned attempts call async functions
+        self.slow = False  # it returned calls that waited behind a long one
+        self.idle_since = created
         self.mean_s: float | None = None
-        self.mark: Mark | None = None
-        self.files: list[int] = []  # what plain functions print to
-        self.left: tuple[Attempt, Outcome] | None = None  # to be told when it, or what it left running, is gone
-        self.owner: Attempt | None = None  # the one attempt that it is for, which has secrets
-        self.reaper: asyncio.TimerHandle | None = None
+        self.active: ActiveCall | None = None
+        self.output_fds: list[int] = []  # the files that plain functions print to
+        self.unreported: tuple[PythonAttempt, Outcome] | None = None  # until its processes, or this runner, are gone
+        self.owner: PythonAttempt | None = None  # the only attempt of a dedicated runner
+        self.exit_timer: asyncio.TimerHandle | None = None
         self._socket: socket.socket | None = None
         self._outbox: Outbox | None = None
-        self._unframer = Unframer()
+        self._frames = FrameReader(TYPES)
 
-    # What it has to do
+    # Capacity
 
     @property
     def idle(self) -> bool:
-        return self.ready and not self.given and self.leaving is None
+        return self.ready and not self.assigned and self.retiring is None
 
     @property
-    def room(self) -> int:
-        """How many more plain functions it may be given now."""
-        if not self.ready or self.leaving is not None or self.slow or (self.is_async and self.given):
+    def plain_capacity(self) -> int:
+        """How many more plain functions may be assigned now."""
+        if not self.ready or self.retiring is not None or self.slow or (self.is_async and self.assigned):
             return 0
         if self.mean_s is None or self.mean_s > _QUICK_S:
-            return 1 - len(self.given)
-        return min(_AHEAD_MAX, int(_AHEAD_S / max(self.mean_s, 1e-4))) - len(self.given)
+            return 1 - len(self.assigned)
+        return min(_AHEAD_MAX, int(_AHEAD_S / max(self.mean_s, 1e-4))) - len(self.assigned)
 
     @property
-    def room_beside(self) -> int:
-        """How many more async functions."""
-        if not self.ready or self.leaving is not None:
+    def async_capacity(self) -> int:
+        """How many more async functions may be assigned now."""
+        if not self.ready or self.retiring is not None:
             return 0
-        if self.given and not self.is_async:
+        if self.assigned and not self.is_async:
             return 0
-        return SIDE_BY_SIDE_MAX - len(self.given)
+        return ASYNC_CALLS_MAX - len(self.assigned)
 
     @property
-    def place(self) -> tuple[int, int]:
-        """What the shell executor knows its process by."""
+    def shell_attempt(self) -> tuple[int, int]:
+        """The task id and attempt number under which the shell executor runs this process."""
         return -self.number, 1 if self.owner is None else self.owner.launch.attempt
 
-    def has_begun(self, attempt: Attempt) -> bool:
-        return self.is_async or (self.mark is not None and self.mark.id == attempt.id)
+    def has_started(self, attempt: PythonAttempt) -> bool:
+        return self.is_async or (self.active is not None and self.active.id == attempt.id)
 
-    def took(self, seconds: float) -> None:
-        self.mean_s = seconds if self.mean_s is None else self.mean_s + 0.2 * (seconds - self.mean_s)
+    def record_duration(self, seconds: float) -> None:
+        self.mean_s = seconds if self.mean_s is None else self.mean_s + _MEAN_WEIGHT * (seconds - self.mean_s)
 
     # The socket
 
     def connect(
         self,
         connection: socket.socket,
-        on_message: Callable[["RunnerLink", Message], None],
+        on_message: Callable[["RunnerLink", Any], None],
         on_closed: Callable[["RunnerLink"], None],
     ) -> None:
         connection.setblocking(False)
@@ -109,15 +112,15 @@ class RunnerLink:
         self._on_message = on_message
         self._on_closed = on_closed
         self._loop = asyncio.get_running_loop()
-        self._outbox = Outbox(self._loop, connection)
+        self._outbox = Outbox(self._loop, connection, TYPES)
         self._loop.add_reader(connection.fileno(), self.receive)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: AnyMessage) -> None:
         if self._outbox is not None:
             self._outbox.send(message)
 
     def receive(self) -> bool:
-        """Take in what is there; False if there is nothing (more)."""
+        """Read once and handle the messages; False if there is nothing (more) to read."""
         if self._socket is None:
             return False
         try:
@@ -132,14 +135,14 @@ class RunnerLink:
             self.disconnect()
             self._on_closed(self)
             return False
-        for message in self._unframer.feed(data):
-            if message[0] == FILES:
-                self._close_files()
-                self.files = fds
+        for message in self._frames.feed(data):
+            if type(message) is OutputOpened:
+                self._close_output_fds()
+                self.output_fds = fds
                 continue
-            if message[0] == HELLO:
+            if type(message) is RunnerReady:
                 self.ready = True
-                self.mark = Mark(fds[0])
+                self.active = ActiveCall(fds[0])
             self._on_message(self, message)
         return True
 
@@ -151,17 +154,17 @@ class RunnerLink:
             self._socket.close()
             self._socket = None
 
-    def _close_files(self) -> None:
-        for fd in self.files:
+    def _close_output_fds(self) -> None:
+        for fd in self.output_fds:
             os.close(fd)
-        self.files = []
+        self.output_fds = []
 
     def discard(self) -> None:
-        """It is gone, and what it left has been looked at."""
+        """Release everything: the runner is gone, and its output has been read."""
         self.disconnect()
-        self._close_files()
-        if self.reaper is not None:
-            self.reaper.cancel()
-        if self.mark is not None:
-            os.close(self.mark.fd)
-            self.mark = None
+        self._close_output_fds()
+        if self.exit_timer is not None:
+            self.exit_timer.cancel()
+        if self.active is not None:
+            os.close(self.active.fd)
+            self.active = None

@@ -1,4 +1,4 @@
-"""weft.current: which attempt of which task the calling code belongs to; and what stands in for one in tests."""
+"""weft.current: the attempt that the calling code belongs to; and weft.fake_attempt, which replaces it in tests."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,17 +10,17 @@ from weft.executors.python_functions.attempt_context import current as _current
 
 @dataclass(frozen=True, slots=True)
 class CurrentAttempt:
-    """The attempt that calls: `idempotency_key` is the same for all attempts of its task, in all generations."""
+    """The calling attempt. `idempotency_key` is the same for all attempts of its task, in all generations."""
 
     run_id: str
-    task: str  # as people know it: "transform" or "transform.3"
+    task: str  # its name for people: "transform" or "transform.3"
     attempt: int
     index: int | None  # of an element of a mapped task
     idempotency_key: str
 
 
 class StandIn(RunningAttempt):
-    """An attempt that there is not, for a function that is called directly. `context` is what it has changed."""
+    """Stands in for an attempt when a function is called directly. `context` holds the keys that it has changed."""
 
     __slots__ = ()
     stands_in = True
@@ -46,13 +46,13 @@ class StandIn(RunningAttempt):
 
 
 def current() -> CurrentAttempt:
-    """The attempt that calls. A function that is called directly, in a test say, has a stand-in: attempt 1 of a run
-    that there is not, with an id of its own; `weft.fake_attempt` says which."""
+    """The calling attempt. A function that is called directly, for example in a test, has a stand-in: attempt 1 of a
+    run that does not exist, with an id of its own; `weft.fake_attempt` sets another."""
     attempt = running_attempt()
     if attempt is None:
         if IN_RUNNER:
             raise RuntimeError(
-                "current() finds no attempt here: a thread that was started by hand must be given the context"
+                "current() finds no attempt in this thread: a thread that you start must run in a copy of the context"
                 " (contextvars.copy_context().run)"
             )
         attempt = StandIn("direct", direct_run_id())
@@ -74,9 +74,9 @@ def fake_attempt(
     idempotency_key: str | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[StandIn]:
-    """For tests: what functions find while they are called directly. `weft.current()` and `weft.variables()` tell
-    what is said here, `weft.once` just calls its function, and `weft.context_update` changes `context` of what this
-    gives.
+    """For tests: the attempt that functions see when they are called directly. `weft.current()` and
+    `weft.variables()` return these values, `weft.once` just calls its function, and `weft.context_update` changes the
+    `context` of the attempt that this yields.
 
     >>> import weft
     >>> def charge(order: str) -> str:
@@ -103,7 +103,7 @@ def standing_in(attempt: StandIn) -> Iterator[None]:
 
 
 def direct_run_id() -> str:
-    """Of a call without a run. Each has its own: keys made from it must not meet those of another call."""
+    """A run id for a call without a run. Each call has its own, so that idempotency keys of two calls differ."""
     import os
 
     return f"direct-{os.urandom(6).hex()}"

@@ -1,4 +1,4 @@
-"""An exception as people shall read it: one line, its type and message, and the traceback from their own code on."""
+"""Describes an exception for people: one line, its type and message, and the traceback from their own code on."""
 
 import os
 from types import TracebackType
@@ -23,7 +23,7 @@ def describe(error: BaseException) -> Failure:
     )
     message = _message(error)
     if isinstance(error, (CannotLoad, WrongArguments, WrongValue)):
-        # Weft's own words: they say all there is, and where in the runner they were said is of no interest.
+        # Weft's own errors: the message is complete, and where in the runner they were raised does not matter.
         traceback = _traceback(error.__cause__) if error.__cause__ is not None else ""
         return _one_line(message), kind.__name__, message, traceback
     if isinstance(error, SystemExit):
@@ -40,7 +40,7 @@ def _message(error: BaseException) -> str:
     try:
         text = str(error)
     except Exception as fault:
-        text = f"(its text cannot be had: {type(fault).__name__})"
+        text = f"(its message cannot be read: {type(fault).__name__})"
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _MESSAGE_CHARS_MAX else text[: _MESSAGE_CHARS_MAX - 1] + "…"
 
@@ -54,9 +54,9 @@ def _traceback(error: BaseException) -> str:
     import traceback
 
     try:
-        text = "".join(traceback.format_exception(type(error), error, _own_left_out(error.__traceback__)))
+        text = "".join(traceback.format_exception(type(error), error, _without_own_frames(error.__traceback__)))
     except Exception as fault:
-        return f"(the traceback cannot be had: {type(fault).__name__})"
+        return f"(the traceback cannot be formatted: {type(fault).__name__})"
     data = text.encode("utf-8", "backslashreplace")
     if len(data) > TRACEBACK_BYTES_MAX:
         half = (TRACEBACK_BYTES_MAX - len(_CUT.encode())) // 2
@@ -64,9 +64,9 @@ def _traceback(error: BaseException) -> str:
     return data.decode("utf-8", "ignore")
 
 
-def _own_left_out(traceback: TracebackType | None) -> TracebackType | None:
-    """Without the runner's own frames: those that come first, what importlib did on their behalf, and the handler
-    of the stop signal at the end."""
+def _without_own_frames(traceback: TracebackType | None) -> TracebackType | None:
+    """Without the runner's own frames: the first ones, those of importlib that they called, and the handler of the
+    stop signal at the end."""
     while traceback is not None and _is_own(traceback):
         traceback = traceback.tb_next
     last = traceback

@@ -1,7 +1,7 @@
-"""Python values as JSON: what a function returned, or a sentence that says why not and what to return instead.
+"""Converts Python values to JSON, or raises an error that says why that is impossible and what to return instead.
 
-Dates, enums, dataclasses, models, paths and sets have a JSON form, which typed_values reads back by an annotation.
-No library is imported for that: a value of its types cannot be here before its module is.
+Dates, enums, dataclasses, models, paths and sets have a JSON form, which typed_values converts back by an annotation.
+No library is imported for that: a value of a library's type exists only if its module is loaded.
 """
 
 import enum
@@ -14,12 +14,12 @@ _SCALARS = (str, int, bool, type(None))
 _PLAIN = "a dict, a list, a text, a number, a truth value, None, a date, an enum, a dataclass or a model"
 #: Libraries whose tables are too large for JSON more often than not.
 _TABLES: Final = ("pandas", "polars", "pyarrow", "dask", "pyspark")
-#: What `json_form` gives back for a value that has none.
+#: What `json_form` returns for a value that has none.
 NO_FORM: Final[Any] = object()
 
 
 class WrongValue(TypeError):
-    """JSON cannot hold it."""
+    """The value has no JSON form."""
 
 
 def encode_value(value: Any, bytes_max: int, what: str = "returned") -> bytes:
@@ -36,13 +36,13 @@ def encode_value(value: Any, bytes_max: int, what: str = "returned") -> bytes:
 
 
 def json_bytes(value: Any, what: str) -> bytes:
-    import json  # takes milliseconds, which a runner that returns nothing can do without
+    import json  # takes milliseconds, which a runner whose functions return nothing saves
 
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
         raise WrongValue(f"{what} with half a surrogate pair in it, which UTF-8 cannot hold") from None
-    except ValueError as error:  # an integer of more digits than Python is willing to write
+    except ValueError as error:  # an integer with more digits than Python's limit for text
         raise WrongValue(f"{what} that cannot be written: {error}") from None
 
 
@@ -54,7 +54,7 @@ def size_text(size: int) -> str:
 
 
 def plain_value(value: Any, what: str) -> Any:
-    """The value in JSON's own types. `what` begins the sentence of a refusal."""
+    """The value in JSON's own types. `what` is the first word of the error message."""
     return _plain(value, what, value, "", 0)
 
 
@@ -75,7 +75,7 @@ def _plain(value: Any, what: str, whole: Any, path: str, depth: int) -> Any:
             _key(key, what, whole, path): _plain(item, what, whole, f"{path}[{key!r}]", depth + 1)
             for key, item in value.items()
         }
-    if isinstance(value, int):  # of an enumeration, say
+    if isinstance(value, int):  # of an enum, for example
         return int.__add__(value, 0)
     if isinstance(value, str):
         return str.__str__(value)
@@ -107,7 +107,7 @@ def _a(value: Any) -> str:
 
 
 def ordered(items: list[Any]) -> list[Any]:
-    """The elements of a set, whose own order differs from process to process."""
+    """The elements of a set in a fixed order: the set's own differs from process to process."""
     try:
         return sorted(items)
     except TypeError:
@@ -117,8 +117,8 @@ def ordered(items: list[Any]) -> list[Any]:
 
 
 def json_form(value: Any) -> Any:
-    """What stands for the value in JSON, as texts, numbers, lists and dicts of further values; NO_FORM if nothing
-    does. JSON's own types and sets are the caller's."""
+    """The JSON form of the value: texts, numbers, lists and dicts, which may hold further values to convert; NO_FORM
+    if it has none. The caller handles JSON's own types and sets."""
     kind = type(value)
     if isinstance(value, enum.Enum):
         return value.value
@@ -129,7 +129,7 @@ def json_form(value: Any) -> Any:
             return msgspec.to_builtins(value, order="deterministic", enc_hook=_required_form)
         except (TypeError, ValueError) as error:
             raise WrongValue(f"{_a(value)} has no JSON form: {error}") from None
-    if hasattr(kind, "model_validate_json"):  # of pydantic
+    if hasattr(kind, "model_validate_json"):  # pydantic
         return value.model_dump(mode="json", by_alias=True)
     if hasattr(kind, "__dataclass_fields__"):
         import dataclasses
@@ -160,7 +160,7 @@ def _time_form(value: Any) -> Any:
     if datetime is None:
         return NO_FORM
     if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat() if value == value else NO_FORM  # pandas has a time that is none
+        return value.isoformat() if value == value else NO_FORM  # not pandas' NaT, which is unequal to itself
     if isinstance(value, datetime.timedelta):
         from weft.core.formats import write_duration
 

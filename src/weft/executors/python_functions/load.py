@@ -1,4 +1,4 @@
-"""From `module:function` or `file.py:function` to something that can be called with the arguments of a definition."""
+"""Loads the function that `module:function` or `file.py:function` names, and checks the arguments of its calls."""
 
 import os
 import sys
@@ -7,91 +7,91 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from weft.executors.python_functions.typed_values import Misfit
+    from weft.executors.python_functions.typed_values import TypeMismatch
 
 _COROUTINE = 0x80
-_ANY_KEYWORD = 0x08
-_ANY_PLACE = 0x04
+_VAR_KEYWORD = 0x08
+_VAR_POSITIONAL = 0x04
 
 
 class CannotLoad(Exception):
-    """There is no such function here, or its module cannot be imported (which is then the cause)."""
+    """The function does not exist, or its module cannot be imported (the error is then the cause)."""
 
 
 class WrongArguments(TypeError):
-    """`with` and the function's parameters do not fit. `misfit`: an argument is not what its annotation says."""
+    """`with` does not match the function's parameters. `mismatch`: an argument does not have its annotated type."""
 
-    def __init__(self, message: str, misfit: "Misfit | None" = None) -> None:
+    def __init__(self, message: str, mismatch: "TypeMismatch | None" = None) -> None:
         super().__init__(message)
-        self.misfit = misfit
+        self.mismatch = mismatch
 
 
 class Parameters(NamedTuple):
-    """What a function takes by name, in order; what of it must be given; what is None if it is not."""
+    """The parameters of a function that can be passed by name."""
 
-    names: list[str]
-    needed: frozenset[str]
-    none: frozenset[str]
-    rest: str | None  # the parameter that takes any other name: **rest
+    names: list[str]  # in order
+    required: frozenset[str]
+    default_none: frozenset[str]  # optional ones whose default is None
+    rest: str | None  # the parameter that takes all other names: **rest
 
 
 class Function:
-    """A function with what must be known to call it."""
+    """A loaded function, with the parameters that are needed to check and convert arguments."""
 
-    __slots__ = ("_needed", "_parameters", "_read", "_takes", "call", "is_async", "name")
+    __slots__ = ("_convert", "_names", "_parameters", "_required", "call", "is_async", "name")
 
     def __init__(self, name: str, call: Callable[..., Any]) -> None:
         self.name = name
         self.call = call
         self.is_async = is_async(call)
         self._parameters = _parameters(call)
-        self._needed = self._parameters.needed
-        self._takes = frozenset(self._parameters.names)
-        self._read: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None  # once it is needed
+        self._required = self._parameters.required
+        self._names = frozenset(self._parameters.names)
+        self._convert: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None  # created by the first call
 
     def bind(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments, JSON values by name, as what the annotations say. Raises WrongArguments."""
+        """Converts the arguments, JSON values by name, to their annotated types. Raises WrongArguments."""
         self.check(arguments)
         if not arguments:
             return arguments
-        if self._read is None:
-            from weft.executors.python_functions.typed_values import argument_reader
+        if self._convert is None:
+            from weft.executors.python_functions.typed_values import argument_converter
 
-            self._read = argument_reader(self.name, self.call, self._parameters)
-        return self._read(arguments)
+            self._convert = argument_converter(self.name, self.call, self._parameters)
+        return self._convert(arguments)
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Arguments go by name. Raises WrongArguments."""
-        if not arguments and not self._needed:
+        """Checks the names of the arguments. Raises WrongArguments."""
+        if not arguments and not self._required:
             return
-        given = arguments.keys()
-        if given <= self._takes and self._needed <= given:
+        passed = arguments.keys()
+        if passed <= self._names and self._required <= passed:
             return
         names = self._parameters.names
-        missing = [name for name in names if name in self._needed and name not in given]
+        missing = [name for name in names if name in self._required and name not in passed]
         if missing:
             raise WrongArguments(f"{self.name}() needs {_listed(missing)}, which `with` does not give")
         if self._parameters.rest is not None:
             return
-        extra = [name for name in given if name not in self._takes]
+        extra = [name for name in passed if name not in self._names]
         from weft.core.suggest import nearest
 
-        meant = nearest(extra[0], names)
+        suggestion = nearest(extra[0], names)
         takes = f"it takes {_listed(names)}" if names else "it takes no arguments by name"
-        fix = f"did you mean {meant}?" if meant else takes
+        fix = f"did you mean {suggestion}?" if suggestion else takes
         raise WrongArguments(f"{self.name}() takes no {_listed(extra)}: {fix}")
 
 
 def load(text: str, root: str) -> Function:
-    """`root` is the directory that heads sys.path, and that files are relative to. Raises CannotLoad."""
-    place, _, name = text.rpartition(":")
-    if not place or not name:
+    """`root` is the directory that heads sys.path, and that file names are relative to. Raises CannotLoad."""
+    location, _, name = text.rpartition(":")
+    if not location or not name:
         raise CannotLoad(f"{text!r} names no function: write module:function or file.py:function")
     if not name.isidentifier():
         raise CannotLoad(
             f"{text!r}: only functions at the top of a module can be tasks, neither nested ones nor lambdas"
         )
-    module = _from_file(place, root) if place.endswith(".py") else _from_module(place, root)
+    module = _from_file(location, root) if location.endswith(".py") else _from_module(location, root)
     where = getattr(module, "__file__", None) or "built in"
     missing = object()
     call = getattr(module, name, missing)
@@ -99,9 +99,9 @@ def load(text: str, root: str) -> Function:
         from weft.core.suggest import nearest
 
         known = [key for key, value in vars(module).items() if isinstance(value, FunctionType)]
-        meant = nearest(name, known)
-        fix = f"; did you mean {meant}?" if meant else ""
-        raise CannotLoad(f"{place} ({where}) has no function {name!r}{fix}")
+        suggestion = nearest(name, known)
+        fix = f"; did you mean {suggestion}?" if suggestion else ""
+        raise CannotLoad(f"{location} ({where}) has no function {name!r}{fix}")
     if isinstance(call, type) or not callable(call):
         raise CannotLoad(f"{text} is {_kind(call)}, not a function ({where})")
     if getattr(call, "__name__", "") == "<lambda>":
@@ -122,32 +122,33 @@ def _from_module(name: str, root: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        importlib.invalidate_caches()  # it may be there the next time
+        importlib.invalidate_caches()  # the module may exist at the next call
         if error.name == name or (error.name and name.startswith(error.name + ".")):
             raise CannotLoad(
-                f"there is no module {name!r}{_meant(name, root)}; searched {', '.join(sys.path)}"
+                f"there is no module {name!r}{_suggestion(name, root)}; searched {', '.join(sys.path)}"
             ) from None
         raise CannotLoad(f"importing {name} failed: {_line(error)}") from error
     except Exception as error:
         raise CannotLoad(f"importing {name} failed: {_line(error)}") from error
 
 
-def _meant(name: str, root: str) -> str:
+def _suggestion(name: str, root: str) -> str:
     from weft.core.suggest import nearest
 
     try:
-        here = [entry[:-3] for entry in os.listdir(root) if entry.endswith(".py")]
+        modules = [entry[:-3] for entry in os.listdir(root) if entry.endswith(".py")]
     except OSError:
         return ""
-    meant = nearest(name, here)
-    return f" (did you mean {meant}?)" if meant else ""
+    suggestion = nearest(name, modules)
+    return f" (did you mean {suggestion}?)" if suggestion else ""
 
 
-def _from_file(place: str, root: str) -> ModuleType:
-    """Loaded once. A file in the root is the module that `import` would find, any other has a name of its own."""
+def _from_file(location: str, root: str) -> ModuleType:
+    """Loads a file once. A file in the root is the module that `import` would find, any other gets a name of its
+    own."""
     from importlib.util import module_from_spec, spec_from_file_location
 
-    path = os.path.abspath(os.path.join(root, place))
+    path = os.path.abspath(os.path.join(root, location))
     name = _module_name(path, root)
     module = sys.modules.get(name)
     if module is not None:
@@ -165,7 +166,7 @@ def _from_file(place: str, root: str) -> ModuleType:
         del sys.modules[name]
         if not isinstance(error, Exception):
             raise
-        raise CannotLoad(f"loading {place} failed: {_line(error)}") from error
+        raise CannotLoad(f"loading {location} failed: {_line(error)}") from error
     return module
 
 
@@ -187,7 +188,7 @@ def _line(error: BaseException) -> str:
 
 
 def is_async(call: Any) -> bool:
-    """Also if the async function is wrapped, by functools.wraps or by a class of callables."""
+    """True also for an async function that is wrapped, by functools.wraps or by a class of callables."""
     for _ in range(100):
         code = _code(call)
         if code is not None and code.co_flags & _COROUTINE:
@@ -208,26 +209,31 @@ def _code(call: Any) -> CodeType | None:
 
 def _parameters(call: Any) -> Parameters:
     if isinstance(call, FunctionType) and not hasattr(call, "__wrapped__") and not call.__code__.co_posonlyargcount:
-        # The usual case, without `inspect`, whose import takes longer than most tasks.
+        # The common case, without `inspect`, whose import takes longer than most tasks.
         code = call.__code__
         count = code.co_argcount + code.co_kwonlyargcount
         names = code.co_varnames[:count]
         defaults = call.__defaults__ or ()
         optional = dict(zip(names[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True))
         optional.update(call.__kwdefaults__ or ())
-        rest = code.co_varnames[count + bool(code.co_flags & _ANY_PLACE)] if code.co_flags & _ANY_KEYWORD else None
-        none = frozenset(name for name, default in optional.items() if default is None)
-        return Parameters(list(names), frozenset(name for name in names if name not in optional), none, rest)
+        rest = (
+            code.co_varnames[count + bool(code.co_flags & _VAR_POSITIONAL)] if code.co_flags & _VAR_KEYWORD else None
+        )
+        required = frozenset(name for name in names if name not in optional)
+        default_none = frozenset(name for name, default in optional.items() if default is None)
+        return Parameters(list(names), required, default_none, rest)
     import inspect
 
     try:
         parameters = list(inspect.signature(call).parameters.values())
-    except (TypeError, ValueError):  # of some functions written in C nobody knows
+    except (TypeError, ValueError):  # some functions written in C have no signature
         return Parameters([], frozenset(), frozenset(), "")
     by_name = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for parameter in parameters:
         if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
-            raise CannotLoad(f"the parameter {parameter.name} cannot be given by name, and `with` gives all by name")
+            raise CannotLoad(
+                f"the parameter {parameter.name} cannot be passed by name, and `with` passes all by name"
+            )
     return Parameters(
         [p.name for p in by_name],
         frozenset(p.name for p in by_name if p.default is p.empty),

@@ -1,8 +1,8 @@
 """weft.once: an effect that later attempts of the task do not repeat.
 
-Its record says `pending` before the function is called and `completed`, with the value, once it has returned; both
-are committed under the attempt's fence before anything goes on. What no record can tell is whether a function that
-was cut off in between had its effect: see docs/guides/durability.md.
+The store keeps `pending` before the function is called and `completed`, with the value, once it has returned; both
+are committed under the attempt's fence before the call goes on. Whether a function that was interrupted in between
+had its effect cannot be known: see docs/guides/durability.md.
 """
 
 from collections.abc import Callable, Coroutine
@@ -19,11 +19,12 @@ VALUE_MAX = 1 << 20
 
 
 class OutcomeUnknown(Exception):
-    """An earlier attempt began this effect and was cut off: it may have happened, or not."""
+    """An earlier attempt started this effect and was interrupted: it may have happened, or not."""
 
 
 class AttemptOver(Exception):
-    """This attempt is no longer the one that counts: its node lost it, and another may have taken it over."""
+    """This attempt is no longer the current one: its node lost the lease, and another node may have taken the task
+    over."""
 
 
 @overload
@@ -33,13 +34,14 @@ def once(
 @overload
 def once(key: str, function: Callable[[], T], /, *, unknown: Literal["call", "raise"] = ...) -> T: ...
 def once(key: str, function: Callable[[], Any], /, *, unknown: Literal["call", "raise"] = "call") -> Any:
-    """Calls the function, unless an earlier attempt of this task has: then its value is given back.
+    """Calls the function, unless an earlier attempt of this task has: then the kept value is returned.
 
     `await weft.once(key, function)` if the function is async. `key` names the effect within the task; an element of a
-    mapped task has its own. What the function returns is kept as JSON, and given back as its return annotation says,
-    or as JSON has it. If it raises, the next attempt calls it again. If an earlier attempt was cut off in between,
-    nobody knows whether the effect happened: it is called again, or with unknown="raise" OutcomeUnknown is raised.
-    Outside a task, and within `weft.fake_attempt`, the function is just called.
+    mapped task has its own. The value that the function returns is kept as JSON, and is returned as the type of its
+    return annotation, or as JSON without one. If the function raises, the next attempt calls it again. If an earlier
+    attempt was interrupted in between, it is unknown whether the effect happened: the function is called again, or
+    with unknown="raise" OutcomeUnknown is raised. Outside a task, and within `weft.fake_attempt`, the function is
+    just called.
 
     >>> import weft
     >>> def charge() -> dict[str, str]:
@@ -61,17 +63,17 @@ def once(key: str, function: Callable[[], Any], /, *, unknown: Literal["call", "
 
 
 def _once_plain(attempt: RunningAttempt, ask: Ask, key: str, function: Callable[[], Any], unknown: str) -> Any:
-    with _UnderWay(attempt, key):
-        known, value = _begun(key, ask(attempt.id, key, None, None, unknown == "call"), function)
-        if known:
+    with _Running(attempt, key):
+        is_kept, value = _kept_value(key, ask(attempt.id, key, None, None, unknown == "call"), function)
+        if is_kept:
             return value
         try:
             result = function()
         except Exception as error:
-            ask(attempt.id, key, "failed", _why(error), True)
+            ask(attempt.id, key, "failed", _error_json(error), True)
             raise
         text = _encode(result)
-        _kept(key, ask(attempt.id, key, "completed", text, True))
+        _check_kept(key, ask(attempt.id, key, "completed", text, True))
         return _decode(text, function)
 
 
@@ -79,38 +81,38 @@ async def _once_async(key: str, function: Callable[[], Coroutine[Any, Any, Any]]
     attempt = running_attempt()
     if attempt is None or attempt.stands_in:
         return _decode(_encode(await function()), function)
-    with _UnderWay(attempt, key):
-        known, value = _begun(key, await attempt.ask_async(key, None, None, unknown == "call"), function)
-        if known:
+    with _Running(attempt, key):
+        is_kept, value = _kept_value(key, await attempt.ask_async(key, None, None, unknown == "call"), function)
+        if is_kept:
             return value
         try:
             result = await function()
         except Exception as error:
-            await attempt.ask_async(key, "failed", _why(error), True)
+            await attempt.ask_async(key, "failed", _error_json(error), True)
             raise
         text = _encode(result)
-        _kept(key, await attempt.ask_async(key, "completed", text, True))
+        _check_kept(key, await attempt.ask_async(key, "completed", text, True))
         return _decode(text, function)
 
 
-class _UnderWay:
-    """One call for a key at a time: a second one beside it would find `pending`, and do the effect twice."""
+class _Running:
+    """Allows one call for a key at a time: a concurrent second one would find `pending`, and repeat the effect."""
 
     def __init__(self, attempt: RunningAttempt, key: str) -> None:
         self._attempt = attempt
         self._key = key
 
     def __enter__(self) -> None:
-        under_way = self._attempt.under_way
-        if under_way is None:
-            under_way = self._attempt.under_way = {}
-        if self._key in under_way:
-            raise RuntimeError(f"once({self._key!r}) is under way in this task already: give each effect its own key")
-        under_way[self._key] = None
+        effects = self._attempt.effects
+        if effects is None:
+            effects = self._attempt.effects = {}
+        if self._key in effects:
+            raise RuntimeError(f"once({self._key!r}) is already running in this task: give each effect its own key")
+        effects[self._key] = None
 
     def __exit__(self, *error: object) -> None:
-        assert self._attempt.under_way is not None
-        del self._attempt.under_way[self._key]
+        assert self._attempt.effects is not None
+        del self._attempt.effects[self._key]
 
 
 def _check(key: str, function: Callable[[], Any], unknown: str) -> None:
@@ -126,22 +128,22 @@ def _check(key: str, function: Callable[[], Any], unknown: str) -> None:
         raise ValueError("once() got a key with half a surrogate pair in it") from None
 
 
-def _begun(key: str, answer: tuple[str, str | None], function: Callable[[], Any]) -> tuple[bool, Any]:
-    """(True, the value that is there already), or (False, None): go on."""
+def _kept_value(key: str, answer: tuple[str, str | None], function: Callable[[], Any]) -> tuple[bool, Any]:
+    """(True, the kept value), or (False, None): call the function."""
     status, value = answer
     if status == "completed":
         return True, _decode(value, function)
     if status == "unknown":
         raise OutcomeUnknown(f"once({key!r}): {value}")
     if status != "call":
-        raise AttemptOver(f"once({key!r}) was not begun: {value}")
+        raise AttemptOver(f"once({key!r}) was not started: {value}")
     return False, None
 
 
-def _kept(key: str, answer: tuple[str, str | None]) -> None:
+def _check_kept(key: str, answer: tuple[str, str | None]) -> None:
     status, value = answer
     if status != "kept":
-        raise AttemptOver(f"once({key!r}) has been done, but its record was not kept: {value}")
+        raise AttemptOver(f"once({key!r}) has run, but its result was not kept: {value}")
 
 
 def _encode(value: Any) -> str:
@@ -149,26 +151,27 @@ def _encode(value: Any) -> str:
         if hasattr(value, "close"):
             value.close()
         raise WrongValue(
-            "once() called a function that is not async itself and gave back something to await: give it the async"
-            " function, with functools.partial where it takes arguments"
+            "once() called a function that is not async itself and returned an awaitable: pass the async function,"
+            " with functools.partial if it takes arguments"
         )
     return encode_value(value, VALUE_MAX, "once() called a function that returned").decode()
 
 
 def _decode(text: str | None, function: Callable[[], Any]) -> Any:
-    """As what the function's return annotation says; as JSON has it, if there is none."""
+    """As the type of the function's return annotation; as JSON without one."""
     import json
 
-    from weft.executors.python_functions.typed_values import Misfit, hints_of, read_as
+    from weft.executors.python_functions.annotations import hints_of
+    from weft.executors.python_functions.typed_values import TypeMismatch, convert_value
 
     value = None if text is None else json.loads(text)
     try:
-        return read_as(hints_of(function).get("return", Any), value)
-    except Misfit as misfit:
-        raise WrongValue(f"once() called a function whose value does not fit its annotation: {misfit}") from None
+        return convert_value(hints_of(function).get("return", Any), value)
+    except TypeMismatch as mismatch:
+        raise WrongValue(f"once() called a function whose value does not match its annotation: {mismatch}") from None
 
 
-def _why(error: Exception) -> str:
+def _error_json(error: Exception) -> str:
     import json
 
     return json.dumps(f"{type(error).__name__}: {error}"[:2000])

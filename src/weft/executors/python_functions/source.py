@@ -1,6 +1,7 @@
-"""The source of a function, found as Python would find it and read without importing anything.
+"""Reads the source of a function from its file, which is found as Python's import finds it, without importing it.
 
-A cached result depends on it. Only the function's own text counts, decorators included: what it calls does not.
+Cached results depend on it. Only the function's own source counts, with its decorators, not that of functions it
+calls.
 """
 
 import ast
@@ -8,35 +9,35 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-_REMEMBERED_MAX = 10_000
+_CACHED_MAX = 10_000
 
 
-class Sources:
+class FunctionSources:
     """Reads a file again only when it has changed."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[tuple[int, int], str | None]] = {}
+        self._cache: dict[tuple[str, str], tuple[tuple[int, int], str | None]] = {}
 
     def of(self, text: str, root: str) -> str | None:
-        """Of `module:function` or `file.py:function` seen from a directory. If its file has no such `def` (the
-        function comes from elsewhere), the text of the whole file; None if there is no file to read."""
-        place, _, name = text.rpartition(":")
-        path = os.path.join(root, place) if place.endswith(".py") else _file_of(place, root)
+        """The source of `module:function` or `file.py:function`, relative to a directory. If the file has no such
+        `def` (the function is imported from another), the source of the whole file; None if no file can be read."""
+        location, _, name = text.rpartition(":")
+        path = os.path.join(root, location) if location.endswith(".py") else _file_of(location, root)
         if path is None:
             return None
         try:
             info = os.stat(path)
             stamp = (info.st_mtime_ns, info.st_size)
-            known = self._known.get((path, name))
-            if known is not None and known[0] == stamp:
-                return known[1]
+            cached = self._cache.get((path, name))
+            if cached is not None and cached[0] == stamp:
+                return cached[1]
             with open(path, encoding="utf-8") as file:
                 source = _function_text(file.read(), name)
         except (OSError, UnicodeDecodeError):
             return None
-        if len(self._known) >= _REMEMBERED_MAX:
-            self._known.clear()
-        self._known[path, name] = (stamp, source)
+        if len(self._cache) >= _CACHED_MAX:
+            self._cache.clear()
+        self._cache[path, name] = (stamp, source)
         return source
 
 
@@ -45,7 +46,7 @@ def _function_text(module: str, name: str) -> str:
         tree = ast.parse(module)
     except (SyntaxError, ValueError):
         return module
-    for node in reversed(tree.body):  # the last definition of a name is the one that counts
+    for node in reversed(tree.body):  # the last definition of a name wins
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             return "\n".join(module.splitlines()[first - 1 : node.end_lineno])

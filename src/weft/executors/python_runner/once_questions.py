@@ -1,26 +1,25 @@
-"""What functions ask of their node while they run, for weft.once: a question goes out, its answer comes back.
+"""Sends the questions of weft.once to the node, and waits for the answers.
 
-A plain function has the main thread, so whoever asks reads the socket for itself until the answer is there. While
-async functions run side by side their loop reads, and a thread of theirs only waits.
+A plain function occupies the main thread, so the thread that asks reads the socket itself until the answer has
+arrived. While async functions run, their event loop reads the socket, and the thread that asks only waits.
 """
 
 import select
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from weft.executors.python.messages import ASK
-from weft.executors.spawner.messages import Message
+from weft.executors.python.messages import OnceRequest, OnceResponse
 
 if TYPE_CHECKING:
     from weft.executors.python_runner.runner import Runner
 
-_LOOK_S = 0.02  # another thread that asks may have read our answer
+_RECHECK_S = 0.02  # another thread that asks may have read our answer
 
-#: (status, value), as in protocol.Answer.
+#: (status, value), as in protocol.OnceAnswer.
 Answered = tuple[str, str | None]
 
 
-class Questions:
+class OnceQuestions:
     def __init__(self, runner: "Runner", fd: int) -> None:
         self._runner = runner
         self._fd = fd
@@ -29,11 +28,13 @@ class Questions:
         self._answers: dict[int, Answered] = {}
 
     @property
-    def asking(self) -> bool:
+    def pending(self) -> bool:
         return bool(self._waiting)
 
-    def ask(self, id: int, key: str, ending: str | None, value: str | None, take_over: bool) -> Answered:
-        """From any thread; blocks until the store has answered. A stop is raised before an effect begins, but not
+    def ask(
+        self, id: int, key: str, ending: Literal["completed", "failed"] | None, value: str | None, take_over: bool
+    ) -> Answered:
+        """From any thread; blocks until the store has answered. A stop is raised before an effect starts, but not
         while its end is being stored."""
         runner = self._runner
         event = threading.Event()
@@ -41,34 +42,33 @@ class Questions:
             with runner.lock:
                 self._last = number = self._last + 1
                 self._waiting[number] = event
-                runner.send([(ASK, id, number, key, ending, value, take_over)])
-            while not (event.is_set() or runner.ended or (ending is None and runner.stop_due)):
+                runner.send([OnceRequest(id, number, key, ending, value, take_over)])
+            while not (event.is_set() or runner.ended or (ending is None and runner.stop_pending)):
                 self._wait(event)
             with runner.lock:
                 del self._waiting[number]
-                answer = self._answers.pop(number, ("stale", "its node is gone"))
-                runner.look_again()
+                answer = self._answers.pop(number, ("stale", "the node is gone"))
+                runner.recheck_queue()
         return answer
 
     def _wait(self, event: threading.Event) -> None:
         runner = self._runner
-        if runner.side_by_side and threading.get_ident() != runner.main_thread:
-            event.wait(_LOOK_S)
+        if runner.async_active and threading.get_ident() != runner.main_thread:
+            event.wait(_RECHECK_S)
             return
-        readable, _, _ = select.select([self._fd], [], [], _LOOK_S)
+        readable, _, _ = select.select([self._fd], [], [], _RECHECK_S)
         if readable:
             with runner.lock:
                 runner.receive()
 
-    def answered(self, message: Message) -> None:
-        """The runner's lock is held."""
-        _, number, status, value = message
-        event = self._waiting.get(number)
+    def answered(self, reply: OnceResponse) -> None:
+        """The caller holds the runner's lock."""
+        event = self._waiting.get(reply.number)
         if event is not None:
-            self._answers[number] = (status, value)
+            self._answers[reply.number] = (reply.status, reply.value)
             event.set()
 
-    def give_up(self) -> None:
-        """The node is gone: nobody will answer."""
+    def abandon(self) -> None:
+        """Wake all waiting threads: the node is gone, and no answer will arrive."""
         for event in self._waiting.values():
             event.set()

@@ -1,10 +1,10 @@
-"""Where a runner's print, logging and child processes write to: always to the files of the attempt they belong to.
+"""Directs the output of functions (print, logging, child processes) to the files of the attempt that writes it.
 
-A plain function has the runner to itself: the descriptors 1 and 2 lead to its files while it runs, so that whatever
-it calls writes there, too. Their files are nameless until something was written, and serve the next attempt if
-nothing was (see output_files); the node holds them as well, so that a sudden death of the runner loses nothing.
-Async functions run side by side: for them sys.stdout and sys.stderr find the attempt by its context, and what a
-process that they start prints goes to the runner's own output, unless it is handed `stdout=sys.stdout`.
+A plain function has the runner to itself: the descriptors 1 and 2 are its files while it runs, so that all code that
+it calls writes there, too. The files are nameless until bytes are written, and are used again by the next attempt if
+none were (see output_file); the node holds them as well, so that no output is lost if the runner dies. Async
+functions run concurrently: for them sys.stdout and sys.stderr look the attempt up in the context, and the output of a
+process that they start goes to the runner's own output, unless it is given `stdout=sys.stdout`.
 """
 
 import io
@@ -13,26 +13,32 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from weft.executors import linux
-from weft.executors.output_files import FILE_MODE, MiddleNotDroppable, Stream
+from weft.executors.output_file import (
+    FILE_MODE,
+    NOTHING_WRITTEN,
+    CannotPunchHole,
+    OutputFile,
+    Written,
+    finish_abandoned,
+)
 from weft.executors.python_functions.attempt_context import current
 
-Written = tuple[int, int, int]
-NOTHING: Written = (0, 0, 0)
 _SUFFIXES = (b".out", b".err")
 _DIRECTORIES_MAX = 1000
 
 
-class CallFiles:
+class PlainCallOutput:
     """The descriptors 1 and 2, for one plain function after the other."""
 
-    def __init__(self, tell: Callable[[list[int]], None]) -> None:
-        self._tell = tell  # of new files
-        self._own = (os.dup(1), os.dup(2))
-        self._streams: list[Stream] = []
+    def __init__(self, on_opened: Callable[[list[int]], None]) -> None:
+        """`on_opened` gets the descriptors of new files."""
+        self._on_opened = on_opened
+        self._runner_output = (os.dup(1), os.dup(2))
+        self._files: list[OutputFile] = []
         self._device = -1
         self._devices: dict[str, int] = {}
 
-    def begin(self, directory: str, stem: str, cap: int) -> None:
+    def start(self, directory: str, stem: str, cap: int) -> None:
         device = self._devices.get(directory)
         if device is None:
             os.makedirs(directory, exist_ok=True)
@@ -40,138 +46,139 @@ class CallFiles:
                 self._devices.clear()
             device = self._devices[directory] = os.stat(directory).st_dev
         path = os.fsencode(f"{directory}/{stem}")
-        if not self._streams or device != self._device:
-            self._renew(os.fsencode(directory), path)
+        if not self._files or device != self._device:
+            self._open_files(os.fsencode(directory), path)
             self._device = device
-        for stream, suffix, target in zip(self._streams, _SUFFIXES, (1, 2), strict=True):
-            stream.path = path + suffix
-            stream.cap = cap
-            os.dup2(stream.fd, target)  # each time: functions may close or redirect theirs
+        for file, suffix, target in zip(self._files, _SUFFIXES, (1, 2), strict=True):
+            file.path = path + suffix
+            file.cap = cap
+            os.dup2(file.fd, target)  # each time: functions may close or redirect theirs
 
     def end(self) -> tuple[Written, Written]:
-        """How much was written. Files that hold something get their name, and are not used again."""
-        streams = self._streams
-        out, err = close_stream(streams[0]), close_stream(streams[1])
-        if out[0] or err[0] or streams[0].named or streams[1].named:
-            self.lead_home()
-            self.drop()
-        return out, err
+        """How many bytes were written. Files that hold bytes get their name, and are not used again."""
+        files = self._files
+        stdout, stderr = files[0].finish(), files[1].finish()
+        if stdout[0] or stderr[0] or files[0].named or files[1].named:
+            self.use_runner_output()
+            self._close_files()
+        return stdout, stderr
 
     def sweep(self) -> None:
-        for stream in self._streams:
-            sweep_stream(stream)
+        for file in self._files:
+            sweep_file(file)
 
-    def lead_home(self) -> None:
-        """To the runner's own output: nothing belongs to a single attempt now."""
-        os.dup2(self._own[0], 1)
-        os.dup2(self._own[1], 2)
+    def use_runner_output(self) -> None:
+        """Point 1 and 2 to the runner's own output: no single attempt has the runner to itself now."""
+        os.dup2(self._runner_output[0], 1)
+        os.dup2(self._runner_output[1], 2)
 
-    def drop(self) -> None:
-        for stream in self._streams:
-            os.close(stream.fd)
-            if stream.named and not stream.size:
-                os.unlink(stream.path)
-        self._streams = []
+    def _close_files(self) -> None:
+        for file in self._files:
+            os.close(file.fd)
+            if file.named and not file.size:
+                os.unlink(file.path)
+        self._files = []
 
-    def _renew(self, directory: bytes, path: bytes) -> None:
-        self.drop()
+    def _open_files(self, directory: bytes, path: bytes) -> None:
+        self._close_files()
         for suffix in _SUFFIXES:
             fd = linux.open_nameless(directory, FILE_MODE)
             named = fd is None
             if fd is None:
                 fd = os.open(path + suffix, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-            self._streams.append(Stream(path + suffix, fd, named, 0))
-        self._tell([stream.fd for stream in self._streams])
+            self._files.append(OutputFile(path + suffix, fd, named, 0))
+        self._on_opened([file.fd for file in self._files])
 
 
-class AsyncFiles:
-    """The files of one async attempt, each made when something is first written to it."""
+class AsyncCallOutput:
+    """The files of one async attempt, each created with the first write to it."""
 
     def __init__(self, directory: str, stem: str, cap: int) -> None:
         self._path = os.fsencode(f"{directory}/{stem}")
         self._cap = cap
-        self._streams: list[Stream | None] = [None, None]
-        self._texts: list[TextIO | None] = [None, None]
-        self.over = False
+        self._files: list[OutputFile | None] = [None, None]
+        self._writers: list[TextIO | None] = [None, None]
+        self.ended = False
 
-    def text(self, which: int) -> TextIO:
-        text = self._texts[which]
-        if text is None or text.closed:
-            text = self._texts[which] = self._open(which)
-        return text
+    def writer(self, which: int) -> TextIO:
+        """`which` is 0 for stdout, 1 for stderr."""
+        writer = self._writers[which]
+        if writer is None or writer.closed:
+            writer = self._writers[which] = self._open(which)
+        return writer
 
     def _open(self, which: int) -> TextIO:
         path = self._path + _SUFFIXES[which]
         os.makedirs(os.path.dirname(path), exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        old = self._streams[which]
+        old = self._files[which]
         if old is not None:
             os.close(old.fd)
-        self._streams[which] = Stream(path, fd, True, self._cap)
-        return text_of(fd)
+        self._files[which] = OutputFile(path, fd, True, self._cap)
+        return text_writer(fd)
 
     def sweep(self) -> None:
-        for stream in self._streams:
-            if stream is not None and not self.over:
-                sweep_stream(stream)
+        for file in self._files:
+            if file is not None and not self.ended:
+                sweep_file(file)
 
     def end(self) -> tuple[Written, Written]:
-        self.over = True
-        sizes = []
+        self.ended = True
+        written = []
         for which in (0, 1):
-            text, stream = self._texts[which], self._streams[which]
-            if text is not None and not text.closed:
-                text.flush()
-            if stream is None:
-                # What the import of its module printed was written before the function was known to be async.
-                sizes.append(_size_of(self._path + _SUFFIXES[which], self._cap))
+            writer, file = self._writers[which], self._files[which]
+            if writer is not None and not writer.closed:
+                writer.flush()
+            if file is None:
+                # Output of the import of its module was written before the function was known to be async.
+                written.append(_finish_unopened(self._path + _SUFFIXES[which], self._cap))
                 continue
-            sizes.append(close_stream(stream))
-            os.close(stream.fd)
-        return sizes[0], sizes[1]
+            written.append(file.finish())
+            os.close(file.fd)
+        return written[0], written[1]
 
 
-class OwnFiles:
-    """In a runner that serves one attempt alone: the descriptors 1 and 2 are that attempt's, whoever asks.
+class DedicatedOutput:
+    """In a dedicated runner the descriptors 1 and 2 are always the attempt's.
 
-    They lead to the spawner, which masks and stores what comes, and says how much that was.
+    They lead to the spawner, which masks and stores the output, and reports how much there was.
     """
 
     def __init__(self) -> None:
-        self.over = False
-        self._texts = (text_of(1), text_of(2))
+        self.ended = False
+        self._writers = (text_writer(1), text_writer(2))
 
-    def begin(self, directory: str, stem: str, cap: int) -> None:
+    def start(self, directory: str, stem: str, cap: int) -> None:
         return
 
-    def text(self, which: int) -> TextIO:
-        return self._texts[which]
+    def writer(self, which: int) -> TextIO:
+        return self._writers[which]
 
     def sweep(self) -> None:
         return
 
-    def lead_home(self) -> None:
+    def use_runner_output(self) -> None:
         return
 
     def end(self) -> tuple[Written, Written]:
-        for text in self._texts:
-            text.flush()
-        return NOTHING, NOTHING
+        for writer in self._writers:
+            writer.flush()
+        return NOTHING_WRITTEN, NOTHING_WRITTEN
 
 
-class Routed:
-    """sys.stdout or sys.stderr: the file of the async attempt that the calling code belongs to, or the descriptor."""
+class RoutedStream:
+    """sys.stdout or sys.stderr: writes to the file of the async attempt that calls, or else to the descriptor."""
 
     def __init__(self, which: int) -> None:
         self._which = which
-        self._plain = text_of(which + 1)
+        self._plain = text_writer(which + 1)
 
     def _target(self) -> TextIO:
         attempt = current.get()
-        if attempt is not None and attempt.files is not None and not attempt.files.over:
-            return attempt.files.text(self._which)
+        if attempt is not None and attempt.output is not None and not attempt.output.ended:
+            return attempt.output.writer(self._which)
         if self._plain.closed:
-            self._plain = text_of(self._which + 1)
+            self._plain = text_writer(self._which + 1)
         return self._plain
 
     def write(self, text: str) -> int:
@@ -181,7 +188,7 @@ class Routed:
         self._target().flush()
 
     def close(self) -> None:
-        """As at the end of a program: what was written is written, and nobody else is the worse for it."""
+        """Only flush: the stream belongs to all functions of this process."""
         self._target().flush()
 
     def __iter__(self) -> Any:
@@ -191,55 +198,21 @@ class Routed:
         return getattr(self._target(), name)
 
 
-def text_of(fd: int) -> TextIO:
-    # Line by line: what a function printed before it crashed is what one wants to see.
+def text_writer(fd: int) -> TextIO:
+    # Line-buffered: the lines that a function printed before it crashed must be in the file.
     return open(fd, "w", encoding="utf-8", errors="backslashreplace", newline="\n", buffering=1, closefd=False)
 
 
-def close_stream(stream: Stream) -> Written:
-    """Name a file that holds something, cut it to its cap, and say how much was written and is kept."""
-    size = os.fstat(stream.fd).st_size
-    if size == 0:
-        return NOTHING
-    stream.size = size
-    if not stream.named:
-        stream.give_name()
-    if size <= stream.cap:
-        return size, size, 0
+def sweep_file(file: OutputFile) -> None:
     try:
-        stream.cut(size)
-    except MiddleNotDroppable:
-        return size, size, 0  # whole, if large
-    head = stream.cap // 2
-    return size, head, stream.cap - head
+        file.sweep()
+    except (CannotPunchHole, OSError):
+        return  # the end of the attempt tries again, and reports the error
 
 
-def sweep_stream(stream: Stream) -> None:
-    try:
-        stream.sweep()
-    except (MiddleNotDroppable, OSError):
-        return  # the end of the attempt tries again, and reports it
-
-
-def _size_of(path: bytes, cap: int) -> Written:
+def _finish_unopened(path: bytes, cap: int) -> Written:
     try:
         size = os.stat(path).st_size
     except OSError:
-        return NOTHING
-    return (size, size, 0) if size <= cap else measure(path, cap)
-
-
-def measure(path: bytes, cap: int, fd: int | None = None) -> Written:
-    """What a runner that died left of a stream. `fd` is its nameless file, if it had one."""
-    try:
-        if fd is not None:
-            return close_stream(Stream(path, fd, os.fstat(fd).st_nlink > 0, cap))
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-    except OSError:
-        return NOTHING
-    try:
-        return close_stream(Stream(path, fd, True, cap))
-    except OSError:
-        return NOTHING
-    finally:
-        os.close(fd)
+        return NOTHING_WRITTEN
+    return (size, size, 0) if size <= cap else finish_abandoned(path, cap)

@@ -1,4 +1,4 @@
-"""What a function may have changed of its process, put back for the next one; and what it may have left behind."""
+"""The state of the runner process that functions may change: restored after each call, or checked for leftovers."""
 
 import os
 import sys
@@ -10,34 +10,34 @@ _PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 
 
 class Environment:
-    """os.environ: the node's variables, and those of the attempt while it runs."""
+    """os.environ: the node's variables, and those of the attempt while its function runs."""
 
     def __init__(self) -> None:
-        for name in ("WEFT_OUTPUT", "WEFT_CONTEXT"):  # the runner's own, which are of no use to a function
+        for name in ("WEFT_OUTPUT", "WEFT_CONTEXT"):  # the runner's own, not the attempt's
             os.environ.pop(name, None)
         self._base = dict(os.environ)
-        self._given: dict[str, str] = {}
+        self._entered: dict[str, str] = {}
         self._expected = _raw()
 
     def enter(self, variables: dict[str, str]) -> None:
-        """Only what differs from the last attempt's is set: most of it is the same."""
+        """Set only the variables that differ from the last attempt's: most are the same."""
         self.restore()
-        given = self._given
-        if variables != given:
-            for name in given:
+        last = self._entered
+        if variables != last:
+            for name in last:
                 if name not in variables:
                     if name in self._base:
                         os.environ[name] = self._base[name]
                     else:
                         del os.environ[name]
-            self._given = variables
+            self._entered = variables
             for name, value in variables.items():
-                if given.get(name) != value:
+                if last.get(name) != value:
                     os.environ[name] = value
             self._expected = _raw()
 
     def restore(self) -> None:
-        """Undo what the function itself changed."""
+        """Undo the changes that the function made itself."""
         now = _raw()
         if now == self._expected:
             return
@@ -55,37 +55,37 @@ def _raw() -> dict[bytes, bytes]:
     return dict(inner) if isinstance(inner, dict) else dict(os.environb)
 
 
-class Directory:
-    """The working directory, held open: it can be entered again even if it was renamed."""
+class WorkingDirectory:
+    """Held open: it can be entered again even if it was renamed."""
 
     def __init__(self) -> None:
         self.path = os.getcwd()
-        # O_PATH: a directory that may be entered, but not listed, is good enough.
+        # O_PATH: works also for a directory that may be entered, but not listed.
         self._fd = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def restore(self) -> None:
-        with suppress(OSError):  # somebody took our right to enter it: functions will say so
+        with suppress(OSError):  # no longer permitted: functions will fail with that error
             os.fchdir(self._fd)
 
 
-class Sources:
-    """The files of modules below the runner's directory. A runner whose files change must make way for a new one."""
+class ModuleFiles:
+    """The files of modules below the runner's directory. A runner whose files have changed must be replaced."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.join(root, "")
-        self._modules = 0
-        self._files: dict[str, int] = {}
+        self._module_count = 0
+        self._modified: dict[str, int] = {}
 
     def changed(self) -> bool:
-        for path, modified in self._files.items():
+        for path, modified in self._modified.items():
             if _modified_ns(path) != modified:
                 return True
-        if len(sys.modules) != self._modules:
-            self._modules = len(sys.modules)
+        if len(sys.modules) != self._module_count:
+            self._module_count = len(sys.modules)
             for module in list(sys.modules.values()):
                 file = getattr(module, "__file__", None)
-                if isinstance(file, str) and file.startswith(self._root) and file not in self._files:
-                    self._files[file] = _modified_ns(file)
+                if isinstance(file, str) and file.startswith(self._root) and file not in self._modified:
+                    self._modified[file] = _modified_ns(file)
         return False
 
 
@@ -107,9 +107,10 @@ def resident_bytes() -> int:
 
 
 def processes_left() -> int:
-    """Live processes below this one. As it is a subreaper, they cannot hide behind a parent that died."""
+    """The number of live child processes. As the runner is a subreaper, orphans of a dead parent are children,
+    too."""
     try:
-        # One call tells the usual case: no children at all, not even dead ones.
+        # One call recognises the common case: no children at all, not even zombies.
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return 0

@@ -1,11 +1,12 @@
-"""Shell tasks: `run` texts and `argv` lists, each attempt a process of its own.
+"""The shell executor: `run` texts and `argv` lists, each attempt a process of its own.
 
-The processes are the spawner's (see spawner/loop.py); this side turns a Launch into what the spawner starts, and its
-report into an Outcome. Nothing here waits per attempt: a start is a message, an end is a call back.
+A spawner (see spawner/loop.py) starts and watches the processes; this side turns a Launch into a StartProcess
+message, and a ProcessEnded message into an Outcome. Nothing here waits per attempt: a start is a message, an end is a
+callback.
 
-Opening this executor makes the node's process a subreaper for good: should the spawner die, what it had started
-comes to the node, which ends it. An application that embeds a node sees orphans of its own other children
-come to it as well, as they would to init.
+Opening this executor makes the node's process a subreaper for good: should a spawner die, the node inherits the
+processes that it had started, and kills them. An application that embeds a node also inherits the orphans of its own
+other children, as init would.
 """
 
 import asyncio
@@ -17,26 +18,25 @@ from typing import Any
 import msgspec
 
 from weft.executors import linux
-from weft.executors.masking import needles
+from weft.executors.masking import secret_forms
 from weft.executors.output import (
     ANSWER_BYTES_MAX,
     BadAnswer,
-    describe_stream,
-    drop_answer,
     file_stem,
-    output_path,
+    read_streams,
+    remove_answer,
     take_answer,
     take_context,
 )
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.run_as import NOT_INHERITED, User
-from weft.executors.shell.private_directory import PrivateFiles
+from weft.executors.shell.private_directory import PrivateDirectory
 from weft.executors.spawner.link import SpawnerLink
-from weft.executors.spawner.messages import START, STOP, TRUST, Message
+from weft.executors.spawner.messages import ProcessEnded, StartProcess, StopProcess, TrustUntil
 
 _SHELLS = {"sh": (b"/bin/sh", b"-e", b"-c"), "bash": (b"bash", b"-eo", b"pipefail", b"-c")}
 _SPAWNERS_MAX = 4
-_LOAD_FOR_ANOTHER = 2  # attempts on the idlest spawner from which on one more pays
+_LOAD_FOR_ANOTHER = 2  # attempts on the least busy spawner from which on another spawner pays
 _SIGNAL_NAMES = {int(number): number.name for number in signal.Signals}
 
 
@@ -46,8 +46,8 @@ class BadCommand(Exception):
 
 class _Running(msgspec.Struct):
     launch: Launch
-    ended: Ended
-    answers: str  # where $WEFT_OUTPUT and $WEFT_CONTEXT are, but for their suffixes
+    on_ended: Ended
+    answer_stem: str  # the paths of $WEFT_OUTPUT, $WEFT_CONTEXT and $WEFT_INPUT without their suffixes
     sent: float
 
 
@@ -63,11 +63,11 @@ class ShellExecutor:
         user: User | None = None,
     ) -> None:
         """`workdir` is where attempts without a directory start; `environment` is the node's own by default.
-        `answer_max` bounds what is read of $WEFT_OUTPUT and $WEFT_CONTEXT. `user` is who attempts run as, if not as
-        the node does.
+        `answer_max` bounds the bytes read of $WEFT_OUTPUT and $WEFT_CONTEXT. `user` is the user that attempts run as,
+        if not the node's own.
 
-        There are several spawners because each start holds its spawner up until the new process has loaded its
-        program: on two busy cores 2 did 1.7 times the rate of 1. They are made when they are needed.
+        There are several spawners because each start blocks its spawner until the new process has loaded its
+        program: on two busy cores 2 did 1.7 times the rate of 1. They are started when they are needed.
         """
         self._workdir = os.fsencode(os.path.abspath(workdir or os.getcwd()))
         source = os.environ if environment is None else environment
@@ -81,12 +81,12 @@ class ShellExecutor:
             self._base_env |= user.environment
         self._spawners_max = spawners or max(2, min(_SPAWNERS_MAX, os.cpu_count() or 1))
         self._links: list[_Link] = []
-        self._clearing: list[_Link] = []  # their spawner is dead, and what it had started has yet to be
-        self._places: dict[tuple[int, int], tuple[_Link, int]] = {}
+        self._cleaning: list[_Link] = []  # their spawner is dead, and its processes are being killed
+        self._locations: dict[tuple[int, int], tuple[_Link, int]] = {}  # (task id, attempt) -> link, id there
         self._last_id = 0
         self._trusted_until: float | None = None
         self._answer_max = answer_max
-        self.private = PrivateFiles(user)
+        self.private = PrivateDirectory(user)
         self._open = False
 
     async def open(self) -> None:
@@ -98,48 +98,48 @@ class ShellExecutor:
     def spawner_pids(self) -> list[int]:
         return [link.pid for link in self._links]
 
-    def start(self, launch: Launch, ended: Ended, channel: int | None = None) -> None:
-        """`channel` is a descriptor that becomes its standard input, and is this object's from now on. Its secrets
-        are masked, but not in its environment then: they travel by that way."""
+    def start(self, launch: Launch, on_ended: Ended, stdin: int | None = None) -> None:
+        """`stdin` is a descriptor for its standard input; the executor owns it from now on, and closes it. With it,
+        secrets are masked but not put into the environment: the caller sends them through that descriptor."""
         if not self._open:
             raise RuntimeError("the shell executor is not open")
         self._last_id = id = self._last_id + 1
-        answers = f"{launch.output_dir}/{file_stem(launch.task, launch.attempt)}"
-        running = _Running(launch, ended, answers, linux.boottime())
+        answer_stem = f"{launch.output_dir}/{file_stem(launch.task, launch.attempt)}"
+        running = _Running(launch, on_ended, answer_stem, linux.boottime())
         try:
             if launch.secrets or launch.input is not None or self.user is not None:
-                self._keep_private(running)
-            message = self._start_message(id, running, channel is not None)
+                self._use_private_files(running)
+            message = self._start_message(id, running, stdin is not None)
         except (BadCommand, UnicodeEncodeError, OSError) as error:
-            if channel is not None:
-                os.close(channel)
-            self._drop_answers(running)
+            if stdin is not None:
+                os.close(stdin)
+            self._remove_answers(running)
             outcome = _failure(running, f"cannot start: {error}", startable=not isinstance(error, OSError))
-            asyncio.get_running_loop().call_soon(ended, outcome)
+            asyncio.get_running_loop().call_soon(on_ended, outcome)
             return
-        link = self._pick()
+        link = self._pick_link()
         link.running[id] = running
-        self._places[launch.task_id, launch.attempt] = link, id
-        link.send(message, channel)
+        self._locations[launch.task_id, launch.attempt] = link, id
+        link.send(message, stdin)
 
     def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
-        place = self._places.get((task_id, attempt))
-        if place is not None:
-            link, id = place
-            link.send((STOP, id, reason, float(grace_s)))
+        location = self._locations.get((task_id, attempt))
+        if location is not None:
+            link, id = location
+            link.send(StopProcess(id, reason, float(grace_s)))
 
     def trust(self, until: float) -> None:
         self._trusted_until = float(until)
         for link in self._links:
-            link.send((TRUST, self._trusted_until))
+            link.send(TrustUntil(self._trusted_until))
 
     async def close(self) -> None:
         self._open = False
-        await asyncio.gather(*[link.close() for link in self._links + self._clearing])
+        await asyncio.gather(*[link.close() for link in self._links + self._cleaning])
         self.private.close()
 
-    def _pick(self) -> "_Link":
-        """The spawner with the least to do, or a new one if there may be and all have something to do."""
+    def _pick_link(self) -> "_Link":
+        """The spawner with the fewest attempts, or a new one if all are busy and another is allowed."""
         links = self._links
         if not links:
             return self._connect()
@@ -149,79 +149,81 @@ class ShellExecutor:
         return link
 
     def _connect(self) -> "_Link":
-        link: _Link = SpawnerLink(self._base_env, self.user, self._ended, self._dead, self._gone)
+        link: _Link = SpawnerLink(
+            self._base_env, self.user, self._process_ended, self._spawner_ended, self._cleaned_up
+        )
         self._links.append(link)
         if self._trusted_until is not None:
-            link.send((TRUST, self._trusted_until))
+            link.send(TrustUntil(self._trusted_until))
         return link
 
-    def _keep_private(self, running: _Running) -> None:
-        """What it is told and what it answers may hold secrets that are not masked yet."""
+    def _use_private_files(self, running: _Running) -> None:
+        """For an attempt whose input and answers may hold secrets that are not masked yet."""
         launch = running.launch
-        running.answers = self.private.stem()
+        running.answer_stem = self.private.stem()
         if launch.input is not None:
-            self.private.write(running.answers + ".input", launch.input)
+            self.private.write(running.answer_stem + ".input", launch.input)
 
-    def _drop_answers(self, running: _Running) -> None:
-        """What is left of an attempt's files, once its answers were read or are of no use."""
+    def _remove_answers(self, running: _Running) -> None:
+        """Remove the input and answer files of an attempt, once they were read or are not needed."""
         for suffix in (".output", ".context", ".input"):
-            drop_answer(running.answers + suffix)
-        self.private.drop(running.answers)
+            remove_answer(running.answer_stem + suffix)
+        self.private.drop(running.answer_stem)
 
-    def _start_message(self, id: int, running: _Running, by_channel: bool) -> Message:
+    def _start_message(self, id: int, running: _Running, has_stdin: bool) -> StartProcess:
         launch = running.launch
         argv, search = command(launch.spec)
         env = {_encode(name): _encode(value) for name, value in launch.env.items()}
-        answers = os.fsencode(running.answers)
+        answers = os.fsencode(running.answer_stem)
         env[b"WEFT_OUTPUT"] = answers + b".output"
         env[b"WEFT_CONTEXT"] = answers + b".context"
         if launch.input is not None:
             env[b"WEFT_INPUT"] = answers + b".input"
         forms: tuple[bytes, ...] = ()
         if launch.secrets:
-            forms = needles(launch.secrets.values())
-        if launch.secrets and not by_channel:
+            forms = secret_forms(launch.secrets.values())
+        if launch.secrets and not has_stdin:
             env |= {_encode(name): _encode(value) for name, value in launch.secrets.items()}
         cwd = self._workdir if launch.cwd is None else os.fsencode(launch.cwd)
         directory, stem = os.fsencode(launch.output_dir), os.fsencode(file_stem(launch.task, launch.attempt))
         hidden = tuple(map(_encode, launch.hidden))
-        return START, id, argv, search, env, cwd, directory, stem, launch.output_max, hidden, forms, by_channel
+        return StartProcess(id, argv, search, env, cwd, directory, stem, launch.output_max, hidden, forms, has_stdin)
 
-    def _ended(self, link: "_Link", message: Message) -> None:
-        running = link.running.pop(message[1])
+    def _process_ended(self, link: "_Link", message: ProcessEnded) -> None:
+        running = link.running.pop(message.id)
         launch = running.launch
-        del self._places[launch.task_id, launch.attempt]
+        del self._locations[launch.task_id, launch.attempt]
         try:
             outcome = _outcome(running, message, self._answer_max, None if self.user is None else self.user.uid)
         except Exception as error:
-            # Whatever a command leaves behind, it is reported, and so are those that ended along with it.
-            outcome = _failure(running, f"what it left cannot be read: {error!r}", started=message[3])
+            # Whatever files a command leaves, it is reported, and so are the other attempts of the same frame.
+            outcome = _failure(running, f"its results cannot be read: {error!r}", started=message.started)
         if launch.input is not None or self.user is not None:
-            self._drop_answers(running)
-        self._tell(running, outcome)
+            self._remove_answers(running)
+        self._report(running, outcome)
 
-    def _tell(self, running: _Running, outcome: Outcome) -> None:
+    def _report(self, running: _Running, outcome: Outcome) -> None:
         try:
-            running.ended(outcome)
+            running.on_ended(outcome)
         except Exception as error:
             context = {"message": f"the callback of {running.launch.task} failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
 
-    def _dead(self, link: "_Link") -> None:
-        """The spawner ended. Nothing more is given to it; what it had started is being ended."""
+    def _spawner_ended(self, link: "_Link") -> None:
+        """It gets no more attempts; the link kills the processes that it had started."""
         self._links.remove(link)
-        self._clearing.append(link)
+        self._cleaning.append(link)
 
-    def _gone(self, link: "_Link") -> None:
-        """Everything that a dead spawner had started is dead, too."""
-        self._clearing.remove(link)
+    def _cleaned_up(self, link: "_Link") -> None:
+        """All processes that a dead spawner had started are dead, too."""
+        self._cleaning.remove(link)
         lost = list(link.running.values())
         link.running.clear()
         for running in lost:
-            del self._places[running.launch.task_id, running.launch.attempt]
-            self._drop_answers(running)
+            del self._locations[running.launch.task_id, running.launch.attempt]
+            self._remove_answers(running)
         for running in lost:
-            self._tell(running, _failure(running, "the spawner died", started=running.sent, startable=False))
+            self._report(running, _failure(running, "the spawner died", started=running.sent, startable=False))
 
 
 _Link = SpawnerLink[_Running]
@@ -232,12 +234,12 @@ def _load(link: _Link) -> int:
 
 
 def _encode(text: str) -> bytes:
-    """What a definition says is UTF-8 for its commands, whatever the node's locale."""
+    """The texts of a definition reach its commands as UTF-8, whatever the node's locale."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def command(spec: dict[str, Any]) -> tuple[tuple[bytes, ...], bool]:
-    """The argument list that a spec stands for, and whether its first item is to be looked up in PATH."""
+    """The argument list of a spec, and whether its first item must be looked up in PATH."""
     text = spec.get("run")
     if text is None:
         words = spec.get("argv")
@@ -255,12 +257,12 @@ def command(spec: dict[str, Any]) -> tuple[tuple[bytes, ...], bool]:
     return (*map(_encode, shell), _encode(text)), True
 
 
-def _outcome(running: _Running, message: Message, answer_max: int, owner: int | None) -> Outcome:
-    """`owner` is the user that its answers must be of, if that is not the node's own."""
-    _, _, status, started, ended, stopped, killed, error, code, startable, out, err = message
+def _outcome(running: _Running, message: ProcessEnded, answer_max: int, owner: int | None) -> Outcome:
+    """`owner` is the user that must own its answer files, if not the node's own."""
+    _, wait_status, started, ended, stopped, killed, error, code, startable, stdout, stderr = message
     launch = running.launch
-    if status is not None:
-        code = os.waitstatus_to_exitcode(status)
+    if wait_status is not None:
+        code = os.waitstatus_to_exitcode(wait_status)
         if code < 0:
             number = -code
             code = 128 + number
@@ -274,40 +276,26 @@ def _outcome(running: _Running, message: Message, answer_max: int, owner: int | 
     outcome.killed = killed
     if code is not None:
         outcome.result = {"exitCode": code, "stdout": "", "stderr": ""}
-        _read_streams(outcome, launch, out, err)
+        read_streams(outcome, launch, stdout, stderr)
     if started is not None:
-        _read_answers(outcome, running.answers, answer_max, owner)
+        _read_answers(outcome, running.answer_stem, answer_max, owner)
     return outcome
 
 
-def _read_streams(outcome: Outcome, launch: Launch, out: tuple[int, int, int], err: tuple[int, int, int]) -> None:
-    assert outcome.result is not None
-    try:
-        if out[0]:
-            path = output_path(launch.output_dir, launch.task, launch.attempt, "stdout")
-            describe_stream(outcome.result, "stdout", path, out)
-        if err[0]:
-            path = output_path(launch.output_dir, launch.task, launch.attempt, "stderr")
-            describe_stream(outcome.result, "stderr", path, err)
-    except OSError as error:
-        outcome.ok = False
-        outcome.error = outcome.error or f"its output cannot be read: {error.strerror}"
-
-
-def _read_answers(outcome: Outcome, answers: str, bytes_max: int, owner: int | None) -> None:
-    """Take $WEFT_OUTPUT and $WEFT_CONTEXT of a success; of a failure they are removed unread."""
+def _read_answers(outcome: Outcome, answer_stem: str, bytes_max: int, owner: int | None) -> None:
+    """Read and remove $WEFT_OUTPUT and $WEFT_CONTEXT after a success; remove them unread after a failure."""
     if outcome.ok:
         try:
-            output = take_answer(answers + ".output", "$WEFT_OUTPUT", bytes_max, owner)
-            context = take_context(answers + ".context", "$WEFT_CONTEXT", bytes_max, owner)
+            output = take_answer(answer_stem + ".output", "$WEFT_OUTPUT", bytes_max, owner)
+            context = take_context(answer_stem + ".context", "$WEFT_CONTEXT", bytes_max, owner)
         except BadAnswer as error:
             outcome.ok = False
             outcome.error = str(error)
         else:
             outcome.output, outcome.context = output, context
             return
-    drop_answer(answers + ".output")
-    drop_answer(answers + ".context")
+    remove_answer(answer_stem + ".output")
+    remove_answer(answer_stem + ".context")
 
 
 def _failure(running: _Running, error: str, *, started: float | None = None, startable: bool = True) -> Outcome:

@@ -1,7 +1,7 @@
-"""The spawner's entry: run as a plain script, `python -I -S spawner/__main__.py FD`.
+"""The spawner's entry point, run as a plain script: `python -I -S spawner/__main__.py FD`.
 
-It is a process of its own, with one thread, no store and no settings. It starts shell attempts, watches them
-and ends them; its life hangs on the socket FD, whose other end the node holds. See loop.
+The spawner is a process of its own with one thread, no store and no settings. It starts attempts, watches them and
+kills them; it exits when the node closes its end of the socket FD. See loop.py.
 """
 
 import os
@@ -9,8 +9,8 @@ import sys
 
 
 def main() -> None:
-    # A script is compiled anew at each start, an imported module is not: so everything else sits in modules.
-    # The three packages are entered by hand, because their real __init__ may import far more than this needs.
+    # A script is compiled at each start, an imported module is not: so all other code is in modules.
+    # The three packages are created here, because their real __init__ may import far more than the spawner needs.
     path = os.path.dirname(os.path.abspath(__file__))
     for name in ("weft.executors.spawner", "weft.executors", "weft"):
         package = type(sys)(name)

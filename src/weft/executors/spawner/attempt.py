@@ -1,38 +1,45 @@
-"""One attempt, as the spawner knows it from its start to its report."""
+"""One attempt as the spawner knows it, from the start of its process until it is reported."""
 
-from weft.executors.output_files import Stream
+from typing import TYPE_CHECKING
+
+from weft.executors.output_file import OutputFile
+
+if TYPE_CHECKING:
+    from weft.executors.protocol import StopReason
 
 
-class Attempt:
+class SpawnedAttempt:
     __slots__ = (
-        "announced",
         "ended",
-        "err",
         "error",
         "id",
         "kill_at",
-        "out",
+        "killed",
         "pid",
+        "pid_sent",
         "reported",
         "started",
         "status",
+        "stderr",
+        "stdout",
         "stop",
         "token",
-        "victims",
     )
 
-    def __init__(self, id: int, token: bytes, pid: int, started: float, out: Stream, err: Stream) -> None:
+    def __init__(
+        self, id: int, token: bytes, pid: int, started: float, stdout: OutputFile, stderr: OutputFile
+    ) -> None:
         self.id = id
         self.token = token
         self.pid = pid  # of the leader: the process that was started
         self.started = started
-        self.out = out
-        self.err = err
-        self.status: int | None = None  # the leader's wait status, once it was reaped
+        self.stdout = stdout
+        self.stderr = stderr
+        self.status: int | None = None  # the leader's wait status, once it is reaped
         self.ended = 0.0
-        self.stop: str | None = None
-        self.kill_at: float | None = None  # when what is left must be killed
-        self.victims: set[int] = set()  # what had to be killed
+        self.stop: StopReason | None = None
+        self.kill_at: float | None = None  # when all its remaining processes must be killed
+        self.killed: set[int] = set()  # pids of processes that had to be killed
         self.error: str | None = None
-        self.announced = False
+        self.pid_sent = False  # to the node, in LivePids
         self.reported = False

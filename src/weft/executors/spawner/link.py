@@ -1,7 +1,4 @@
-"""The node's end of a spawner: its process, its socket, and what to do should it die.
-
-Messages leave through an Outbox; reports come in as lists.
-"""
+"""The node's link to a spawner: its process, its socket, and the cleanup after its death."""
 
 import asyncio
 import os
@@ -14,74 +11,75 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from weft.executors import linux
+from weft.executors.framing import AnyMessage, FrameReader
 from weft.executors.outbox import Outbox
 from weft.executors.run_as import User
-from weft.executors.spawner.messages import CLOSE, ENDED, HELLO, PIDS, TOKEN, Message, Unframer
+from weft.executors.spawner.messages import TOKEN, TYPES, CloseSpawner, Hello, LivePids, ProcessEnded
 from weft.executors.spawner.process_tree import kill_tree
 
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
-_OF_THE_LOADER = ("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH")  # an interpreter may not start without
+_LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH")  # some interpreters need them to start
 _RECEIVE_BYTES = 1 << 16
-_CLEAR_S = 0.005
+_CLEANUP_S = 0.005  # between rounds of the cleanup
 
-Attempt = TypeVar("Attempt")
+AttemptT = TypeVar("AttemptT")
 
 
-class SpawnerLink(Generic[Attempt]):
-    """One spawner process, and the attempts that its owner gave to it.
+class SpawnerLink(Generic[AttemptT]):
+    """One spawner process, and the attempts that its owner sent to it.
 
-    `on_ended` gets each report, `on_dead` is called when the spawner has ended, asked or not, and `on_gone` when
-    everything that it had started is gone, too.
+    `on_ended` gets each report. `on_spawner_ended` is called when the spawner has ended, by request or not, and
+    `on_cleaned_up` when all processes that it had started are gone, too.
     """
 
     def __init__(
         self,
         base_env: dict[bytes, bytes],
         user: User | None,
-        on_ended: Callable[["SpawnerLink[Attempt]", Message], None],
-        on_dead: Callable[["SpawnerLink[Attempt]"], None],
-        on_gone: Callable[["SpawnerLink[Attempt]"], None],
+        on_ended: Callable[["SpawnerLink[AttemptT]", ProcessEnded], None],
+        on_spawner_ended: Callable[["SpawnerLink[AttemptT]"], None],
+        on_cleaned_up: Callable[["SpawnerLink[AttemptT]"], None],
     ) -> None:
-        self.running: dict[int, Attempt] = {}  # kept by the owner
+        self.running: dict[int, AttemptT] = {}  # by id; maintained by the owner
         self._loop = asyncio.get_running_loop()
         self._on_ended = on_ended
-        self._on_dead = on_dead
-        self._on_gone = on_gone
-        self._unframer = Unframer()
+        self._on_spawner_ended = on_spawner_ended
+        self._on_cleaned_up = on_cleaned_up
+        self._frames = FrameReader(TYPES)
         self._alive = True
-        self._gone = asyncio.Event()
+        self._cleaned_up = asyncio.Event()
         self._leaders: dict[int, int] = {}  # id -> pid, of attempts that outlived a sweep
         self._orphans: list[int] = []
         self._token_prefix = secrets.token_hex(8).encode() + b"."
-        self._socket, theirs = socket.socketpair()
-        with theirs:
+        self._socket, spawner_end = socket.socketpair()
+        with spawner_end:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _SCRIPT, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", _SCRIPT, str(spawner_end.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(spawner_end.fileno(),),
                 start_new_session=True,
                 cwd="/",
-                env={name: os.environ[name] for name in _OF_THE_LOADER if name in os.environ},
+                env={name: os.environ[name] for name in _LOADER_VARIABLES if name in os.environ},
             )
         self._socket.setblocking(False)
-        self._outbox = Outbox(self._loop, self._socket)
+        self._outbox = Outbox(self._loop, self._socket, TYPES)
         self._loop.add_reader(self._socket.fileno(), self._receive)
         as_user = None if user is None else (user.name, user.uid, user.gid, user.groups)
-        self.send((HELLO, base_env, self._token_prefix, os.getpid(), as_user))
+        self.send(Hello(base_env, self._token_prefix, os.getpid(), as_user))
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def send(self, message: Message, fd: int | None = None) -> None:
+    def send(self, message: AnyMessage, fd: int | None = None) -> None:
         self._outbox.send(message, fd)
 
     async def close(self) -> None:
-        """Have everything killed, reported and reaped."""
+        """Return when all attempts are killed, reported and reaped."""
         if self._alive:
-            self.send((CLOSE,))
-        await self._gone.wait()
+            self.send(CloseSpawner())
+        await self._cleaned_up.wait()
 
     def _receive(self) -> None:
         try:
@@ -93,57 +91,58 @@ class SpawnerLink(Generic[Attempt]):
         if not data:
             self._spawner_ended()
             return
-        for message in self._unframer.feed(data):
-            if message[0] == ENDED:
-                self._leaders.pop(message[1], None)
+        for message in self._frames.feed(data):
+            if type(message) is ProcessEnded:
+                self._leaders.pop(message.id, None)
                 self._on_ended(self, message)
-            elif message[0] == PIDS:
-                self._leaders.update(message[1])
-                self._orphans = message[2]
+            elif type(message) is LivePids:
+                self._leaders.update(message.leaders)
+                self._orphans = message.orphans
 
-    # When the spawner is gone
+    # After the spawner has ended
 
     def _spawner_ended(self) -> None:
         self._alive = False
         self._outbox.close()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
-        self._on_dead(self)
-        self._clear(set())
+        self._on_spawner_ended(self)
+        self._clean_up(set())
 
-    def _clear(self, victims: set[int]) -> None:
-        """Kill and reap what the spawner left to this process (a subreaper, too), until there is nothing."""
+    def _clean_up(self, unreaped: set[int]) -> None:
+        """Kill and reap the processes that this process, a subreaper too, inherited from the spawner; repeat until
+        none is left."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGKILL)  # without its socket it is of no use
-        left = self._left_over()
-        victims.update(left)
-        victims.update(kill_tree(left))
-        for pid in list(victims):
+        inherited = self._inherited()
+        unreaped.update(inherited)
+        unreaped.update(kill_tree(inherited))
+        for pid in list(unreaped):
             if _is_reaped(pid):
-                victims.discard(pid)
-        if victims or self._process.poll() is None or self._left_over():
-            self._loop.call_later(_CLEAR_S, self._clear, victims)
+                unreaped.discard(pid)
+        if unreaped or self._process.poll() is None or self._inherited():
+            self._loop.call_later(_CLEANUP_S, self._clean_up, unreaped)
             return
-        self._gone.set()
-        self._on_gone(self)
+        self._cleaned_up.set()
+        self._on_cleaned_up(self)
 
-    def _left_over(self) -> list[int]:
-        """This process's children that were the spawner's: by session, by token, or told so by the spawner."""
+    def _inherited(self) -> list[int]:
+        """This process's children that were the spawner's: by session, by token, or reported by the spawner."""
         sessions = set(self._leaders.values())
         known = sessions.union(self._orphans)
-        found = []
+        pids = []
         for pid in linux.children(os.getpid()):
             stat = linux.read_stat(pid)
             if stat is None or pid == self._process.pid:
                 continue
             token = linux.environment_value(pid, TOKEN) or b""
             if pid in known or stat.session in sessions or token.startswith(self._token_prefix):
-                found.append(pid)
-        return found
+                pids.append(pid)
+        return pids
 
 
 def _is_reaped(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
-        return linux.read_stat(pid) is None  # another's child, until that one dies as well
+        return linux.read_stat(pid) is None  # the child of another process that is still alive

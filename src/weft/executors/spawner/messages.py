@@ -1,67 +1,93 @@
-"""The messages between a node and its spawner.
+"""The messages between a node and its spawner, framed as framing.py says.
 
-A frame is a length of four bytes and a marshalled list of messages; a message is a tuple whose first item
-says what it is. Both ends are the same Python on the same machine and nobody else can reach the socket, so
-marshal (the quickest to write and read, by a factor of three over JSON here) is safe.
+A node sends Hello once, first; then StartProcess, StopProcess and TrustUntil as needed, and CloseSpawner last. The
+spawner answers each StartProcess with exactly one ProcessEnded, and sends LivePids after a sweep that found news.
 
-node -> spawner
-    (HELLO, base environment, token prefix, node's pid, (name, user id, group id, [group ids]) or None)
-                                                                 once, first; the user that attempts run as
-    (START, id, argv, search PATH, environment on top, cwd, output directory, file stem, cap,
-            variables of the base environment that it must not see, what to mask in its output,
-            whether a descriptor comes with it: its standard input, which is /dev/null otherwise)
-    (STOP, id, reason, grace in seconds)
-    (TRUST, CLOCK_BOOTTIME until which attempts may live)
-    (CLOSE,)                                                     kill all, report all, exit
-spawner -> node
-    (PIDS, {id: pid of the leader}, [pids of orphans])           of what outlives a sweep
-    (ENDED, id, wait status or None, started or None, ended, stop reason or None, processes killed,
-            error or None, exit code if it never started, startable, stdout, stderr)
-        a stream is (bytes written, head kept, tail kept)
-
-The environment of attempts and their secrets travel in these messages alone: the spawner's own, which is there for
-every process of its user to read, has none of them.
-
-Strings that reach the kernel are bytes, so that no locale has a say in them.
+The environment of attempts and their secrets travel only in these messages: the spawner's own environment, which
+every process of its user can read, has none of them. Strings that reach the kernel are bytes, so that no locale
+affects them.
 """
 
-import marshal
-from typing import Any
+from __future__ import annotations
 
-HELLO, START, STOP, TRUST, CLOSE, PIDS, ENDED = range(7)
+from typing import TYPE_CHECKING
 
-#: The variable by which whatever an attempt leaves behind is known as its own. (WEFT_TOKEN is a token of a server's,
-#: which a task may need.)
+from weft.executors.framing import Message, MessageTypes
+from weft.executors.output_file import Written
+
+if TYPE_CHECKING:  # it imports msgspec, which the spawner must not
+    from weft.executors.protocol import StopReason
+
+#: The variable that marks every process of an attempt, so that an orphan can be traced to it. (WEFT_TOKEN is a
+#: server's token, which a task may need.)
 TOKEN = b"WEFT_SPAWNED"
 
-Message = tuple[Any, ...]
-
-#: Who attempts run as: name, user id, group id, all group ids.
+#: The user that attempts run as: name, user id, group id, all group ids.
 AsUser = tuple[str, int, int, tuple[int, ...]]
 
 
-def frame(messages: list[Message]) -> bytes:
-    body = marshal.dumps(messages)
-    return len(body).to_bytes(4, "little") + body
+# From the node
 
 
-class Unframer:
-    """Turns bytes, as they come, into messages."""
+class Hello(Message):
+    base_env: dict[bytes, bytes]
+    token_prefix: bytes
+    node_pid: int
+    user: AsUser | None  # None: attempts run as the spawner's own user
 
-    def __init__(self) -> None:
-        self._pending = bytearray()
 
-    def feed(self, data: bytes) -> list[Message]:
-        pending = self._pending
-        pending += data
-        messages: list[Message] = []
-        at = 0
-        while len(pending) - at >= 4:
-            end = at + 4 + int.from_bytes(pending[at : at + 4], "little")
-            if len(pending) < end:
-                break
-            messages += marshal.loads(pending[at + 4 : end])
-            at = end
-        if at:
-            del pending[:at]
-        return messages
+class StartProcess(Message):
+    id: int
+    argv: tuple[bytes, ...]
+    search_path: bool  # look argv[0] up in PATH
+    env: dict[bytes, bytes]  # added to the base environment
+    cwd: bytes
+    output_dir: bytes
+    file_stem: bytes
+    output_max: int  # bytes kept of each stream
+    hidden: tuple[bytes, ...]  # variables of the base environment that it must not see
+    secret_forms: tuple[bytes, ...]  # masked in its output
+    has_stdin: bool  # a descriptor comes with this message: its standard input, which is /dev/null otherwise
+
+
+class StopProcess(Message):
+    id: int
+    reason: StopReason
+    grace_s: float
+
+
+class TrustUntil(Message):
+    """Attempts may live until this CLOCK_BOOTTIME."""
+
+    until: float
+
+
+class CloseSpawner(Message):
+    """Kill all attempts, report all of them, exit."""
+
+
+# From the spawner
+
+
+class LivePids(Message):
+    """Of attempts that outlived a sweep: leaders that were not sent before, and all orphans."""
+
+    leaders: dict[int, int]  # attempt id -> pid
+    orphans: list[int]
+
+
+class ProcessEnded(Message):
+    id: int
+    wait_status: int | None  # None: it never started
+    started: float | None
+    ended: float
+    stopped: StopReason | None
+    killed: int  # processes that had to be killed after the leader was gone
+    error: str | None
+    exit_code: int | None  # of an attempt that never started
+    startable: bool
+    stdout: Written
+    stderr: Written
+
+
+TYPES = MessageTypes(Hello, StartProcess, StopProcess, TrustUntil, CloseSpawner, LivePids, ProcessEnded)

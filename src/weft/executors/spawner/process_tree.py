@@ -1,7 +1,7 @@
-"""Ending trees of processes, whatever they do to avoid it.
+"""Signals and kills whole process trees, whatever the processes do to avoid it.
 
-A tree is frozen with SIGSTOP before it is killed: a process that forks faster than a killer can read /proc
-would otherwise always be one child ahead.
+A tree is frozen with SIGSTOP before it is killed: a process that forks faster than this process can read /proc would
+otherwise always be one child ahead.
 """
 
 import os
@@ -12,18 +12,18 @@ from collections.abc import Callable
 from weft.executors import linux
 
 _FREEZE_ROUNDS_MAX = 200
-SETTLE_S = 0.0002  # a stop takes effect a moment after it was sent
+SETTLE_S = 0.0002  # SIGSTOP takes effect a moment after it was sent
 
 
-def send(pid: int, number: int) -> None:
+def send_signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        # Gone already; or it changed its user, which nothing short of a cgroup can help with.
+        # It has ended; or it changed its user, and only a cgroup could reach it then.
         return
 
 
-def send_group(group: int, number: int) -> None:
+def signal_group(group: int, number: int) -> None:
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
@@ -31,18 +31,18 @@ def send_group(group: int, number: int) -> None:
 
 
 def freeze(roots: Callable[[], list[int]]) -> list[int]:
-    """Stop the roots, whichever they are by then, and everything below them; return all that are alive."""
-    seen: dict[int, bool] = {}  # pid -> alive when last looked at
-    moving: list[int] = []
+    """Stop the roots, which are asked for in each round, and all their descendants; return the live ones."""
+    seen: dict[int, bool] = {}  # pid -> alive when last checked
+    running: list[int] = []
     for _ in range(_FREEZE_ROUNDS_MAX):
-        fresh = [pid for pid in linux.descendants(roots()) if pid not in seen]
-        for pid in fresh:
+        new = [pid for pid in linux.descendants(roots()) if pid not in seen]
+        for pid in new:
             seen[pid] = True
-            send(pid, signal.SIGSTOP)
-        moving = [pid for pid in moving + fresh if not _is_frozen(pid, seen)]
-        if not moving and not fresh:
+            send_signal(pid, signal.SIGSTOP)
+        running = [pid for pid in running + new if not _is_frozen(pid, seen)]
+        if not running and not new:
             break
-        if moving:
+        if running:
             time.sleep(SETTLE_S)
     return [pid for pid, alive in seen.items() if alive]
 
@@ -56,23 +56,23 @@ def _is_frozen(pid: int, seen: dict[int, bool]) -> bool:
 
 
 def kill_tree(roots: list[int]) -> list[int]:
-    """Freeze and kill; return the processes that were alive to be killed. They are not reaped yet."""
+    """Freeze and kill; return the pids that were alive. They are not reaped yet."""
     return kill_trees(lambda: roots) if roots else []
 
 
 def kill_trees(roots: Callable[[], list[int]]) -> list[int]:
-    victims = freeze(roots)
-    for pid in victims:
-        send(pid, signal.SIGKILL)
-    return victims
+    alive = freeze(roots)
+    for pid in alive:
+        send_signal(pid, signal.SIGKILL)
+    return alive
 
 
 def terminate_tree(leader: int, orphans: list[int]) -> None:
-    """Ask a whole attempt to end: its group at once, then what has left the group."""
-    send_group(leader, signal.SIGTERM)
+    """Send SIGTERM to a whole attempt: to its process group, then to descendants that have left the group."""
+    signal_group(leader, signal.SIGTERM)
     for pid in linux.descendants([leader, *orphans]):
         stat = linux.read_stat(pid)
         if stat is not None and stat.group != leader:
-            send(pid, signal.SIGTERM)
-            send(pid, signal.SIGCONT)
-    send_group(leader, signal.SIGCONT)  # a stopped process sees SIGTERM only once it goes on
+            send_signal(pid, signal.SIGTERM)
+            send_signal(pid, signal.SIGCONT)
+    signal_group(leader, signal.SIGCONT)  # a stopped process handles SIGTERM only once it continues
