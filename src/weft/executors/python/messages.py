@@ -7,8 +7,6 @@ A runner runs its calls in the order in which they were sent. It answers each St
 returns it unstarted with CallsReturned.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Literal
 
 from weft.executors.framing import Message, MessageTypes
@@ -85,7 +83,7 @@ class CallEnded(Message):
     ended: float
     stopped: bool
     output: bytes | None  # JSON
-    failure: Failure | None
+    failure: "Failure | None"
     context: bytes | None  # JSON
     stdout: Written
     stderr: Written

@@ -8,8 +8,6 @@ every process of its user can read, has none of them. Strings that reach the ker
 affects them.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from weft.executors.framing import Message, MessageTypes
@@ -52,7 +50,7 @@ class StartProcess(Message):
 
 class StopProcess(Message):
     id: int
-    reason: StopReason
+    reason: "StopReason"
     grace_s: float
 
 
@@ -81,7 +79,7 @@ class ProcessEnded(Message):
     wait_status: int | None  # None: it never started
     started: float | None
     ended: float
-    stopped: StopReason | None
+    stopped: "StopReason | None"
     killed: int  # processes that had to be killed after the leader was gone
     error: str | None
     exit_code: int | None  # of an attempt that never started
