@@ -6,7 +6,7 @@ from typing import Any
 
 from bench.harness import Result, directory, node_on
 from weft.core.expressions import parse
-from weft.executors.inline_call import inline_functions
+from weft.executors.inline import inline_functions
 
 TASKS = 10_000
 SLOTS = 100

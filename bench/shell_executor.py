@@ -16,7 +16,7 @@ import time
 from typing import NamedTuple
 
 from weft.executors.protocol import Launch, Outcome
-from weft.executors.shell import ShellExecutor
+from weft.executors.shell.executor import ShellExecutor
 
 
 def spec_launch(number: int, directory: str, text: str) -> Launch:

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
     from weft.control.embedded import open as open
     from weft.control.flows import Flow as Flow
     from weft.control.flows import flow as flow
-    from weft.executors.python_attempt import CurrentAttempt as CurrentAttempt
-    from weft.executors.python_attempt import current as current
-    from weft.executors.python_attempt import fake_attempt as fake_attempt
-    from weft.executors.python_context import Stopped as Stopped
-    from weft.executors.python_context import context_update as context_update
-    from weft.executors.python_context import variables as variables
-    from weft.executors.python_once import AttemptOver as AttemptOver
-    from weft.executors.python_once import OutcomeUnknown as OutcomeUnknown
-    from weft.executors.python_once import once as once
+    from weft.executors.python_functions.attempt_context import Stopped as Stopped
+    from weft.executors.python_functions.attempt_context import context_update as context_update
+    from weft.executors.python_functions.attempt_context import variables as variables
+    from weft.executors.python_functions.current_attempt import CurrentAttempt as CurrentAttempt
+    from weft.executors.python_functions.current_attempt import current as current
+    from weft.executors.python_functions.current_attempt import fake_attempt as fake_attempt
+    from weft.executors.python_functions.once import AttemptOver as AttemptOver
+    from weft.executors.python_functions.once import OutcomeUnknown as OutcomeUnknown
+    from weft.executors.python_functions.once import once as once
 
 _HOMES = {
     "flow": "weft.control.flows",
@@ -56,15 +56,15 @@ _HOMES = {
     "RunFailed": "weft.control.embedded",
     "TaskFailure": "weft.control.embedded",
     "FlowError": "weft.authoring.sdk_errors",
-    "Stopped": "weft.executors.python_context",
-    "context_update": "weft.executors.python_context",
-    "current": "weft.executors.python_attempt",
-    "fake_attempt": "weft.executors.python_attempt",
-    "CurrentAttempt": "weft.executors.python_attempt",
-    "variables": "weft.executors.python_context",
-    "once": "weft.executors.python_once",
-    "OutcomeUnknown": "weft.executors.python_once",
-    "AttemptOver": "weft.executors.python_once",
+    "Stopped": "weft.executors.python_functions.attempt_context",
+    "context_update": "weft.executors.python_functions.attempt_context",
+    "current": "weft.executors.python_functions.current_attempt",
+    "fake_attempt": "weft.executors.python_functions.current_attempt",
+    "CurrentAttempt": "weft.executors.python_functions.current_attempt",
+    "variables": "weft.executors.python_functions.attempt_context",
+    "once": "weft.executors.python_functions.once",
+    "OutcomeUnknown": "weft.executors.python_functions.once",
+    "AttemptOver": "weft.executors.python_functions.once",
     "DefinitionErrors": "weft.authoring.errors",
 }
 

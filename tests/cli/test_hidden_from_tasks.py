@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import WEFT, Weft, environment
-from tests.processes.shells import Shell
+from tests.executors.shells import Shell
 from weft.executors import linux
 
 pytestmark = pytest.mark.skipif(not linux.IS_LINUX, reason="other systems do not have /proc")

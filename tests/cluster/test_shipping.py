@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from weft.executors.output_file import OutputFile
 from weft.executors.protocol import Launch
-from weft.executors.spawner_files import Stream
 from weft.node import output as o
 from weft.node.ports import LinkLost
 from weft.store.shipment import Shipment
@@ -79,7 +79,7 @@ def test_the_store_has_the_prefix_and_the_tail_whatever_is_lost(tmp_path: Path, 
         shipper = Shipper(store, tmp_path, cap)
         written = b""
         with (tmp_path / "task.1.out").open("ab", buffering=0) as file:
-            stream = Stream(b"", file.fileno(), True, cap)
+            stream = OutputFile(b"", file.fileno(), True, cap)
             for _ in range(choice.randrange(1, 12)):
                 data = choice.randbytes(choice.choice((0, 10, 5_000, 200_000, 600_000)))
                 file.write(data)

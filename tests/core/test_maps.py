@@ -17,7 +17,7 @@ from weft.core.definition import encode_document
 from weft.core.names import Ended, tasks_view
 from weft.core.workflow import Tolerate
 from weft.executors.protocol import Launch
-from weft.executors.python_context import context_update
+from weft.executors.python_functions.attempt_context import context_update
 from weft.store.sqlite.driver import SqliteStore
 
 LIST = {"inline": "list"}

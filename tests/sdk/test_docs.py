@@ -17,8 +17,8 @@ MODULES = [
     "weft.authoring.sdk_tasks",
     "weft.authoring.sdk_export",
     "weft.control.flows",
-    "weft.executors.python_attempt",
-    "weft.executors.python_once",
+    "weft.executors.python_functions.current_attempt",
+    "weft.executors.python_functions.once",
 ]
 #: Not the plain functions that a definition in YAML calls.
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if not path.stem.endswith("_tasks"))

@@ -17,8 +17,8 @@ from tests.sdk import typed_pipelines as t
 from weft import FlowError
 from weft.authoring.sdk_flows import TracedFlow
 from weft.core.inputs import InputError
-from weft.executors.python_load import Function, WrongArguments
-from weft.executors.python_value import WrongValue, encode_value, plain_value
+from weft.executors.python_functions.json_values import WrongValue, encode_value, plain_value
+from weft.executors.python_functions.load import Function, WrongArguments
 
 
 @pytest.fixture(scope="module")
@@ -371,7 +371,8 @@ def test_use_after_close_says_so(tmp_path: Path) -> None:
 def test_import_weft_imports_no_library_of_values() -> None:
     code = (
         "import sys, weft; weft.task, weft.flow, weft.current, weft.once\n"
-        "import weft.executors.python_runner, weft.executors.python_types, weft.executors.python_value\n"
+        "import weft.executors.python_runner.runner\n"
+        "from weft.executors.python_functions import json_values, typed_values\n"
         "print([name for name in ('pydantic', 'numpy', 'pandas', 'attr') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

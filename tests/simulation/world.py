@@ -44,7 +44,7 @@ from weft.core.rows import (
     TriggerRow,
 )  # fmt: skip
 from weft.core.workflow import Workflow
-from weft.executors.protocol import Ended, Launch, Outcome, Question, StopReason
+from weft.executors.protocol import Ended, Launch, OnceQuestion, Outcome, StopReason
 from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
@@ -506,17 +506,17 @@ class SimulatedExecutor:
         """What a function does with weft.once, as long as its process lives and its node passes on what it asks."""
         world, key = self._world, (launch.task_id, launch.attempt)
         assert launch.ask is not None
-        answer = await launch.ask(*key, Question("effect", take_over=not raises))
+        answer = await launch.ask(*key, OnceQuestion("effect", take_over=not raises))
         if answer.status != "call" or key not in self._running:
             return
         await asyncio.sleep(world.random.uniform(0, 0.05))
         if key not in self._running:
             return
         if world.random.random() < 0.2:
-            await launch.ask(*key, Question("effect", "failed", '"it failed"'))
+            await launch.ask(*key, OnceQuestion("effect", "failed", '"it failed"'))
             return
         world.auditor.effect(self._place(launch), "effect", launch.attempt)
-        await launch.ask(*key, Question("effect", "completed", f"{launch.attempt}"))
+        await launch.ask(*key, OnceQuestion("effect", "completed", f"{launch.attempt}"))
 
     def _place(self, launch: Launch) -> tuple[int, int, int]:
         workflow = next(iter(self._world.committer.workflows.values()))

@@ -13,10 +13,11 @@ from typing import Any
 from weft.authoring.sdk_inputs import named_arguments
 from weft.authoring.sdk_places import flow_error
 from weft.authoring.sdk_trace import DIRECT, document_value
-from weft.executors.python_attempt import StandIn, direct_run_id, standing_in
-from weft.executors.python_load import Function
-from weft.executors.python_types import Misfit, hints_of, read_as
-from weft.executors.python_value import plain_value
+from weft.executors.python_functions.annotations import hints_of
+from weft.executors.python_functions.current_attempt import StandIn, direct_run_id, standing_in
+from weft.executors.python_functions.json_values import plain_value
+from weft.executors.python_functions.load import Function
+from weft.executors.python_functions.typed_values import TypeMismatch, convert_value
 
 
 def call_alone(
@@ -64,8 +65,8 @@ def call_as_task(function: Function, arguments: tuple[Any, ...], named: dict[str
         DIRECT.reset(token)
     result = plain_value(value, f"{function.name}() returned")
     try:
-        return read_as(hints_of(function.call).get("return", Any), result)
-    except Misfit:
+        return convert_value(hints_of(function.call).get("return", Any), result)
+    except TypeMismatch:
         return result  # as in a run: the annotation of the task that gets it is the one that counts
 
 

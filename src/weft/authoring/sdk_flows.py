@@ -28,7 +28,7 @@ from weft.authoring.sdk_trace import Trace, current, document_value
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
     from weft.core.problems import Problem
-    from weft.executors.python_load import Function
+    from weft.executors.python_functions.load import Function
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -113,7 +113,7 @@ class TracedFlow(Generic[P, R]):
 
     def _direct(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> R:
         from weft.authoring.sdk_direct import direct_flow
-        from weft.executors.python_value import plain_value
+        from weft.executors.python_functions.json_values import plain_value
 
         bound = inspect.signature(self._function).bind(*arguments, **named)
         bound.arguments = dict(self._read_inputs(self.inputs_from(bound.arguments)))
@@ -133,29 +133,30 @@ class TracedFlow(Generic[P, R]):
 
     def _read_inputs(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         from weft.core.inputs import InputError
-        from weft.executors.python_load import Function, WrongArguments
+        from weft.executors.python_functions.load import Function, WrongArguments
 
         if self._checked is None:
             self._checked = Function(self.__name__, self._function)
         try:
             return self._checked.bind(values)
         except WrongArguments as wrong:
-            misfit = wrong.misfit
-            raise InputError(f"the input '{misfit.path}' {misfit.says}" if misfit else str(wrong)) from None
+            mismatch = wrong.mismatch
+            raise InputError(f"the input '{mismatch.path}' {mismatch.message}" if mismatch else str(wrong)) from None
 
     def result_from(self, value: Any) -> R:
         """A run's output, which is JSON, as what the flow's return annotation says. Raises TypeError."""
-        from weft.executors.python_types import Misfit, hints_of, read_as
-        from weft.executors.python_value import WrongValue
+        from weft.executors.python_functions.annotations import hints_of
+        from weft.executors.python_functions.json_values import WrongValue
+        from weft.executors.python_functions.typed_values import TypeMismatch, convert_value
 
         hint = hints_of(self._function).get("return", Any)
         if value is None and self.load().workflow.output is None:
             return cast(R, None)
         try:
-            return cast(R, read_as(hint, value))
-        except Misfit as misfit:
+            return cast(R, convert_value(hint, value))
+        except TypeMismatch as mismatch:
             raise WrongValue(
-                f"{self.__name__} does not return what its annotation says: {misfit}; change the annotation"
+                f"{self.__name__} does not return what its annotation says: {mismatch}; change the annotation"
             ) from None
 
     def definition(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.authoring.sdk_places import definition_of, flow_error
 from weft.authoring.sdk_trace import document_value
-from weft.executors.python_types import FORMS, is_union, plain_hint
+from weft.executors.python_functions.annotations import TEXT_FORMATS, is_union, plain_hint
 
 _TYPES: dict[Any, str] = {
     str: "string", int: "integer", float: "number", bool: "boolean", list: "array", tuple: "array", dict: "object",
@@ -93,8 +93,8 @@ def _type_of(hint: Any) -> dict[str, Any] | None:
 def _class_type(made: type) -> dict[str, Any] | None:
     if issubclass(made, enum.Enum):
         return {"type": "", "enum": [member.value for member in made]}
-    if (made.__module__, made.__qualname__) in FORMS:
-        return {"type": "string", "format": FORMS[made.__module__, made.__qualname__]}
+    if (made.__module__, made.__qualname__) in TEXT_FORMATS:
+        return {"type": "string", "format": TEXT_FORMATS[made.__module__, made.__qualname__]}
     if typing.is_typeddict(made) or any(hasattr(made, mark) for mark in _OBJECTS):
         return {"type": "object"}
     if issubclass(made, os.PathLike):

@@ -19,10 +19,10 @@ from weft.authoring.sdk_options import TaskOptions, WaitOptions, check_options, 
 from weft.authoring.sdk_places import definition_of, flow_error
 from weft.authoring.sdk_symbols import Symbol
 from weft.authoring.sdk_trace import DIRECT, Trace, current, document_value
-from weft.executors.python_context import running_attempt
+from weft.executors.python_functions.attempt_context import running_attempt
 
 if TYPE_CHECKING:
-    from weft.executors.python_load import Function
+    from weft.executors.python_functions.load import Function
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -79,7 +79,7 @@ class Task(Generic[P, R]):
         if DIRECT.get() is None:
             return call_alone(self._function, self.name, arguments, named, index)
         if self._checked is None:
-            from weft.executors.python_load import Function
+            from weft.executors.python_functions.load import Function
 
             self._checked = Function(self.name, self._function)
         return call_as_task(self._checked, arguments, named, index)

@@ -130,7 +130,7 @@ def _converted(trace: Trace | None, value: Any, what: str, data: bool, depth: in
 
 def _other(trace: Trace | None, value: Any, what: str, data: bool, depth: int) -> Any:
     """What is not JSON's own: dates, enums, dataclasses and whatever else has a JSON form."""
-    from weft.executors.python_value import NO_FORM, WrongValue, advice, json_form, ordered
+    from weft.executors.python_functions.json_values import NO_FORM, WrongValue, advice, json_form, ordered
 
     if isinstance(value, (set, frozenset)):
         return ordered([_converted(trace, item, what, data, depth + 1) for item in value])
@@ -152,7 +152,7 @@ def _other(trace: Trace | None, value: Any, what: str, data: bool, depth: int) -
 
 
 def _key(key: Any, what: str) -> str:
-    from weft.executors.python_value import json_form
+    from weft.executors.python_functions.json_values import json_form
 
     text = key if isinstance(key, str) else json_form(key)
     if not isinstance(text, str) or "${{" in text:

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from weft.control.node_thread import NodeThread
     from weft.control.protocol import Control
     from weft.core.workflow import Workflow
-    from weft.executors.inline import InlineFunction
-    from weft.executors.inline_call import AsyncFunction
+    from weft.executors.inline import AsyncFunction, InlineFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -107,7 +106,7 @@ class Weft:
 
         self._inline: dict[str, InlineFunction] = {}
         if inline:
-            from weft.executors.inline_call import inline_functions
+            from weft.executors.inline import inline_functions
 
             self._inline = inline_functions(inline)
         self._config = config
@@ -218,7 +217,7 @@ class Weft:
 
     def _learn(self, functions: "Mapping[str, AsyncFunction]") -> None:
         """A node that is made for a run has the flow's own inline functions, without being told of them."""
-        from weft.executors.inline_call import inline_functions
+        from weft.executors.inline import inline_functions
 
         self._inline |= {n: f for n, f in inline_functions(functions).items() if n not in self._inline}
 
@@ -314,7 +313,7 @@ def loaded_from(
     """What runs, and the values of its inputs as JSON, checked."""
     from weft.authoring.load import Loaded, load_file, with_defaults
     from weft.core.inputs import checked_inputs
-    from weft.executors.python_value import plain_value
+    from weft.executors.python_functions.json_values import plain_value
 
     if isinstance(definition, (str, Path)):
         definition = load_file(definition)

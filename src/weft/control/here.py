@@ -19,9 +19,9 @@ from weft.core.commands import Refused
 from weft.core.placement import NodeFacts
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
-from weft.executors.python import PythonExecutor
+from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
-from weft.executors.shell import ShellExecutor
+from weft.executors.shell.executor import ShellExecutor
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports

@@ -1,4 +1,4 @@
-"""The calls that need Linux, each with the plain thing that other systems offer instead.
+"""Calls that need Linux, each with a plain fallback for other systems.
 
 All guarantees about processes hold on Linux and are tested there. What is weaker elsewhere (macOS):
 
@@ -6,7 +6,7 @@ All guarantees about processes hold on Linux and are tested there. What is weake
 * no /proc: processes are listed with `ps`, which costs milliseconds, and environments cannot be read, so
   that an orphan cannot be traced to its attempt by its token;
 * no hole punching: an attempt whose output passes the cap is stopped instead of losing its middle;
-* no boot clock: CLOCK_MONOTONIC stands in, which on macOS goes on during sleep.
+* no boot clock: CLOCK_MONOTONIC is used, which on macOS includes time asleep.
 
 The spawner imports this module, so it may import nothing but the standard library, and little of that.
 """
@@ -61,7 +61,7 @@ def punch_hole(fd: int, offset: int, length: int) -> None:
 
 
 def open_nameless(directory: bytes, mode: int) -> int | None:
-    """An append-only file that has no name yet, or None where the filesystem has no such thing."""
+    """An append-only file that has no name yet, or None where the filesystem does not support that."""
     if not _TMPFILE:
         return None
     try:
@@ -73,7 +73,7 @@ def open_nameless(directory: bytes, mode: int) -> int | None:
 
 
 def nameless_memory() -> int:
-    """A file that is in no directory, to be shared by its descriptor."""
+    """A file in memory, without a name, to be shared by its descriptor."""
     if IS_LINUX:
         return os.memfd_create("weft", os.MFD_CLOEXEC)
     import tempfile
@@ -83,7 +83,7 @@ def nameless_memory() -> int:
 
 
 class OwnDescriptors:
-    """Opens files of this process once more. Holding the directory saves the walk through /proc each time."""
+    """Reopens files of this process. The open directory saves the path lookup through /proc each time."""
 
     def __init__(self) -> None:
         self._fd = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if IS_LINUX else -1
@@ -96,7 +96,7 @@ class OwnDescriptors:
 def is_sole_opener(fd: int) -> bool:
     """True if no other open file description in the whole system can write to this file."""
     try:
-        # The kernel grants a write lease only to the one opener. It is given back at once.
+        # The kernel grants a write lease only to the sole opener. It is released at once.
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     except OSError:
@@ -112,7 +112,7 @@ def name_file(fd: int, path: bytes) -> None:
 
 
 def child_signal_fd() -> int:
-    """A descriptor that becomes readable when a child ended. Read it dry, then reap.
+    """A descriptor that becomes readable when a child ended. Read all of it, then reap.
 
     On Linux the signal is blocked and taken from a signalfd, so that it interrupts no system call and runs no
     Python code; elsewhere a handler writes to a pipe. Children must be started with an empty signal mask.
@@ -155,12 +155,12 @@ class ProcessStat(NamedTuple):
 
     @property
     def halted(self) -> bool:
-        """It runs no code at the moment and cannot fork until somebody lets it."""
+        """It runs no code at the moment and cannot fork until it is continued."""
         return self.state in ("T", "t", "D", "Z", "X", "x")
 
 
 _PROC_BYTES = 1 << 16
-_ONE_PAGE = 3000  # what a proc file gives in one read can end here; less than that is all of it
+_ONE_PAGE = 3000  # a shorter read of a /proc file is complete; a longer one may be cut at a page
 
 
 def _open_proc(path: str) -> int:
@@ -183,7 +183,7 @@ def _read_rest(fd: int, data: bytes) -> bytes:
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """What the kernel says about a process; None when there is none of that number."""
+    """The state of a process from the kernel; None if it does not exist."""
     if not IS_LINUX:
         return _process_table().get(pid)
     try:
@@ -201,7 +201,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def environment_value(pid: int, name: bytes) -> bytes | None:
-    """A variable of the environment a process was started with (not of what it changed since)."""
+    """A variable of the environment that a process was started with; later changes do not count."""
     try:
         raw = _read(f"/proc/{pid}/environ")
     except OSError:
@@ -217,12 +217,12 @@ class OwnChildren:
     """The children of this process, which must have one thread only.
 
     The kernel calls its list unreliable while children go away during the read. Here only the caller itself
-    can reap them, and new ones are appended, so one read misses nothing that was there before it.
+    can reap them, and new ones are appended, so one read misses no child that existed before it.
     """
 
     def __init__(self) -> None:
         self._pid = os.getpid()
-        # Kept open: that is 6 µs less per batch of ends than opening it each time.
+        # Kept open: that saves 6 µs per batch of ends.
         self._fd = _open_proc(f"/proc/self/task/{self._pid}/children") if _HAS_CHILDREN_FILES else -1
 
     def pids(self) -> list[int]:
@@ -263,21 +263,21 @@ def children(pid: int) -> list[int]:
     """The children of all threads of a process."""
     if not _HAS_CHILDREN_FILES:
         return [child for child, stat in _process_table().items() if stat.parent == pid]
-    found: list[int] = []
+    pids: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return found
+        return pids
     for thread in threads:
         try:
-            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+            pids += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
         except OSError:
             continue
-    return found
+    return pids
 
 
 def _process_table() -> dict[int, ProcessStat]:
-    """All processes of the machine: the slow way, for kernels without lists of children."""
+    """All processes of the machine: slow, for kernels without lists of children."""
     table: dict[int, ProcessStat] = {}
     if IS_LINUX:
         for entry in os.listdir("/proc"):

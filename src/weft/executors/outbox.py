@@ -1,40 +1,44 @@
-"""What a node sends to a process of its own: messages gather during one turn of the event loop and leave as one
-frame (see spawner_wire). What the socket does not take at once follows when it has room. A message may carry a
-descriptor, which arrives no later than the message does."""
+"""The sending side of a node's socket to one of its own processes.
+
+Messages that are sent during one turn of the event loop leave as one frame (see framing). The part of a frame that
+the socket does not accept is sent when the socket is writable again. A message may carry a descriptor, which arrives
+no later than the message does.
+"""
 
 import asyncio
 import os
 import socket
 from collections import deque
 
-from weft.executors.spawner_wire import Message, frame
+from weft.executors.framing import AnyMessage, MessageTypes
 
 
 class Outbox:
-    def __init__(self, loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, connection: socket.socket, types: MessageTypes) -> None:
         self._loop = loop
         self._socket: socket.socket | None = connection
-        self._messages: list[Message] = []
-        self._unsent: deque[tuple[memoryview, int | None]] = deque()  # what leaves together, and its descriptor
-        self._flush_due = False
+        self._types = types
+        self._messages: list[AnyMessage] = []
+        self._unsent: deque[tuple[memoryview, int | None]] = deque()  # frames, each with its descriptor
+        self._flush_scheduled = False
 
-    def send(self, message: Message, fd: int | None = None) -> None:
-        """`fd` is this object's from now on. Nothing happens after `close`: there is nobody to tell."""
+    def send(self, message: AnyMessage, fd: int | None = None) -> None:
+        """Queue the message. The outbox owns `fd` from now on, and closes it. After `close` messages are dropped."""
         if self._socket is None:
             if fd is not None:
                 os.close(fd)
             return
         if fd is not None:
-            self._gather()
-            self._unsent.append((memoryview(frame([message])), fd))
+            self._frame_queued()
+            self._unsent.append((memoryview(self._types.frame([message])), fd))
         else:
             self._messages.append(message)
-        if not self._flush_due:
-            self._flush_due = True
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
             self._loop.call_soon(self._flush)
 
     def close(self) -> None:
-        """To be called before the socket is."""
+        """Call this before the socket is closed."""
         if self._socket is not None:
             self._loop.remove_writer(self._socket.fileno())
             self._socket = None
@@ -43,14 +47,14 @@ class Outbox:
                 os.close(fd)
         self._unsent.clear()
 
-    def _gather(self) -> None:
+    def _frame_queued(self) -> None:
         if self._messages:
-            self._unsent.append((memoryview(frame(self._messages)), None))
+            self._unsent.append((memoryview(self._types.frame(self._messages)), None))
             self._messages = []
 
     def _flush(self) -> None:
-        self._flush_due = False
-        self._gather()
+        self._flush_scheduled = False
+        self._frame_queued()
         while self._unsent and self._socket is not None:
             data, fd = self._unsent[0]
             try:
@@ -58,13 +62,13 @@ class Outbox:
             except BlockingIOError:
                 sent = 0
             except OSError:
-                return  # it died: the reader sees the end, and may have reports to read before it
+                return  # the peer died: the reader sees the end of the stream, and may have reports to read first
             if sent and fd is not None:
                 os.close(fd)
                 fd = None
             if sent < len(data):
                 self._unsent[0] = data[sent:], fd
-                self._flush_due = True
+                self._flush_scheduled = True
                 self._loop.add_writer(self._socket.fileno(), self._flush_rest)
                 return
             self._unsent.popleft()

@@ -1,16 +1,21 @@
-"""What an attempt left behind: where its files are, the tails of its output as text, and its answers.
+"""Reads the files that an attempt left: where they are, the tails of its output as text, and its answers, which are
+the values that it wrote to $WEFT_OUTPUT and $WEFT_CONTEXT.
 
-Text is lossless. Bytes that are UTF-8 are taken as they are; otherwise bytes that are not become \\xNN and
-backslashes are doubled, and a flag says so. Memory is bounded: only tails are read, answers have a cap.
+Text is lossless. UTF-8 is decoded as it is; otherwise bytes that are not UTF-8 become \\xNN and backslashes are
+doubled, and a flag says so. Memory is bounded: only tails are read, answers have a cap.
 """
 
 import os
 import re
 import stat
 from contextlib import suppress
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
+if TYPE_CHECKING:  # the command line imports this module, and should not load ctypes for it
+    from weft.executors.output_file import Written
+    from weft.executors.protocol import Launch, Outcome
 
 TAIL_BYTES = 64 * 1024
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
@@ -22,7 +27,7 @@ _SHOWN_CHARS = 80
 
 
 class BadAnswer(Exception):
-    """$WEFT_OUTPUT or $WEFT_CONTEXT holds something that cannot be used."""
+    """$WEFT_OUTPUT or $WEFT_CONTEXT holds a value that cannot be used."""
 
 
 def file_stem(task: str, attempt: int) -> str:
@@ -30,14 +35,14 @@ def file_stem(task: str, attempt: int) -> str:
 
 
 def output_path(output_dir: str, task: str, attempt: int, stream: StreamName) -> str:
-    """Where the output of an attempt is. There is no file if it wrote nothing."""
+    """The file of an output stream. It does not exist if the attempt wrote nothing."""
     return f"{output_dir}/{file_stem(task, attempt)}.{_SUFFIX[stream]}"
 
 
 def read_tail(path: str, tail_bytes: int, whole: bool) -> tuple[str, bool, bool]:
-    """The end of a file as text, whether that is less than all of it, and whether it is escaped.
+    """The end of a file as text, whether it is truncated, and whether it is escaped.
 
-    `whole` is false when the file's own middle is missing, so that even all of the tail is not all.
+    `whole` is false when the file's own middle was cut, so that even a complete tail is truncated.
     """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -54,7 +59,7 @@ def read_tail(path: str, tail_bytes: int, whole: bool) -> tuple[str, bool, bool]
 
 
 def as_text(data: bytes) -> tuple[str, bool]:
-    """Bytes as text, and whether it had to be escaped."""
+    """Bytes as text, and whether they had to be escaped."""
     try:
         return data.decode(), False
     except UnicodeDecodeError:
@@ -68,8 +73,8 @@ def _from_character_boundary(data: bytes) -> bytes:
     return data[at:]
 
 
-def describe_stream(result: dict[str, Any], name: StreamName, path: str, written: tuple[int, int, int]) -> None:
-    """Add a stream's tail to a result, and flags only where there is something to flag."""
+def describe_stream(result: dict[str, Any], name: StreamName, path: str, written: "Written") -> None:
+    """Add a stream's tail to a result, and only those flags that are set."""
     size, head, tail = written
     if not size:
         result[name] = ""
@@ -85,22 +90,37 @@ def describe_stream(result: dict[str, Any], name: StreamName, path: str, written
         result[name + "Kept"] = [head, tail]
 
 
-def take_answer(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX, owner: int | None = None) -> Any:
-    """Read and remove what the attempt wrote to $WEFT_OUTPUT or $WEFT_CONTEXT; UNSET if nothing.
+def read_streams(outcome: "Outcome", launch: "Launch", stdout: "Written", stderr: "Written") -> None:
+    """Add both streams to the outcome's result; fail the outcome if they cannot be read."""
+    assert outcome.result is not None
+    try:
+        if stdout[0]:
+            path = output_path(launch.output_dir, launch.task, launch.attempt, "stdout")
+            describe_stream(outcome.result, "stdout", path, stdout)
+        if stderr[0]:
+            path = output_path(launch.output_dir, launch.task, launch.attempt, "stderr")
+            describe_stream(outcome.result, "stderr", path, stderr)
+    except OSError as error:
+        outcome.ok = False
+        outcome.error = outcome.error or f"its output cannot be read: {error.strerror}"
 
-    `owner` is the user that the attempt ran as, if that is not this process's: then only a file of its own is read,
-    and no link is followed, or a task could have this process read for it what it may not read itself.
+
+def take_answer(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX, owner: int | None = None) -> Any:
+    """Read and remove $WEFT_OUTPUT or $WEFT_CONTEXT; UNSET if the attempt wrote nothing to it.
+
+    `owner` is the user that the attempt ran as, if not this process's own: then only a file of that user is read, and
+    no link is followed, or a task could have this process read a file that the task itself may not read.
     """
-    if not os.access(path, os.F_OK):  # the usual case, and cheaper than a failed open
+    if not os.access(path, os.F_OK):  # the common case, and cheaper than a failed open
         return msgspec.UNSET
     try:
-        # Not to block on a FIFO that somebody put there.
-        follow = 0 if owner is None else os.O_NOFOLLOW
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | follow)
+        # O_NONBLOCK: a FIFO at this path must not block the node.
+        no_follow = 0 if owner is None else os.O_NOFOLLOW
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | no_follow)
     except OSError as error:
         raise BadAnswer(f"{name} cannot be read: {error.strerror}") from None
     try:
-        drop_answer(path)
+        remove_answer(path)
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             raise BadAnswer(f"{name} is not a regular file")
@@ -117,7 +137,7 @@ def take_answer(path: str, name: str, bytes_max: int = ANSWER_BYTES_MAX, owner: 
         os.close(fd)
 
 
-def drop_answer(path: str) -> None:
+def remove_answer(path: str) -> None:
     with suppress(OSError):
         os.unlink(path)
 

@@ -1,7 +1,7 @@
-"""What every executor offers: start, stop, and one call back when an attempt is over.
+"""The interface of every executor: start, stop, and one callback when an attempt has ended.
 
-An executor tries once. It never retries, never touches the store, and never decides what an outcome means:
-that is core's. It reports every attempt that it started exactly once, after nothing of it is left running.
+An executor tries once. It never retries, never touches the store, and never decides what an outcome means: `core`
+does. It reports every attempt that it started exactly once, after the last process of the attempt has ended.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,45 +9,45 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-#: Why an attempt is stopped from outside.
+#: Why a node stops an attempt.
 StopReason = Literal["cancel", "timeout", "drain", "lease"]
 
 
-class Question(msgspec.Struct, gc=False):
-    """What a function asks of its node while it runs, for `weft.once`."""
+class OnceQuestion(msgspec.Struct, gc=False):
+    """A request of `weft.once` to the node: may the effect start, or how did it end?"""
 
     key: str
-    ending: Literal["completed", "failed"] | None = None  # None: may it begin?
+    ending: Literal["completed", "failed"] | None = None  # None: may it start?
     value: str | None = None  # JSON
-    take_over: bool = True  # begin again what an earlier attempt left without an outcome
+    take_over: bool = True  # start an effect again that an earlier attempt left without an outcome
 
 
-class Answer(msgspec.Struct, gc=False):
+class OnceAnswer(msgspec.Struct, gc=False):
     status: Literal["call", "completed", "unknown", "kept", "stale"]
-    value: str | None = None  # JSON of what is completed; else a reason in words
+    value: str | None = None  # JSON of a completed effect's value; else the reason, as text
 
 
-#: Of a task id, an attempt's number and its question.
-Ask = Callable[[int, int, Question], Awaitable[Answer]]
+#: Answers the question of an attempt: (task id, attempt number, question).
+Ask = Callable[[int, int, OnceQuestion], Awaitable[OnceAnswer]]
 
 
 class Launch(msgspec.Struct, gc=False):
-    """One attempt, ready to start: templates are resolved, the environment is complete but for the node's own."""
+    """One attempt, ready to start: templates are resolved, the environment is complete except for the node's own."""
 
     task_id: int
     attempt: int
     run_id: str
-    task: str  # as people know it: "transform" or "transform.3"
+    task: str  # its name for people: "transform" or "transform.3"
     kind: str
     spec: dict[str, Any]
-    env: dict[str, str]  # on top of the node's own environment; Weft's own variables included
+    env: dict[str, str]  # added to the node's own environment; with Weft's own variables
     cwd: str | None  # absolute, or None for the executor's default
-    output_dir: str  # a directory of this attempt's run; the executor makes it
+    output_dir: str  # a directory of this attempt's run; the executor creates it
     output_max: int  # bytes kept of each stream
-    secrets: dict[str, str] = {}  # variables whose values must be masked in whatever the attempt leaves
-    hidden: tuple[str, ...] = ()  # variables of the node's own environment that are others' secrets
-    input: bytes | None = None  # what $WEFT_INPUT holds; None: there is no such file
-    ask: Ask | None = None  # who answers the questions of a function
+    secrets: dict[str, str] = {}  # variables whose values must be masked in output and results
+    hidden: tuple[str, ...] = ()  # variables of the node's own environment that are secrets of other tasks
+    input: bytes | None = None  # content of $WEFT_INPUT; None: no such file
+    ask: Ask | None = None  # answers the questions of `weft.once`
 
 
 class Outcome(msgspec.Struct, gc=False):
@@ -60,11 +60,11 @@ class Outcome(msgspec.Struct, gc=False):
     started: float | None  # None: it never started
     ended: float
     error: str | None = None  # one line for people when not ok
-    stopped: StopReason | None = None  # set when a stop ended it
+    stopped: StopReason | None = None  # set if a stop ended it
     startable: bool = True  # false: this node could not even start it (no such executor, no processes left)
     result: dict[str, Any] | None = None  # {exitCode, stdout, stderr, …}
-    output: Any = msgspec.UNSET  # what it wrote to $WEFT_OUTPUT, parsed
-    context: dict[str, Any] | None = None  # what it wrote to $WEFT_CONTEXT, parsed
+    output: Any = msgspec.UNSET  # the parsed value of $WEFT_OUTPUT
+    context: dict[str, Any] | None = None  # the parsed value of $WEFT_CONTEXT
     killed: int = 0  # processes that had to be killed after the leader was gone
 
 
@@ -75,21 +75,21 @@ class Executor(Protocol):
     kinds: frozenset[str]
 
     async def open(self) -> None:
-        """Get ready. Nothing may be started before."""
+        """Prepare. No attempt may be started before."""
         ...
 
-    def start(self, launch: Launch, ended: Ended) -> None:
-        """Start the attempt; `ended` is called on the event loop, once, later."""
+    def start(self, launch: Launch, on_ended: Ended) -> None:
+        """Start the attempt; `on_ended` is called on the event loop, once, later."""
         ...
 
     def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
-        """Ask it to end, kill it after the grace. Unknown or ended attempts are ignored."""
+        """Ask the attempt to end, kill it after the grace. Unknown or ended attempts are ignored."""
         ...
 
     def trust(self, until: float) -> None:
-        """Everything must be dead at this CLOCK_BOOTTIME unless a later call moves it."""
+        """Every attempt must be dead at this CLOCK_BOOTTIME unless a later call postpones it."""
         ...
 
     async def close(self) -> None:
-        """Kill what is left, at once, and return when nothing is."""
+        """Kill all attempts at once, and return when none is left."""
         ...

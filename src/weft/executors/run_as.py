@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class BadUser(Exception):
-    """Tasks cannot run as this user; the text says why, and what to do."""
+    """Tasks cannot run as this user; the message says why, and what to do."""
 
 
 class User(NamedTuple):
@@ -19,12 +19,12 @@ class User(NamedTuple):
 
     @property
     def environment(self) -> dict[bytes, bytes]:
-        """What tells a program who it runs as."""
+        """The variables by which a program knows its user."""
         home, name, shell = os.fsencode(self.home), os.fsencode(self.name), os.fsencode(self.shell)
         return {b"HOME": home, b"USER": name, b"LOGNAME": name, b"SHELL": shell}
 
 
-#: Variables that lead to places of the node's own user.
+#: Variables that name directories and sockets of the node's own user.
 NOT_INHERITED = (
     b"XDG_RUNTIME_DIR",
     b"XDG_CONFIG_HOME",
@@ -38,10 +38,10 @@ NOT_INHERITED = (
 def find_user(name: str) -> User:
     """By name or number, with its groups."""
     try:
-        found = pwd.getpwuid(int(name)) if name.isascii() and name.isdecimal() else pwd.getpwnam(name)
+        entry = pwd.getpwuid(int(name)) if name.isascii() and name.isdecimal() else pwd.getpwnam(name)
     except (KeyError, OverflowError):
         raise BadUser(f"run_as: there is no user {name!r} on this machine") from None
     if os.geteuid() != 0:
         raise BadUser(f"run_as: only root can start tasks as {name}: start this node as root, or without run_as")
-    groups = tuple(os.getgrouplist(found.pw_name, found.pw_gid))
-    return User(found.pw_name, found.pw_uid, found.pw_gid, groups, found.pw_dir, found.pw_shell or "/bin/sh")
+    groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+    return User(entry.pw_name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, entry.pw_shell or "/bin/sh")

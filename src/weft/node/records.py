@@ -14,8 +14,8 @@ from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.record_keys import content_key, named_key
 from weft.core.rows import RecordRow
 from weft.core.workflow import Workflow
-from weft.executors.protocol import Answer, Question
-from weft.executors.python_source import Sources
+from weft.executors.protocol import OnceAnswer, OnceQuestion
+from weft.executors.python_functions.source import FunctionSources
 from weft.node.launch import OWN_VARIABLES, make_launch
 from weft.node.lease import Lease
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
@@ -40,7 +40,7 @@ class Records:
         self._settings = settings
         self._session = session
         self._lease = lease
-        self._sources = Sources()
+        self._sources = FunctionSources()
 
     # -- cache -------------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class Records:
 
     # -- once --------------------------------------------------------------------------------------------
 
-    async def ask(self, task_id: int, attempt: int, question: Question) -> Answer:
+    async def ask(self, task_id: int, attempt: int, question: OnceQuestion) -> OnceAnswer:
         """Said again until it is answered: the same attempt may begin or end the same thing twice. Past the lease's
         trust the attempt may be somebody else's, and gets no leave any more."""
         value = question.value
@@ -106,5 +106,5 @@ class Records:
                 self._lease.outage.goes_on(error)
                 await asyncio.sleep(RETRY_S)
                 continue
-            return Answer(reply.status, reply.value)
-        return Answer("stale", "its node's lease has passed")
+            return OnceAnswer(reply.status, reply.value)
+        return OnceAnswer("stale", "its node's lease has passed")

@@ -17,8 +17,8 @@ from weft.core.liveness import attempt_limit_ms
 from weft.core.rows import WHOLE, RecordRow
 from weft.core.rules.attempts import OVERDUE
 from weft.core.workflow import TaskDef, Workflow
-from weft.executors.masking import Masker, needles
-from weft.executors.protocol import Answer, Ask, Outcome, Question, StopReason
+from weft.executors.masking import Masker, secret_forms
+from weft.executors.protocol import Ask, OnceAnswer, OnceQuestion, Outcome, StopReason
 from weft.node.artifacts import store_output
 from weft.node.launch import make_launch, make_report, mask_outcome, report_cached
 from weft.node.meter import Meter
@@ -186,7 +186,7 @@ class Worker:
             self._cannot_start(held, str(error))
             return
         if launch.secrets:
-            held.masker = Masker(needles(launch.secrets.values()))
+            held.masker = Masker(secret_forms(launch.secrets.values()))
         if definition.timeout_ms is not None:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
@@ -195,14 +195,16 @@ class Worker:
         reach("attempt.before_start")
         self._ports.executors[definition.kind].start(launch, self._on_end)
 
-    async def _answer(self, task_id: int, attempt: int, question: Question) -> Answer:
+    async def _answer(self, task_id: int, attempt: int, question: OnceQuestion) -> OnceAnswer:
         held = self.held.get((task_id, attempt))
         if held is not None and held.masker is not None:
             for text in (question.key, question.value or ""):
                 if held.masker.text(text) != text:
-                    return Answer("stale", "a secret stands in it, and no record may keep one: give another value")
+                    return OnceAnswer(
+                        "stale", "a secret stands in it, and no record may keep one: give another value"
+                    )
         if self._ask is None:
-            return Answer("stale", "nobody here can answer")
+            return OnceAnswer("stale", "this node cannot answer weft.once")
         return await self._ask(task_id, attempt, question)
 
     def _cannot_start(self, held: Held, error: str) -> None:
