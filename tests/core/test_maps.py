@@ -13,8 +13,8 @@ from weft.authoring import load_value
 from weft.control.here import make_node, node_settings
 from weft.control.local import LocalControl
 from weft.core import commands as c
-from weft.core.definition import encode_document
-from weft.core.names import Ended, tasks_view
+from weft.core.definition.read import encode_document
+from weft.core.expressions.run_names import Ended, tasks_view
 from weft.core.workflow import Tolerate
 from weft.executors.protocol import Launch
 from weft.executors.python_context import context_update

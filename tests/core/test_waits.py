@@ -10,7 +10,7 @@ from tests.core.driver import Engine
 from tests.core.scenarios.situation import situation
 from weft.core import commands as c
 from weft.core.explain import explain
-from weft.core.names import Ended, tasks_view
+from weft.core.expressions.run_names import Ended, tasks_view
 
 WORK = {"inline": "work"}
 

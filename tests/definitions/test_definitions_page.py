@@ -10,16 +10,25 @@ from typing import Any
 import pytest
 
 from weft.authoring import load_text
-from weft.core.child_workflows import WorkflowReference
-from weft.core.definition import WORKFLOW
-from weft.core.fields import CACHE_RECORD, CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, RETRY_RECORD, TASK
-from weft.core.long_form import LONG_TASK, RETRY_POLICY, SPEC
-from weft.core.map_and_wait import WAIT_RECORD
-from weft.core.problems import NO_EXPRESSION
-from weft.core.references import TEMPLATED
-from weft.core.scalars import Boolean, Choice, Duration, Milliseconds, Number, Pattern, Size, Text
-from weft.core.shapes import Json, ListOf, MapOf, OneOf, Record
-from weft.core.trigger_definitions import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
+from weft.core.definition.child_workflows import WorkflowReference
+from weft.core.definition.container_types import Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.fields import (
+    CACHE_RECORD,
+    CONSTRAINTS,
+    DEFAULTS,
+    INPUT_RECORD,
+    PREFERS,
+    REQUIRES,
+    RETRY_RECORD,
+    TASK,
+)
+from weft.core.definition.long_form import LONG_TASK, RETRY_POLICY, SPEC
+from weft.core.definition.map_and_wait import WAIT_RECORD
+from weft.core.definition.problems import NO_EXPRESSION
+from weft.core.definition.read import WORKFLOW
+from weft.core.definition.scalar_types import Boolean, Choice, Duration, Milliseconds, Number, Pattern, Size, Text
+from weft.core.definition.task_references import TEMPLATED
+from weft.core.definition.triggers import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
 TABLES: dict[str, Record] = {

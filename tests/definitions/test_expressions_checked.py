@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.authoring import DefinitionErrors, load_text, load_value
-from weft.core.compile import compile_workflow
-from weft.core.definition import decode_document, encode_document, read
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.inferred_needs import all_edges, complete_needs
+from weft.core.definition.read import decode_document, encode_document, read
 from weft.core.graph import cycles_of, successors_of
-from weft.core.inferred_needs import all_edges, complete_needs
 from weft.core.workflow import TaskDef
 
 

@@ -9,8 +9,15 @@ from hypothesis import strategies as st
 
 from weft.authoring import load_text
 from weft.authoring.errors import DefinitionErrors
-from weft.core.formats import FORMATS, read_date, read_datetime, read_duration, read_time, write_duration
-from weft.core.inputs import InputError, checked_inputs
+from weft.core.definition.inputs import InputError, checked_inputs
+from weft.core.definition.text_formats import (
+    FORMATS,
+    read_date,
+    read_datetime,
+    read_duration,
+    read_time,
+    write_duration,
+)
 
 
 @given(st.dates(), st.datetimes(timezones=st.timezones() | st.none()), st.times(), st.timedeltas())

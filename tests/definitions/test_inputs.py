@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from weft.authoring import load_text
-from weft.core.inputs import InputError, parse_input, resolve_inputs
+from weft.core.definition.inputs import InputError, parse_input, resolve_inputs
 from weft.core.workflow import InputDef
 
 DECLARED = load_text(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from weft.authoring import json_text, yaml_text
 from weft.authoring.places import find_places
 from weft.authoring.spots import place_of
-from weft.core.problems import Spot
+from weft.core.definition.problems import Spot
 
 TEXTS = st.lists(
     st.sampled_from(["tasks.a", " ", "\n", "'", '"', "\\", "é", "日", "😀", "#", ": ", "{", "}}", "\t", "x", "0"]),

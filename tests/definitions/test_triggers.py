@@ -75,7 +75,7 @@ def test_defaults() -> None:
 
 
 def test_reading_it_again_changes_nothing() -> None:
-    from weft.core.definition import read
+    from weft.core.definition.read import read
 
     text = "[{jitter: 1m, cron: '0 2 * * *', timezone: Asia/Tokyo}, {webhook: {secret: S, name: h}}]"
     document = load_text(f"tasks: {{a: 'true'}}\ntriggers: {text}\n", "w").document

@@ -11,8 +11,8 @@ from tests.sdk import pipelines as p
 from tests.sdk.test_running import store  # noqa: F401 - a fixture
 from tests.sdk.test_symbols import broken  # noqa: F401 - a fixture
 from weft.authoring import DefinitionErrors, load_file
-from weft.authoring.sdk_export import yaml_of
-from weft.authoring.sdk_load import find_flow
+from weft.authoring.flow_files import find_flow
+from weft.authoring.yaml_export import yaml_of
 from weft.core.commands import Refused
 
 

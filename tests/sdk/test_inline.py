@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.authoring.sdk_errors import FlowError
+from weft.authoring.flow_errors import FlowError
 from weft.core.commands import Refused
 
 SEEN: list[Any] = []

@@ -10,7 +10,7 @@ import pytest
 from tests import forked
 from tests.cli.conftest import Result, environment
 from weft.authoring import load_file
-from weft.authoring.sdk_load import names_a_flow
+from weft.authoring.flow_files import names_a_flow
 
 ETL = """\
 from weft import flow, shell, task
@@ -165,7 +165,7 @@ def test_import_weft_costs_nothing() -> None:
     assert done.stdout == "['weft']\n"
     code = "import sys; from weft import flow, task, shell; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.definition", "weft.store.sqlite.driver"):
+    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.definition.read", "weft.store.sqlite.driver"):
         assert heavy not in done.stdout.split(), heavy
 
 

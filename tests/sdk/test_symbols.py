@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft import FlowError
-from weft.authoring.sdk_load import find_flow
-from weft.authoring.sdk_symbols import Symbol, origin_of
-from weft.authoring.sdk_trace import Trace
+from weft.authoring.flow_files import find_flow
 from weft.core.expressions import resolve_value
+from weft.sdk.symbols import Symbol, origin_of
+from weft.sdk.tracing import Trace
 
 HEAD = """\
     from weft import flow, shell, task, wait

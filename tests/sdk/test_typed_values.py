@@ -15,10 +15,10 @@ import pytest
 import weft
 from tests.sdk import typed_pipelines as t
 from weft import FlowError
-from weft.authoring.sdk_flows import TracedFlow
-from weft.core.inputs import InputError
+from weft.core.definition.inputs import InputError
 from weft.executors.python_load import Function, WrongArguments
 from weft.executors.python_value import WrongValue, encode_value, plain_value
+from weft.sdk.flows import Flow
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +319,7 @@ def test_once_gives_back_what_the_annotation_says() -> None:
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_an_undecorated_function_in_a_flow_is_told(flow: TracedFlow[Any, Any], said: str, fix: str) -> None:
+def test_an_undecorated_function_in_a_flow_is_told(flow: Flow[Any, Any], said: str, fix: str) -> None:
     with pytest.raises(FlowError, match=said) as caught:
         flow.load()
     text = str(caught.value)

@@ -42,7 +42,7 @@ from weft.api.sign_in import sign_in
 from weft.api.submitting import Submitting
 from weft.control.metrics import Figures
 from weft.control.protocol import Control
-from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
+from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.node.secrets import Secrets
 
 RESOURCES: tuple[Routes, ...] = (

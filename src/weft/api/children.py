@@ -13,8 +13,8 @@ import msgspec
 from weft.api.problems import Trouble
 from weft.authoring.children import input_problems
 from weft.authoring.load import Loaded, path_text
-from weft.core.child_workflows import DEPTH_MAX, references_of
-from weft.core.written import Written
+from weft.core.definition.child_workflows import DEPTH_MAX, references_of
+from weft.core.definition.source_paths import Written
 
 CHILDREN_MAX = 1000
 Calls = dict[

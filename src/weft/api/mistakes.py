@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import msgspec
 
 from weft.api.problems import Trouble
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 
 SHOWN_MAX = 64  # characters of what was sent
 WORDS = {

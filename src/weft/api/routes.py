@@ -27,7 +27,7 @@ from weft.api.mistakes import body_trouble
 from weft.api.problems import Trouble
 from weft.api.served import Served
 from weft.control.protocol import Control
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 
 T = TypeVar("T")
 BODY: Final = object()

@@ -17,8 +17,8 @@ from weft.control.plan import live_nodes
 from weft.control.protocol import Control
 from weft.control.submission import KEY_MAX, PRIORITY_MAX, id_from, submission
 from weft.core.commands import Submit
-from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
-from weft.core.inputs import resolve_inputs
+from weft.core.definition.inputs import resolve_inputs
+from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.core.placement import NodeFacts
 from weft.core.workflow import Workflow
 

@@ -4,10 +4,10 @@ import os
 from typing import Any
 
 from weft.authoring.function_source import NoFunction, Sources, Takes
-from weft.core.definition import Document
-from weft.core.problems import PROBLEMS_MAX, Problem, has_expression
-from weft.core.suggest import nearest
-from weft.core.written import Written
+from weft.core.definition.problems import PROBLEMS_MAX, Problem, has_expression
+from weft.core.definition.read import Document
+from weft.core.definition.source_paths import Written
+from weft.core.definition.suggest import nearest
 
 
 def check_calls(document: Document, written: Written, directory: str) -> list[Problem]:

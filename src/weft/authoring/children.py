@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from weft.authoring.code_positions import shown_path
 from weft.authoring.errors import DefinitionErrors, LocatedError
-from weft.authoring.sdk_places import shown_path
-from weft.core.child_workflows import DEPTH_MAX, kind_of
-from weft.core.definition import Document, encode_document
-from weft.core.inputs import wrong_inputs
-from weft.core.problems import Path as ValuePath
-from weft.core.problems import Problem
+from weft.core.definition.child_workflows import DEPTH_MAX, kind_of
+from weft.core.definition.inputs import wrong_inputs
+from weft.core.definition.problems import Path as ValuePath
+from weft.core.definition.problems import Problem
+from weft.core.definition.read import Document, encode_document
+from weft.core.definition.source_paths import Written
 from weft.core.rows import Pin
 from weft.core.workflow import Workflow
-from weft.core.written import Written
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
@@ -75,7 +75,7 @@ class _Wrong(Exception):
 
 def _load(reference: str, directory: Path, trail: Trail) -> "Loaded":
     if kind_of(reference) == "flow":
-        from weft.authoring.sdk_load import find_flow
+        from weft.authoring.flow_files import find_flow
 
         return find_flow(reference, str(directory)).load()
     from weft.authoring.load import load_file

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from weft.authoring.errors import Fault, Place, Unreadable
 from weft.authoring.places import Token
-from weft.core.problems import quoted
-from weft.core.shapes import DEPTH_MAX
+from weft.core.definition.container_types import DEPTH_MAX
+from weft.core.definition.problems import quoted
 
 LINE_BREAK: Final = re.compile("\r?\n")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")

@@ -13,15 +13,15 @@ from weft.authoring.children import Children, Trail, find_children
 from weft.authoring.errors import DefinitionErrors, Fault, LocatedError, Place, Unreadable, excerpt, located
 from weft.authoring.places import Token, find_places, nearest_found
 from weft.authoring.spots import name_length, place_of
-from weft.core.compile import compile_workflow
-from weft.core.definition import Document, Reading, completed, document_hash, read
-from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.problems import Path as ValuePath
+from weft.core.definition.problems import Problem
+from weft.core.definition.read import Document, Reading, completed, document_hash, read
+from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
+from weft.core.definition.source_paths import Written
+from weft.core.definition.task_references import Mentions
 from weft.core.expressions import place as line_and_column
-from weft.core.problems import Path as ValuePath
-from weft.core.problems import Problem
-from weft.core.references import Mentions
 from weft.core.workflow import Workflow
-from weft.core.written import Written
 
 Format = Literal["yaml", "json"]
 BYTES_MAX = 32 * 1024 * 1024

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from weft.authoring.errors import Place
-from weft.core.problems import Path
+from weft.core.definition.problems import Path
 
 Kind = Literal["scalar", "map", "list", "end"]
 

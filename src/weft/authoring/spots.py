@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from weft.authoring.errors import Place
-from weft.core.problems import Spot
+from weft.core.definition.problems import Spot
 
 _PAIR: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # how JSON writes one character
 _DOUBLE: Final = re.compile(_PAIR + r"|\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.|$)|.")

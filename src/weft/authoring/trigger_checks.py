@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.core.problems import Problem
+from weft.core.definition.problems import Problem
 from weft.triggers.cron import Cron, zone_of
 from weft.triggers.protocol import BadTrigger
 

@@ -13,8 +13,8 @@ import yaml
 
 from weft.authoring.errors import Fault, Place, Unreadable
 from weft.authoring.places import Token
-from weft.core.problems import INTEGER_MAX, PROBLEMS_MAX, quoted
-from weft.core.shapes import DEPTH_MAX
+from weft.core.definition.container_types import DEPTH_MAX
+from weft.core.definition.problems import INTEGER_MAX, PROBLEMS_MAX, quoted
 
 _LOADER: Final = getattr(yaml, "CLoader", yaml.Loader)  # the same events, ten times slower, without libyaml
 _MISSING: Final = object()

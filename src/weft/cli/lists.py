@@ -11,8 +11,8 @@ from weft.cli.words import ago, duration, moment, size, state_word
 from weft.control.protocol import Control
 from weft.control.records import RunInfo, TaskInfo
 from weft.control.timing import task_ms
+from weft.core.definition.suggest import nearest
 from weft.core.states import RUN_STATES, TASK_STATES
-from weft.core.suggest import nearest
 
 RUNS_LIMIT = 20
 TASKS_LIMIT = 100

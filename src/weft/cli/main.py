@@ -53,7 +53,7 @@ def _parse(words: list[str]) -> "Namespace | None":
     first = next((w for w in words if not w.startswith("-")), None)
     at = words.index(first) if first is not None else 0
     if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] not in ("--store", "--server")):
-        from weft.core.suggest import nearest
+        from weft.core.definition.suggest import nearest
 
         meant = ELSEWHERE.get(first) or nearest(first, BY_NAME)
         fix = f"did you mean {meant!r}?" if meant else "weft --help lists the commands"

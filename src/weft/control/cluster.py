@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.control.records import Ambiguous, ClaimInfo, LeaderInfo, NodeInfo, NodeWork, NotFound
+from weft.core.definition.suggest import nearest
 from weft.core.liveness import health
 from weft.core.placement import decode_facts
-from weft.core.suggest import nearest
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from weft.control.records import Ambiguous, NotFound, TaskInfo
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 from weft.store.queries import TASK_COLUMNS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 from weft.control.placing import facts_of, unplaceable
 from weft.control.protocol import Control
 from weft.control.records import NodeInfo, NotFound
-from weft.core.child_workflows import kind_of, references_of
+from weft.core.definition.child_workflows import kind_of, references_of
 from weft.core.demands import demand_of
 from weft.core.placement import eligible
 from weft.core.workflow import Workflow

@@ -46,7 +46,7 @@ from weft.control.triggering import trigger_named
 from weft.control.wire import Answer, Wire, path
 from weft.core.artifacts import Reference
 from weft.core.commands import BY_REQUEST, Refused, Reply, Submit
-from weft.core.compile import compile_workflow
+from weft.core.definition.compile import compile_workflow
 from weft.core.rows import ApiRole
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName

@@ -9,7 +9,7 @@ from weft.control.records import NotFound
 from weft.core.artifacts import KEY, Reference, reference_of, with_error, with_output
 from weft.core.commands import Refused
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.names import Ended, names_for, tasks_view
+from weft.core.expressions.run_names import Ended, names_for, tasks_view
 from weft.store.artifact_files import ArtifactError, ArtifactFiles
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import msgspec
 
 from weft.control.records import FireInfo, HookRefused, NotFound, TriggerInfo
 from weft.core import commands as c
-from weft.core.definition import encode_document
-from weft.core.durations import format_duration
+from weft.core.definition.durations import format_duration
+from weft.core.definition.read import encode_document
+from weft.core.definition.suggest import nearest
 from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.apply import trigger_of
-from weft.core.suggest import nearest
 from weft.core.workflow import TriggerDef
 from weft.node.secrets import MissingSecret, Secrets
 from weft.store.queries import FIRE_COLUMNS, TRIGGER_COLUMNS

@@ -4,7 +4,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from weft.control.records import NotFound, VersionDiff, VersionInfo, WorkflowInfo
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl

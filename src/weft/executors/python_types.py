@@ -40,7 +40,7 @@ class Misfit(ValueError):
     """A value that is not of the annotated type. `path` is where in the value, from the outside in."""
 
     def __init__(self, expected: str, value: Any, reason: str = "") -> None:
-        from weft.core.problems import found
+        from weft.core.definition.problems import found
 
         super().__init__()
         self.path = ""
@@ -231,7 +231,7 @@ def _built(made: Callable[[Any], Any], kind: Kind, expected: str = "") -> Kind:
 
 
 def _form(made: type, name: str) -> Kind:
-    from weft.core.formats import FORMATS
+    from weft.core.definition.text_formats import FORMATS
 
     parse, expected = FORMATS[name]
 
@@ -558,7 +558,7 @@ def _check_keys(expected: str, known: Mapping[str, Any] | None, needed: list[str
         raise Misfit(expected, value)
     unknown = next((name for name in value if known is not None and name not in known), None)
     if unknown is not None and known is not None:
-        from weft.core.suggest import nearest
+        from weft.core.definition.suggest import nearest
 
         meant = nearest(unknown, list(known))
         fix = f"did you mean {meant}?" if meant else f"it has {', '.join(known)}"

@@ -15,7 +15,7 @@ from weft.api.auth import RANK, Caller
 from weft.api.mistakes import body_trouble
 from weft.api.problems import Problem, Trouble, trouble_of
 from weft.api.served import Served
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 from weft.mcp import changing, looking, results, submitting
 from weft.mcp.replies import shortened
 from weft.mcp.tools import Asking, Tool, schema_of

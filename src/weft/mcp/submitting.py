@@ -10,7 +10,7 @@ from weft.api.problems import Trouble, bad_inputs
 from weft.api.submitting import SubmitBody
 from weft.authoring.errors import DefinitionErrors
 from weft.control.plan import plan_of
-from weft.core.inputs import resolve_inputs
+from weft.core.definition.inputs import resolve_inputs
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import Asking, Tools

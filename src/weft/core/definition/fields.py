@@ -1,0 +1,312 @@
+"""Every key a definition may have: its shape, what it means, and whether this version knows it already.
+
+This table is the only list of keys. The checker reads with it, `weft schema` prints it, and messages of the
+kind "did you mean" search it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from weft.core.definition.child_workflows import WorkflowReference
+from weft.core.definition.container_types import Field, Json, ListOf, MapOf, OneOf, Record, Shape
+from weft.core.definition.map_and_wait import WAIT, Array, Tolerated
+from weft.core.definition.problems import BAD, Reader, mismatch
+from weft.core.definition.scalar_types import Boolean, Choice, Duration, Number, Pattern, Size, Text
+from weft.core.definition.text_formats import FORMATS
+
+TASKS_MAX: Final = 1_000_000
+INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
+#: Weft sets these for every attempt, so a definition that set them would be overruled without a word.
+OWN_VARIABLES: Final = (
+    "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
+    "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED",
+)  # fmt: skip
+
+TASK_NAME: Final = Pattern(
+    expected="a task name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+    refused=("__proto__",),  # a name like this breaks every JavaScript reader of the JSON views
+)
+INPUT_NAME: Final = Pattern(
+    expected="an input name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+    refused=("__proto__",),
+)
+WORKFLOW_NAME: Final = Pattern(
+    expected="a workflow name",
+    regex=r"[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?",
+    fix="use 1 to 128 characters on one line, without blanks at its ends",
+)
+ENV_NAME: Final = Pattern(
+    expected="the name of an environment variable",
+    regex=r"(?!WEFT_V[0-9]+$)[^=\x00-\x20\x7f]{1,256}",
+    fix="use letters, digits and _; WEFT_V1, WEFT_V2 … carry the values of expressions in `run`",
+    refused=OWN_VARIABLES,
+)
+
+SECRET_NAME: Final = Pattern(
+    expected="the name of a secret",
+    regex=r"(?!WEFT_)[A-Za-z_][A-Za-z0-9_]{0,127}",
+    fix="use letters, digits and _, as in DB_PASSWORD; WEFT_… is Weft's own",
+    # Whatever is a secret somewhere is taken out of the environment of all tasks that do not list it.
+    refused=("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "PWD", "TMPDIR"),
+)
+SECRETS: Final = ListOf(SECRET_NAME, "a list of the names of secrets", single=True, once=True)
+
+COMMAND: Final = Text("a shell command", templates=True, booleans=True)
+ARGUMENT: Final = Text("an argument as text", templates=True, empty=True, integers=True)
+ARGV: Final = ListOf(
+    ARGUMENT, "a list of arguments, the program first", least=1, fix="write [program, argument, …], or use run"
+)
+ENV: Final = MapOf(
+    ENV_NAME,
+    Text("the variable's value as text", templates=True, empty=True, integers=True),
+    "a mapping of variables to values",
+)
+CWD: Final = Text("a directory", templates=True)
+CONDITION: Final = Text("a condition as text", templates=True)
+FUNCTION: Final = Pattern(
+    expected="a function",
+    regex=r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|[^:\x00-\x1f\x7f]*[^:/\x00-\x1f\x7f]\.py):[A-Za-z_]\w*",
+    fix="write module:function or file.py:function",
+)
+INLINE: Final = Pattern(
+    expected="the name of an inline function",
+    regex=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
+    fix="write the name under which the application gives it: weft.open(inline=[…])",
+)
+DESCRIPTION: Final = Text("a description as text", empty=True)
+WORDS: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
+ARGUMENTS: Final = MapOf(Text("text"), Json(expressions=True), "a mapping of arguments to values")
+CONTEXT: Final = MapOf(Text("text"), Json(expressions=False), "a mapping")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Task names. Whether the tasks exist is looked up once all are known, so a million edges stay cheap."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, str):
+            return [value]
+        if isinstance(value, (list, tuple)) and all(type(name) is str for name in value):
+            return list(dict.fromkeys(value))
+        if not isinstance(value, (list, tuple)):
+            return mismatch(reader, "a list of task names", value)
+        for at, name in enumerate(value):
+            if type(name) is not str:
+                reader.path.append(at)
+                mismatch(reader, "a task name", name)
+                reader.path.pop()
+        return BAD
+
+    def schema(self) -> dict[str, Any]:
+        name = TASK_NAME.schema()
+        return {"oneOf": [name, {"type": "array", "items": name}]}
+
+
+RETRY_RECORD: Final = Record(
+    (
+        Field("max", Number(0, 10_000), "How many times to try again after the first attempt."),
+        Field("backoff", Duration(), "The delay before the first retry."),
+        Field("multiplier", Number(1, 1000, whole=False), "By what the delay grows with each retry."),
+        Field("max_backoff", Duration(), "The longest delay."),
+        Field("jitter", Number(0, 1, whole=False), "The share of the delay that is spread at random."),
+        Field("on_lost", Boolean(), "Whether an attempt lost with its node is queued again."),
+    ),
+    "retry",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryShape:
+    """A number alone is `max`."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            count = Number(0, 10_000).read(reader, value)
+            return BAD if count is BAD else {"max": count}
+        return RETRY_RECORD.read(reader, value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
+
+
+CACHE_RECORD: Final = Record(
+    (
+        Field("key", Text("a key", templates=True, integers=True), "What the result depends on;"
+              " by default all that the attempt is made of."),
+        Field("ttl", Duration(least_ms=1), "How long a result is kept; by default until it is removed."),
+    ),
+    "cache",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """`true`, or more exactly. A text alone could be either a key or a time."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, dict):
+            return CACHE_RECORD.read(reader, value)
+        return mismatch(reader, "true, or a mapping (cache)", value, "write cache: {key: …} or cache: {ttl: …}")
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Boolean().schema(), CACHE_RECORD.schema()]}
+
+
+SHELL: Final = OneOf(
+    (Choice(("sh", "bash")), ListOf(Text("text"), "a list: the program and its arguments", least=1)),
+    pick=lambda value: 1 if isinstance(value, (list, tuple)) else 0,
+)
+
+REQUIRES: Final = Record(
+    (
+        Field("labels", WORDS, "Labels a node must have, all of them: `name` or `name=value`."),
+        Field("any_labels", WORDS, "Labels of which a node must have at least one."),
+        Field("not_labels", WORDS, "Labels a node must not have."),
+        Field("capabilities", WORDS, "Capabilities a node must have, all of them."),
+        Field("executors", WORDS, "Executors a node must offer."),
+        Field("memory", Size(), "Free memory a node must have; reserved while the task runs."),
+        Field("disk", Size(), "Free disk space a node must have; reserved while the task runs."),
+        Field("gpu", OneOf((Boolean(), Number(0, 1024)), lambda v: 0 if isinstance(v, bool) else 1),
+              "GPUs, reserved while the task runs: how many, or true for one."),
+        Field("gpu_memory", Size(), "Memory that each of these GPUs must have."),
+        Field("node", Text("a node's name"), "The one node that may run it, by name or session."),
+        Field("nodes", WORDS, "The nodes that may run it."),
+        Field("not_nodes", WORDS, "Nodes that may not run it."),
+        Field("max_per_node", Number(1, TASKS_MAX), "How many of this task, of all runs, one node runs at a time."),
+    ),
+    "requires",
+)  # fmt: skip
+PREFERS: Final = Record(
+    (Field("labels", WORDS, "Labels a node had better have; counts with `placement: scored`."),), "prefers"
+)
+POOL_NAME: Final = Pattern(
+    expected="a pool's name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+)
+POOLS: Final = ListOf(POOL_NAME, "a list of pools", single=True, once=True)
+CONSTRAINTS: Final = Record(
+    (
+        Field("requiresGpu", Boolean(), "Only nodes with a GPU."),
+        Field("avoidGaming", Boolean(), "Not on nodes with the label `gaming`."),
+        Field("minMemoryMb", Number(0, 1 << 40, whole=False), "Free memory a node must have, in MB."),
+        Field("minDiskGb", Number(0, 1 << 30, whole=False), "Free disk space a node must have, in GB."),
+        Field("nodeLabels", WORDS, "Labels of which a node must have at least one."),
+        Field("targetNode", Text("a node's name"), "The one node that may run it."),
+    ),
+    "constraints",
+)
+
+INPUT_RECORD: Final = Record(
+    (
+        Field("type", Choice(INPUT_TYPES), "The type of its value."),
+        Field("format", Choice(tuple(FORMATS)), "The form of a text: a date, a time, a UUID …"),
+        Field(
+            "default",
+            Json("the default", expressions=False),
+            "Its value if none is given; without one it is required.",
+            null=True,
+        ),
+        Field("enum", ListOf(Json(expressions=False), "a list of values", least=1), "The only values it may have."),
+        Field("description", DESCRIPTION, "What it is for."),
+        Field("required", Boolean(), "Whether it must be given; true unless it has a default."),
+    ),
+    "an input",
+)
+
+
+def _shared(*names: str) -> tuple[Field, ...]:
+    return tuple(_TASK_OPTIONS[name] for name in names)
+
+
+_TASK_OPTIONS: Final[dict[str, Field]] = {
+    f.name: f
+    for f in (
+        Field("shell", SHELL, "What runs `run`: sh (sh -e -c), bash (bash -eo pipefail -c), or a list."),
+        Field("env", ENV, "Environment variables."),
+        Field("cwd", CWD, "The directory to start in, relative to the definition's own."),
+        Field("timeout", Duration(least_ms=1), "How long one attempt may take.", null=True),
+        Field("grace", Duration(), "How long a stopped task may take to end by itself."),
+        Field("retry", RetryShape(), "Retries: a number, or more exactly."),
+        Field("priority", Number(0, 10), "0 to 10; higher goes first."),
+        Field("allow_failure", Boolean(), "Its failure counts as success for what follows and for the run."),
+        Field("secrets", SECRETS, "Secrets that it gets as variables; masked in all that it leaves."),
+    )
+}
+
+DEFAULTS: Final = Record(
+    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"), "defaults"
+)
+
+#: The keys that say what a task does; a task has exactly one of them.
+KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
+#: The other keys that a wait may have: it runs nowhere, so most of them would have no meaning.
+OF_WAITS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "long_form")
+
+TASK: Final = Record(
+    (
+        Field("description", DESCRIPTION, "What the task is for."),
+        Field("run", COMMAND, "A command for the shell."),
+        Field("argv", ARGV, "A program and its arguments, without a shell."),
+        Field("inline", INLINE, "An async function that the application which embeds Weft gives to its node."),
+        Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
+        Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or what $WEFT_INPUT holds."),
+        Field("map", Array(), "One task per element of this array; `item` and `index` tell which."),
+        Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is an array then."),
+        Field("tolerate", Tolerated(), "How many elements may fail: a number, or a share like 5%."),
+        Field("wait", WAIT, "Wait for a signal, for a while or until a time."),
+        Field("workflow", WorkflowReference(), "Another workflow to run: its name, or its file (./other.yaml)."),
+        Field("cache", CacheShape(), "Keep a success, and take its result when the same is to run again."),
+        Field("needs", Needs(), "Tasks that must be done first."),
+        Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),
+              "Which ends of the needed tasks let it start; all_success by default."),
+        Field("if", CONDITION, "A condition; false skips the task."),
+        Field("condition", CONDITION, "The long form's `if`.", hidden=True),
+        *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"),
+        Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX tells which."),
+        Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
+        Field("requires", REQUIRES, "What a node must have to run it."),
+        Field("prefers", PREFERS, "What a node had better have."),
+        Field("pools", POOLS, "Pools of which it takes a place while it runs: `weft pools set NAME SIZE`."),
+        Field("constraints", CONSTRAINTS, "The long form's placement.", hidden=True),
+        Field("long_form", Boolean(), "The task was written in the long form.", hidden=True),
+    ),
+    "a task",
+)  # fmt: skip
+
+
+def workflow_record(tasks: Shape, inputs: Shape, triggers: Shape) -> Record:
+    """The top level. Tasks, inputs and triggers take more than a shape: their readers come from outside."""
+    return Record(
+        (
+            Field("name", WORKFLOW_NAME, "The workflow's name; by default the file's."),
+            Field("description", DESCRIPTION, "What the workflow is for."),
+            Field("chain", Boolean(), "The workflow was written as a bare list.", hidden=True),
+            Field("inputs", inputs, "Values given when a run starts."),
+            Field("context", CONTEXT, "What the run's context begins with."),
+            Field("on_failure", Choice(("halt", "halt_now", "continue")),
+                  "What a failed task does to the others; halt by default."),
+            Field("mode", Choice(("eager", "levels")), "How the run advances; eager by default."),
+            Field("ownership", Choice(("task", "run")), "run: one node takes the whole run; task by default."),
+            Field("max_parallel", Number(0, TASKS_MAX),
+                  "How many tasks of a run may run at a time; with mode: levels, 0 is one by one, by name."),
+            Field("concurrency", Number(1, TASKS_MAX), "How many tasks of all its runs may run at a time."),
+            Field("placement", Choice(("pull", "scored")),
+                  "Who picks a task's node: the first that has room (pull, the default), or the leader, by score."),
+            Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
+            Field("handlers_timeout", Duration(least_ms=1),
+                  "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
+            Field("env", ENV, "Environment variables of all tasks."),
+            Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),
+            Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
+            Field("triggers", triggers, "What starts runs by itself, once `weft apply` has been told of it."),
+            Field("tasks", tasks, "The tasks, by name."),
+        ),
+        "the workflow",
+    )  # fmt: skip

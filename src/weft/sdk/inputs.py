@@ -1,0 +1,146 @@
+"""A function's signature as a definition sees it: a flow's parameters are inputs, a task's arguments have names."""
+
+import collections.abc
+import enum
+import inspect
+import os
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from weft.authoring.code_positions import definition_of, flow_error
+from weft.executors.python_types import FORMS, is_union, plain_hint
+from weft.sdk.tracing import document_value
+
+_TYPES: dict[Any, str] = {
+    str: "string", int: "integer", float: "number", bool: "boolean", list: "array", tuple: "array", dict: "object",
+    set: "array", frozenset: "array", bytes: "string", bytearray: "string",
+    collections.abc.Sequence: "array", collections.abc.Iterable: "array", collections.abc.Collection: "array",
+    collections.abc.Set: "array", collections.abc.Mapping: "object",
+}  # fmt: skip
+_NUMPY = {"bool": "boolean", "bool_": "boolean", "integer": "integer", "floating": "number"}
+_FIX = "use str, int, float, bool, list, dict, Literal[…], a date, an enum, a path, a dataclass or a model"
+#: Attributes of dataclasses, attrs classes, Structs of msgspec and models of pydantic.
+_OBJECTS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "model_validate_json")
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def flow_inputs(function: Callable[..., Any]) -> dict[str, dict[str, Any]]:
+    """The inputs that a flow's parameters declare."""
+    place = definition_of(function)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except Exception as error:
+        raise flow_error(
+            f"the annotations of {function.__name__} cannot be read: {error}", "import what they name", place
+        ) from None
+    out = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in _VARIADIC:
+            raise flow_error(
+                f"a flow's inputs have names, and {parameter} has none", "list the parameters one by one", place
+            )
+        declared = _declared(function, name, hints.get(name, inspect.Parameter.empty), parameter.default)
+        if parameter.default is not inspect.Parameter.empty:
+            declared["default"] = document_value(None, parameter.default, f"the default of {name}", data=False)
+        out[name] = declared
+    return out
+
+
+def _declared(function: Callable[..., Any], name: str, hint: Any, default: Any) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    if typing.get_origin(hint) is typing.Annotated:
+        description = next((extra for extra in hint.__metadata__ if isinstance(extra, str)), None)
+        if description is not None:
+            out["description"] = description
+        hint = hint.__origin__
+    place = definition_of(function)
+    if hint is inspect.Parameter.empty:
+        if default is inspect.Parameter.empty or default is None:
+            raise flow_error(f"the input {name!r} of {function.__name__} has no type", f"annotate it: {_FIX}", place)
+        hint = type(default)
+    optional, hint = _without_none(plain_hint(hint))
+    if optional and default is inspect.Parameter.empty:
+        raise flow_error(f"the input {name!r} may be None, so it needs a default", f"write {name}: … = None", place)
+    declared = _type_of(hint)
+    if declared is None:
+        shown = getattr(hint, "__name__", str(hint))
+        raise flow_error(f"the input {name!r} of {function.__name__} cannot be a {shown}", _FIX, place)
+    if "enum" in declared:
+        declared["enum"] = [document_value(None, one, f"an option of {name}", data=False) for one in declared["enum"]]
+        declared["type"] = _TYPES.get(type(declared["enum"][0]), "string")
+    return {**declared, **out}
+
+
+def _type_of(hint: Any) -> dict[str, Any] | None:
+    """What a definition says of an input with this annotation; None if no JSON value can become such an object."""
+    hint = plain_hint(hint)
+    origin = typing.get_origin(hint)
+    if origin is typing.Literal:
+        return {"type": "", "enum": [option for option in typing.get_args(hint) if option is not None]}
+    if is_union(hint):
+        parts = [_type_of(part) for part in typing.get_args(hint)]
+        kinds = {part["type"] if part is not None and "enum" not in part else None for part in parts}
+        if kinds == {"integer", "number"}:
+            return {"type": "number"}
+        return {"type": kinds.pop()} if len(kinds) == 1 and None not in kinds else None
+    made = origin or hint
+    if made in _TYPES:
+        return {"type": _TYPES[made]}
+    return _class_type(made) if isinstance(made, type) else None
+
+
+def _class_type(made: type) -> dict[str, Any] | None:
+    if issubclass(made, enum.Enum):
+        return {"type": "", "enum": [member.value for member in made]}
+    if (made.__module__, made.__qualname__) in FORMS:
+        return {"type": "string", "format": FORMS[made.__module__, made.__qualname__]}
+    if typing.is_typeddict(made) or any(hasattr(made, mark) for mark in _OBJECTS):
+        return {"type": "object"}
+    if issubclass(made, os.PathLike):
+        return {"type": "string"}
+    for base in made.__mro__:
+        if base in _TYPES or (base.__module__ == "numpy" and base.__name__ in _NUMPY):
+            return {"type": _TYPES.get(base) or _NUMPY[base.__name__]}
+    return None
+
+
+def _without_none(hint: Any) -> tuple[bool, Any]:
+    """`X | None` as (True, X)."""
+    if is_union(hint):
+        rest = [part for part in typing.get_args(hint) if part is not type(None)]
+        if len(rest) < len(typing.get_args(hint)):
+            return True, typing.Union[tuple(rest)]  # noqa: UP007 - of as many as there are
+    if typing.get_origin(hint) is typing.Literal:
+        return None in typing.get_args(hint), hint
+    return False, hint
+
+
+def named_arguments(
+    function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A call's arguments by the names of the parameters, checked as Python would; defaults stay the function's."""
+    name = function.__name__
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        raise flow_error(
+            f"{name} does not say which arguments it takes", "write a def of its own that calls it"
+        ) from None
+    try:
+        bound = signature.bind(*arguments, **named)
+    except TypeError as error:
+        raise flow_error(f"{name}{signature}: {error}", "give it what it takes") from None
+    out: dict[str, Any] = {}
+    for parameter_name, value in bound.arguments.items():
+        parameter = signature.parameters[parameter_name]
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            out.update(value)
+        elif parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
+            raise flow_error(
+                f"{name}{signature}: arguments of a task go by name, and {parameter} has none",
+                "take a list, or a parameter with a name",
+            )
+        else:
+            out[parameter_name] = value
+    return out
