@@ -12,22 +12,13 @@ import pytest
 from weft.authoring import load_text
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.container_types import Json, ListOf, MapOf, OneOf, Record
-from weft.core.definition.fields import (
-    CACHE_RECORD,
-    CONSTRAINTS,
-    DEFAULTS,
-    INPUT_RECORD,
-    PREFERS,
-    REQUIRES,
-    RETRY_RECORD,
-    TASK,
-)
+from weft.core.definition.fields import CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, TASK
+from weft.core.definition.inferred_needs import TEMPLATED
 from weft.core.definition.long_form import LONG_TASK, RETRY_POLICY, SPEC
-from weft.core.definition.map_and_wait import WAIT_RECORD
 from weft.core.definition.problems import NO_EXPRESSION
 from weft.core.definition.read import WORKFLOW
 from weft.core.definition.scalar_types import Boolean, Choice, Duration, Milliseconds, Number, Pattern, Size, Text
-from weft.core.definition.task_references import TEMPLATED
+from weft.core.definition.task_field_types import CACHE_RECORD, RETRY_RECORD, WAIT_RECORD
 from weft.core.definition.triggers import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from weft.authoring import DefinitionErrors, load_text, load_value
 from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import decode_document, encode_document
 from weft.core.definition.inferred_needs import all_edges, complete_needs
-from weft.core.definition.read import decode_document, encode_document, read
+from weft.core.definition.read import read
 from weft.core.graph import cycles_of, successors_of
 from weft.core.workflow import TaskDef
 

@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from weft.authoring import DefinitionErrors, load_text, load_value
+from weft.core.definition.document import decode_document, document_hash, encode_document
 from weft.core.definition.problems import PROBLEMS_MAX
-from weft.core.definition.read import decode_document, document_hash, encode_document, read
+from weft.core.definition.read import read
 
 
 def document(text: str, format: Any = "yaml") -> dict[str, Any]:

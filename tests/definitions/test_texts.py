@@ -9,7 +9,7 @@ import pytest
 from weft.authoring import DefinitionErrors, json_text, load_file, load_text, yaml_text
 from weft.authoring.errors import excerpt
 from weft.authoring.load import workflow_name
-from weft.authoring.places import find_places
+from weft.authoring.source_positions import find_places
 
 
 def value_of(text: str) -> Any:

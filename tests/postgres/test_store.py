@@ -19,7 +19,7 @@ from tests.store.conformance import make_world, put_run, put_session, run_row, t
 from weft.authoring import load_value
 from weft.core import commands as c
 from weft.core import needs as n
-from weft.core.definition.read import encode_document
+from weft.core.definition.document import encode_document
 from weft.node.committer import Committer
 from weft.store.postgres import migrate as m
 from weft.store.postgres import statements as s

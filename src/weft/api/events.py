@@ -9,7 +9,7 @@ from weft.api import replies as r
 from weft.api.paging import Cursor, Limit, cursor, keys
 from weft.api.parameters import TASK_PATTERN, Moment, Run
 from weft.api.routes import Asking, Routes
-from weft.core.event_kinds import EventKind
+from weft.core.events import EventKind
 
 routes = Routes("events")
 

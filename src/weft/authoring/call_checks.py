@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 from weft.authoring.function_source import NoFunction, Sources, Takes
+from weft.core.definition.document import Document
 from weft.core.definition.problems import PROBLEMS_MAX, Problem, has_expression
-from weft.core.definition.read import Document
 from weft.core.definition.source_paths import Written
 from weft.core.definition.suggest import nearest
 

@@ -12,10 +12,10 @@ import msgspec
 from weft.authoring.code_positions import shown_path
 from weft.authoring.errors import DefinitionErrors, LocatedError
 from weft.core.definition.child_workflows import DEPTH_MAX, kind_of
+from weft.core.definition.document import Document, encode_document
 from weft.core.definition.inputs import wrong_inputs
 from weft.core.definition.problems import Path as ValuePath
 from weft.core.definition.problems import Problem
-from weft.core.definition.read import Document, encode_document
 from weft.core.definition.source_paths import Written
 from weft.core.rows import Pin
 from weft.core.workflow import Workflow

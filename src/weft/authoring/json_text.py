@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from weft.authoring.errors import Fault, Place, Unreadable
-from weft.authoring.places import Token
+from weft.authoring.source_positions import Token
 from weft.core.definition.container_types import DEPTH_MAX
 from weft.core.definition.problems import quoted
 

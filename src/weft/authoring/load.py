@@ -11,15 +11,15 @@ import msgspec
 from weft.authoring import json_text, yaml_text
 from weft.authoring.children import Children, Trail, find_children
 from weft.authoring.errors import DefinitionErrors, Fault, LocatedError, Place, Unreadable, excerpt, located
-from weft.authoring.places import Token, find_places, nearest_found
-from weft.authoring.spots import name_length, place_of
+from weft.authoring.source_positions import Token, find_places, name_length, nearest_found, place_of
 from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import Document, document_hash
+from weft.core.definition.inferred_needs import Mentions
 from weft.core.definition.problems import Path as ValuePath
 from weft.core.definition.problems import Problem
-from weft.core.definition.read import Document, Reading, completed, document_hash, read
-from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
+from weft.core.definition.read import Reading, read
+from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults, completed
 from weft.core.definition.source_paths import Written
-from weft.core.definition.task_references import Mentions
 from weft.core.expressions import place as line_and_column
 from weft.core.workflow import Workflow
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import yaml
 
 from weft.authoring.errors import Fault, Place, Unreadable
-from weft.authoring.places import Token
+from weft.authoring.source_positions import Token
 from weft.core.definition.container_types import DEPTH_MAX
 from weft.core.definition.problems import INTEGER_MAX, PROBLEMS_MAX, quoted
 

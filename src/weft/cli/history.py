@@ -16,7 +16,7 @@ from weft.control.following import Followed
 from weft.control.protocol import Control
 from weft.control.records import EventInfo
 from weft.core.definition.suggest import nearest
-from weft.core.event_kinds import EVENT_KINDS
+from weft.core.events import EVENT_KINDS
 
 EVENTS_LIMIT = 1000
 FOLLOW_EVERY_S = 0.1

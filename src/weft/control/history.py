@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.control.records import EventInfo, NotFound
-from weft.core.canonical import RECORD_KINDS, canonical_lines
+from weft.core.events import RECORD_KINDS, canonical_lines
 
 if TYPE_CHECKING:
     from weft.control.local import LocalControl

@@ -44,7 +44,7 @@ from weft.control.submission import id_from, new_id, same_again
 from weft.core import commands as c
 from weft.core.artifacts import Reference
 from weft.core.definition.compile import compile_workflow
-from weft.core.definition.read import decode_document
+from weft.core.definition.document import decode_document
 from weft.core.rows import ORDINAL_BITS, ApiRole, Pin, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName

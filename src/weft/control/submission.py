@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.core.commands import Submit
-from weft.core.definition.read import encode_document
+from weft.core.definition.document import encode_document
 from weft.core.rows import Pin
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import msgspec
 
 from weft.control.records import FireInfo, HookRefused, NotFound, TriggerInfo
 from weft.core import commands as c
-from weft.core.definition.durations import format_duration
-from weft.core.definition.read import encode_document
+from weft.core.definition.document import encode_document
 from weft.core.definition.suggest import nearest
+from weft.core.definition.text_formats import format_duration
 from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.apply import trigger_of

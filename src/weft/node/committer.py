@@ -15,7 +15,7 @@ from weft.core import commands as c
 from weft.core.artifacts import File, Files, FilesNeeded
 from weft.core.decide import decide
 from weft.core.definition.compile import compile_workflow
-from weft.core.definition.read import decode_document
+from weft.core.definition.document import decode_document
 from weft.core.draft import Draft, Hint
 from weft.core.rows import RunRow, StoredWorkflow, TriggerRow
 from weft.core.workflow import Workflow

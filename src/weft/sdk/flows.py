@@ -216,7 +216,8 @@ class Flow(PythonDefinition, Generic[P, R]):
         from weft.authoring.flow_errors import FlowErrors
         from weft.authoring.load import Loaded
         from weft.core.definition.compile import compile_workflow
-        from weft.core.definition.read import document_hash, read
+        from weft.core.definition.document import document_hash
+        from weft.core.definition.read import read
         from weft.core.definition.source_paths import Written
 
         home = definition_of(self._function)

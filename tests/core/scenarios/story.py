@@ -49,9 +49,9 @@ from tests.core.scenarios.situation import situation
 from weft.authoring import Loaded, load_text, load_value
 from weft.authoring.children import family_of
 from weft.core import commands as c
-from weft.core.canonical import canonical_lines
 from weft.core.definition.child_workflows import references_of
-from weft.core.definition.durations import parse_duration_ms, parse_size_bytes
+from weft.core.definition.text_formats import parse_duration_ms, parse_size_bytes
+from weft.core.events import canonical_lines
 from weft.core.explain import explain
 from weft.core.needs import Trigger
 from weft.core.rows import TriggerRow

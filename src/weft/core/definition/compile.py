@@ -6,14 +6,12 @@ Deterministic: the same document gives the same workflow on every node, whatever
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from weft.core.definition.durations import parse_duration_ms, parse_size_bytes
-from weft.core.definition.inferred_needs import complete_needs
-from weft.core.definition.inputs import define_inputs
-from weft.core.definition.read import Document
-from weft.core.definition.task_references import (
+from weft.core.definition.document import Document
+from weft.core.definition.inferred_needs import (
     OF_RULES,
     Mentions,
     Names,
+    complete_needs,
     condition_of,
     has_template,
     shell_of,
@@ -22,6 +20,8 @@ from weft.core.definition.task_references import (
     value_names,
     value_reads_context,
 )
+from weft.core.definition.inputs import define_inputs
+from weft.core.definition.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.definition.triggers import define_triggers
 from weft.core.demands import own_demand, workflow_pool
 from weft.core.graph import levels_of, successors_of

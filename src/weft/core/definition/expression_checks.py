@@ -7,9 +7,9 @@ The same text is looked at once, however many of 100,000 tasks have it.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
+from weft.core.definition.inferred_needs import OPENING, Mentions, condition_of, mentioned, templates_of, way_of_run
 from weft.core.definition.problems import PROBLEMS_MAX, Path, Reader, Spot, has_expression, quoted
 from weft.core.definition.source_paths import Written
-from weft.core.definition.task_references import OPENING, Mentions, condition_of, mentioned, templates_of, way_of_run
 from weft.core.expressions import (
     Expression,
     ExpressionError,

@@ -4,14 +4,12 @@ This table is the only list of keys. The checker reads with it, `weft schema` pr
 kind "did you mean" search it.
 """
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.container_types import Field, Json, ListOf, MapOf, OneOf, Record, Shape
-from weft.core.definition.map_and_wait import WAIT, Array, Tolerated
-from weft.core.definition.problems import BAD, Reader, mismatch
 from weft.core.definition.scalar_types import Boolean, Choice, Duration, Number, Pattern, Size, Text
+from weft.core.definition.task_field_types import WAIT, Array, CacheShape, Needs, RetryShape, Tolerated
 from weft.core.definition.text_formats import FORMATS
 
 TASKS_MAX: Final = 1_000_000
@@ -22,12 +20,6 @@ OWN_VARIABLES: Final = (
     "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED",
 )  # fmt: skip
 
-TASK_NAME: Final = Pattern(
-    expected="a task name",
-    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
-    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
-    refused=("__proto__",),  # a name like this breaks every JavaScript reader of the JSON views
-)
 INPUT_NAME: Final = Pattern(
     expected="an input name",
     regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
@@ -81,81 +73,6 @@ DESCRIPTION: Final = Text("a description as text", empty=True)
 WORDS: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
 ARGUMENTS: Final = MapOf(Text("text"), Json(expressions=True), "a mapping of arguments to values")
 CONTEXT: Final = MapOf(Text("text"), Json(expressions=False), "a mapping")
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """Task names. Whether the tasks exist is looked up once all are known, so a million edges stay cheap."""
-
-    def read(self, reader: Reader, value: Any) -> Any:
-        if isinstance(value, str):
-            return [value]
-        if isinstance(value, (list, tuple)) and all(type(name) is str for name in value):
-            return list(dict.fromkeys(value))
-        if not isinstance(value, (list, tuple)):
-            return mismatch(reader, "a list of task names", value)
-        for at, name in enumerate(value):
-            if type(name) is not str:
-                reader.path.append(at)
-                mismatch(reader, "a task name", name)
-                reader.path.pop()
-        return BAD
-
-    def schema(self) -> dict[str, Any]:
-        name = TASK_NAME.schema()
-        return {"oneOf": [name, {"type": "array", "items": name}]}
-
-
-RETRY_RECORD: Final = Record(
-    (
-        Field("max", Number(0, 10_000), "How many times to try again after the first attempt."),
-        Field("backoff", Duration(), "The delay before the first retry."),
-        Field("multiplier", Number(1, 1000, whole=False), "By what the delay grows with each retry."),
-        Field("max_backoff", Duration(), "The longest delay."),
-        Field("jitter", Number(0, 1, whole=False), "The share of the delay that is spread at random."),
-        Field("on_lost", Boolean(), "Whether an attempt lost with its node is queued again."),
-    ),
-    "retry",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class RetryShape:
-    """A number alone is `max`."""
-
-    def read(self, reader: Reader, value: Any) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            count = Number(0, 10_000).read(reader, value)
-            return BAD if count is BAD else {"max": count}
-        return RETRY_RECORD.read(reader, value)
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
-
-
-CACHE_RECORD: Final = Record(
-    (
-        Field("key", Text("a key", templates=True, integers=True), "What the result depends on;"
-              " by default all that the attempt is made of."),
-        Field("ttl", Duration(least_ms=1), "How long a result is kept; by default until it is removed."),
-    ),
-    "cache",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class CacheShape:
-    """`true`, or more exactly. A text alone could be either a key or a time."""
-
-    def read(self, reader: Reader, value: Any) -> Any:
-        if isinstance(value, bool):
-            return value
-        if isinstance(value, dict):
-            return CACHE_RECORD.read(reader, value)
-        return mismatch(reader, "true, or a mapping (cache)", value, "write cache: {key: …} or cache: {ttl: …}")
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [Boolean().schema(), CACHE_RECORD.schema()]}
 
 
 SHELL: Final = OneOf(

@@ -7,9 +7,9 @@ from typing import Any
 
 from weft.core.definition.container_types import Json, MapOf
 from weft.core.definition.fields import INPUT_NAME, INPUT_RECORD, INPUT_TYPES
+from weft.core.definition.inferred_needs import has_template
 from weft.core.definition.problems import BAD, INTEGER_MAX, Problem, Reader, found, mismatch, quoted
 from weft.core.definition.scalar_types import Choice
-from weft.core.definition.task_references import has_template
 from weft.core.definition.text_formats import FORMATS
 from weft.core.workflow import InputDef
 

@@ -6,10 +6,11 @@ tasks at once (needs that exist, cycles) is beyond a schema and told by the chec
 
 from typing import Any
 
-from weft.core.definition.fields import COMMAND, KINDS, TASK, TASK_NAME
+from weft.core.definition.fields import COMMAND, KINDS, TASK
 from weft.core.definition.long_form import LONG_TASK
 from weft.core.definition.read import WORKFLOW
 from weft.core.definition.source_paths import NAME_KEYS
+from weft.core.definition.task_field_types import TASK_NAME
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 

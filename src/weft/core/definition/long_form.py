@@ -7,21 +7,11 @@ than `if` and `requires`, and says `long_form: true`, because `parent.x.state` r
 from typing import Any, Final
 
 from weft.core.definition.container_types import Field, ListOf, OneOf, Record
-from weft.core.definition.fields import (
-    ARGUMENT,
-    ARGV,
-    COMMAND,
-    CONDITION,
-    CONSTRAINTS,
-    CWD,
-    ENV,
-    TASK,
-    TASK_NAME,
-    Needs,
-)
+from weft.core.definition.fields import ARGUMENT, ARGV, COMMAND, CONDITION, CONSTRAINTS, CWD, ENV, TASK
 from weft.core.definition.problems import Reader
 from weft.core.definition.scalar_types import Boolean, Choice, Milliseconds, Number, Text
 from weft.core.definition.source_paths import NAME_KEYS
+from weft.core.definition.task_field_types import TASK_NAME, Needs
 
 #: Any of these makes a task a long one.
 _MARKS: Final = frozenset(("type", "spec", "dependsOn", "retryPolicy"))

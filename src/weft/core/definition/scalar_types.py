@@ -9,14 +9,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.core.definition.durations import (
+from weft.core.definition.problems import INTEGER_MAX, NO_EXPRESSION, Reader, found, has_expression, mismatch, quoted
+from weft.core.definition.text_formats import (
     NotReadable,
     format_duration,
     format_size,
     parse_duration_ms,
     parse_size_bytes,
 )
-from weft.core.definition.problems import INTEGER_MAX, NO_EXPRESSION, Reader, found, has_expression, mismatch, quoted
 
 
 def is_expression(value: Any) -> bool:

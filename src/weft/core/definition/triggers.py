@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from weft.core.definition.container_types import Field, Record
-from weft.core.definition.durations import parse_duration_ms
 from weft.core.definition.fields import ARGUMENTS, CONDITION, SECRET_NAME, WORKFLOW_NAME
 from weft.core.definition.inputs import resolve_inputs
 from weft.core.definition.problems import BAD, Path, Reader, Spot, has_expression, mismatch, quoted
 from weft.core.definition.scalar_types import Boolean, Choice, Duration, Pattern, Text
+from weft.core.definition.text_formats import parse_duration_ms
 from weft.core.expressions import Expression, ExpressionError, parse_condition, parse_template, templates_in
 from weft.core.workflow import TIMED, InputDef, TriggerDef
 

@@ -12,7 +12,7 @@ import msgspec
 
 from weft.core import needs
 from weft.core.commands import Refused, Reply, Signal
-from weft.core.definition.durations import parse_duration_ms
+from weft.core.definition.text_formats import parse_duration_ms
 from weft.core.draft import Draft, Rule
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.needs import RunById, TasksAt

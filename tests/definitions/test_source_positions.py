@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.authoring import json_text, yaml_text
-from weft.authoring.places import find_places
-from weft.authoring.spots import place_of
+from weft.authoring.source_positions import find_places, place_of
 from weft.core.definition.problems import Spot
 
 TEXTS = st.lists(

@@ -1,4 +1,5 @@
-"""The shapes of `map`, `tolerate` and `wait`: values that may be left to an expression, or known only at run time."""
+"""The types of single keys of a task: `needs`, `retry`, `cache`, `map`, `tolerate`, `wait`. Some may be left to an
+expression."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import Any, Final
 
 from weft.core.definition.container_types import Field, Json, Record
 from weft.core.definition.problems import BAD, Reader, has_expression, mismatch, quoted
-from weft.core.definition.scalar_types import Duration, Number, Pattern
+from weft.core.definition.scalar_types import Boolean, Duration, Number, Pattern, Text
 from weft.core.expressions import Expression, ExpressionError, parse_template
 
 _WHOLE: Final = r"^\s*\$\{\{[\s\S]*\}\}\s*$"
@@ -16,6 +17,12 @@ _TIME: Final = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
 
+TASK_NAME: Final = Pattern(
+    expected="a task name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+    refused=("__proto__",),  # a name like this breaks every JavaScript reader of the JSON views
+)
 SIGNAL_NAME: Final = Pattern(
     expected="a signal's name",
     regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
@@ -140,3 +147,78 @@ class WaitShape:
 
 
 WAIT: Final = WaitShape()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Task names. Whether the tasks exist is looked up once all are known, so a million edges stay cheap."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, str):
+            return [value]
+        if isinstance(value, (list, tuple)) and all(type(name) is str for name in value):
+            return list(dict.fromkeys(value))
+        if not isinstance(value, (list, tuple)):
+            return mismatch(reader, "a list of task names", value)
+        for at, name in enumerate(value):
+            if type(name) is not str:
+                reader.path.append(at)
+                mismatch(reader, "a task name", name)
+                reader.path.pop()
+        return BAD
+
+    def schema(self) -> dict[str, Any]:
+        name = TASK_NAME.schema()
+        return {"oneOf": [name, {"type": "array", "items": name}]}
+
+
+RETRY_RECORD: Final = Record(
+    (
+        Field("max", Number(0, 10_000), "How many times to try again after the first attempt."),
+        Field("backoff", Duration(), "The delay before the first retry."),
+        Field("multiplier", Number(1, 1000, whole=False), "By what the delay grows with each retry."),
+        Field("max_backoff", Duration(), "The longest delay."),
+        Field("jitter", Number(0, 1, whole=False), "The share of the delay that is spread at random."),
+        Field("on_lost", Boolean(), "Whether an attempt lost with its node is queued again."),
+    ),
+    "retry",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryShape:
+    """A number alone is `max`."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            count = Number(0, 10_000).read(reader, value)
+            return BAD if count is BAD else {"max": count}
+        return RETRY_RECORD.read(reader, value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
+
+
+CACHE_RECORD: Final = Record(
+    (
+        Field("key", Text("a key", templates=True, integers=True), "What the result depends on;"
+              " by default all that the attempt is made of."),
+        Field("ttl", Duration(least_ms=1), "How long a result is kept; by default until it is removed."),
+    ),
+    "cache",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """`true`, or more exactly. A text alone could be either a key or a time."""
+
+    def read(self, reader: Reader, value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, dict):
+            return CACHE_RECORD.read(reader, value)
+        return mismatch(reader, "true, or a mapping (cache)", value, "write cache: {key: …} or cache: {ttl: …}")
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Boolean().schema(), CACHE_RECORD.schema()]}
