@@ -11,7 +11,7 @@
 
     nightly.run(day="2026-01-01")
 
-What is named here is imported when it is asked for: `import weft` alone costs nothing.
+Names are imported on first use: `import weft` alone costs nothing.
 """
 
 __version__ = "0.1.0"
@@ -69,7 +69,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker knows the names above, and no others
+if not TYPE_CHECKING:  # a type checker knows only the names above
 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)

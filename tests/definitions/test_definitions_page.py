@@ -17,7 +17,7 @@ from weft.core.definition.inferred_needs import TEMPLATED
 from weft.core.definition.long_form import LONG_TASK, RETRY_POLICY, SPEC
 from weft.core.definition.problems import NO_EXPRESSION
 from weft.core.definition.read import WORKFLOW
-from weft.core.definition.scalar_types import Boolean, Choice, Duration, Milliseconds, Number, Pattern, Size, Text
+from weft.core.definition.scalar_types import Boolean, Duration, Enum, Milliseconds, Number, Pattern, Size, Text
 from weft.core.definition.task_field_types import CACHE_RECORD, RETRY_RECORD, WAIT_RECORD
 from weft.core.definition.triggers import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
 
@@ -44,7 +44,7 @@ def shape_text(shape: Any) -> str:
     match shape:
         case Boolean():
             return "true or false"
-        case Choice():
+        case Enum():
             return " \\| ".join(f"`{option}`" for option in shape.options)
         case Duration():
             return "duration"
@@ -59,7 +59,7 @@ def shape_text(shape: Any) -> str:
         case ListOf():
             return "text or list of texts" if shape.single else str(shape.expected)
         case OneOf():
-            return ", or ".join(shape_text(one) for one in shape.shapes)
+            return ", or ".join(shape_text(one) for one in shape.types)
         case Record():
             return f"mapping ({shape.what})"
         case Json():
@@ -73,7 +73,7 @@ def table(record: Record) -> str:
     lines = ["| key | value | meaning |", "| --- | --- | --- |"]
     for field in record.fields:
         if not field.later and not field.hidden:
-            lines.append(f"| `{field.name}` | {OWN.get(field.name) or shape_text(field.shape)} | {field.doc} |")
+            lines.append(f"| `{field.name}` | {OWN.get(field.name) or shape_text(field.type)} | {field.doc} |")
     return "\n".join(lines)
 
 

@@ -53,7 +53,7 @@ def test_formats(form: str, good: list[str], bad: list[str]) -> None:
     [
         ("{format: date, default: soon}", "expected a date such as 2026-01-31, found the text 'soon'"),
         ("{format: date, enum: ['2026-01-31', soon]}", "expected a date such as 2026-01-31, found the text 'soon'"),
-        ("{type: integer, format: date}", "a format is for texts, and its type is integer"),
+        ("{type: integer, format: date}", "`format` applies only to texts, and the type of the input is integer"),
         ("{format: dat}", "expected one of date, date-time"),
     ],
 )

@@ -94,7 +94,7 @@ def test_values_made_in_python_are_told_by_their_path() -> None:
         load_value({"tasks": {"a": {"run": "x", "needs": ["b"], "retry": {"max": object()}}}, 3: 4}, "made")
     assert str(caught.value) == (
         "made: expected a whole number from 0 to 10,000, found a Python object (at tasks.a.retry.max)\n"
-        "made: the key 3 is no text (at [3])\n"
+        "made: the key 3 is not text (at [3])\n"
         "made: the task 'a' needs 'b', which does not exist (at tasks.a.needs[0])\n"
         "  fix: known tasks: a"
     )
@@ -114,7 +114,7 @@ def test_both_spellings_of_one_thing_are_refused() -> None:
     reading = read({"tasks": [{"key": "a", "type": "shell", "spec": {"command": "x"}, "dependsOn": ["b"],
     "needs": ["b"]},
                               {"key": "b", "spec": {"command": "x"}}]})  # fmt: skip
-    assert [p.message for p in reading.problems] == ["'needs' says what another key has said"]
+    assert [p.message for p in reading.problems] == ["'needs' sets the same as another key"]
 
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True)

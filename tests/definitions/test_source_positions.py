@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.authoring import json_text, yaml_text
-from weft.authoring.source_positions import find_places, place_of
-from weft.core.definition.problems import Spot
+from weft.authoring.source_positions import find_positions, position_in_text
+from weft.core.definition.problems import TextOffset
 
 TEXTS = st.lists(
     st.sampled_from(["tasks.a", " ", "\n", "'", '"', "\\", "é", "日", "😀", "#", ": ", "{", "}}", "\t", "x", "0"]),
@@ -18,9 +18,9 @@ TEXTS = st.lists(
 
 
 def pointed_at(file: str, reader: object, text: str, column: int) -> str | None:
-    found = find_places(reader.tokens(file), [("a", 0)])  # type: ignore[attr-defined]
+    found = find_positions(reader.tokens(file), [("a", 0)])  # type: ignore[attr-defined]
     lines = reader.LINE_BREAK.split(file)  # type: ignore[attr-defined]
-    place = place_of(lines, found[("a", 0)].value, Spot(text, column))
+    place = position_in_text(lines, found[("a", 0)].value, TextOffset(text, column))
     return None if place is None else lines[place.line - 1][place.column - 1 :]
 
 

@@ -83,7 +83,7 @@ def test_flows_that_run_each_other_are_refused(tmp_path: Path) -> None:
 
 def test_what_it_does_not_take_is_told_at_the_call(broken: Callable[[str], str]) -> None:  # noqa: F811
     text = broken("other.options(env={'A': 'b'})(value)")
-    assert "`env` belongs into the workflow that is run" in text
+    assert "`env` belongs in the definition of the workflow that the task runs" in text
     assert "other.options" in text
 
 

@@ -311,11 +311,15 @@ def test_once_gives_back_what_the_annotation_says() -> None:
 @pytest.mark.parametrize(
     ("flow", "said", "fix"),
     [
-        (t.calls_plain, r"inputs\.day is made into text by plain_helper\(\)", "write @task above its def"),
-        (t.calls_plain_async, "plain_async is async, but no task", "write @task above async def plain_async"),
+        (
+            t.calls_plain,
+            r"inputs\.day is converted to text by plain_helper\(\)",
+            "write @task above def plain_helper",
+        ),
+        (t.calls_plain_async, "plain_async is async, but not a task", "write @task above async def plain_async"),
         (t.passes_plain, "the argument text is the function plain_helper", "write @task above def plain_helper"),
-        (t.maps_plain, "plain_helper is no task", "write @task above def plain_helper"),
-        (t.calls_library, "raised TypeError: fromisoformat: argument must be str", "with @task above it"),
+        (t.maps_plain, "plain_helper is not a task", "write @task above def plain_helper"),
+        (t.calls_library, "raised TypeError: fromisoformat: argument must be str", "into a function with @task"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -331,7 +335,7 @@ def test_an_undecorated_function_in_a_flow_is_told(flow: Flow[Any, Any], said: s
 def test_what_is_no_flow_cannot_be_run(w: weft.Weft) -> None:
     for given, said in (
         (t.plain_helper, "plain_helper is a plain function: write @flow above its def"),
-        (t.wants_text, "wants_text is a task: call it in a function under @flow"),
+        (t.wants_text, "wants_text is a task: call it in a function with @flow"),
     ):
         for call in (w.run, w.submit, w.start):
             with pytest.raises(TypeError, match=said):
@@ -360,11 +364,11 @@ def test_use_after_close_says_so(tmp_path: Path) -> None:
         opened.__enter__,
     ]
     for use in uses:
-        with pytest.raises(weft.Closed, match=r"this store has been closed: call weft\.open\(\) again"):
+        with pytest.raises(weft.Closed, match=r"this store is closed: call weft\.open\(\) again"):
             use()
     for use in (lambda: client.start(t.lying), lambda: client.run(t.lying), lambda: client.output("x"),
                 lambda: client.wait("x"), client.__enter__):  # fmt: skip
-        with pytest.raises(weft.Closed, match="this client has been closed: make another"):
+        with pytest.raises(weft.Closed, match="this client is closed: create another"):
             use()
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from weft.authoring.errors import DefinitionErrors
 from weft.control.records import Ambiguous, LeaderInfo, NotFound, Observing
 from weft.core.commands import Refused
-from weft.core.definition.problems import Problem as ValueProblem
+from weft.core.definition.problems import ValueProblem
 from weft.store.protocol import CommandUsed, StoreBusy, StoreError, StoreFull
 
 MEDIA_TYPE = "application/problem+json"

@@ -1,6 +1,6 @@
-"""Where in the author's Python something was written, and how a mistake there is told.
+"""Positions in the author's Python files, and errors reported there.
 
-Nothing heavy is imported until there is a mistake: every runner process imports this with the author's module.
+Heavy modules are imported only when there is an error: every runner process imports this with the author's module.
 """
 
 import os
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-class CodePlace(NamedTuple):
-    """A call in somebody's file; lines and columns count from 1. Line 0 is the file as a whole."""
+class CodePosition(NamedTuple):
+    """A position in a Python file; lines and columns count from 1. Line 0 is the file as a whole."""
 
     file: str
     line: int
@@ -20,30 +20,30 @@ class CodePlace(NamedTuple):
     length: int = 1
 
 
-def caller(*, exactly: bool = True) -> CodePlace:
-    """The innermost line of code that is not Weft's own. Its column costs a walk over the whole function's code, so
-    it is looked up for what is told at once, and not for every task of a large flow."""
+def caller_position(*, exactly: bool = True) -> CodePosition:
+    """The innermost line of code that is not Weft's own. Its column costs a walk over the code of the whole function,
+    so it is computed for errors only, not for every task of a large flow."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_OWN):
         frame = frame.f_back
     if frame is None:
-        return CodePlace("<unknown>", 0)
-    return at_frame(frame) if exactly else CodePlace(frame.f_code.co_filename, frame.f_lineno)
+        return CodePosition("<unknown>", 0)
+    return frame_position(frame) if exactly else CodePosition(frame.f_code.co_filename, frame.f_lineno)
 
 
-def at_frame(frame: FrameType) -> CodePlace:
+def frame_position(frame: FrameType) -> CodePosition:
     file, line = frame.f_code.co_filename, frame.f_lineno
     positions = list(frame.f_code.co_positions())
     first, last, start, end = positions[frame.f_lasti // 2] if frame.f_lasti >= 0 else (None, None, None, None)
     if first != line or start is None or end is None:
-        return CodePlace(file, line)
+        return CodePosition(file, line)
     before = _source(frame.f_code.co_filename, line).encode()[:start].decode(errors="replace")
-    return CodePlace(file, line, len(before) + 1, max(1, end - start) if last == first else 1)
+    return CodePosition(file, line, len(before) + 1, max(1, end - start) if last == first else 1)
 
 
-def called_by(function: Any) -> tuple[str, CodePlace, CodePlace] | None:
-    """If the innermost line that is not Weft's own is in another function, which this one called: the name of what it
-    called, the line of that call, and the innermost line."""
+def called_by(function: Any) -> tuple[str, CodePosition, CodePosition] | None:
+    """If the innermost line that is not Weft's own is in another function, which this one called: the name of that
+    function, the position of the call, and the innermost position."""
     code = getattr(function, "__code__", None)
     frame: FrameType | None = sys._getframe(1)
     inner = called = None
@@ -54,31 +54,31 @@ def called_by(function: Any) -> tuple[str, CodePlace, CodePlace] | None:
     if frame is None or inner is None or called is None:
         return None
     if called.f_code.co_qualname.startswith(frame.f_code.co_qualname + ".<locals>."):
-        return None  # a comprehension, or a function of its own within
-    return called.f_code.co_name, at_frame(frame), at_frame(inner)
+        return None  # a comprehension, or a function defined inside this one
+    return called.f_code.co_name, frame_position(frame), frame_position(inner)
 
 
-def definition_of(function: Any) -> CodePlace:
-    """Where a function is defined."""
+def definition_position(function: Any) -> CodePosition:
+    """The position of the definition of a function."""
     code = getattr(function, "__code__", None)
     if not isinstance(code, CodeType):
-        return caller()
-    return CodePlace(code.co_filename, code.co_firstlineno)
+        return caller_position()
+    return CodePosition(code.co_filename, code.co_firstlineno)
 
 
-def raised_in(error: BaseException, function: Any) -> CodePlace:
-    """The line of this function in which an exception was raised, by it or below it."""
+def raise_position(error: BaseException, function: Any) -> CodePosition:
+    """The line of this function at which an exception was raised, by it or by what it called."""
     code = getattr(function, "__code__", None)
-    traceback, found = error.__traceback__, None
+    traceback, position = error.__traceback__, None
     while traceback is not None:
         if traceback.tb_frame.f_code is code:
-            found = CodePlace(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
+            position = CodePosition(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno)
         traceback = traceback.tb_next
-    return found or definition_of(function)
+    return position or definition_position(function)
 
 
-def shown_path(file: str) -> str:
-    """As people would type it: relative where that is shorter."""
+def display_path(file: str) -> str:
+    """The path as people would type it: relative if the file is below the current directory."""
     try:
         relative = os.path.relpath(file)
     except (OSError, ValueError):
@@ -92,8 +92,8 @@ def _source(file: str, line: int) -> str:
     return linecache.getline(file, line).rstrip("\n")
 
 
-def flow_error(message: str, fix: str | None = None, place: CodePlace | None = None) -> Exception:
-    """A FlowError to be raised, for the author's line."""
+def flow_error(message: str, fix: str | None = None, position: CodePosition | None = None) -> Exception:
+    """A FlowError to raise, at the author's line."""
     from weft.authoring.flow_errors import FlowError
 
-    return FlowError(message, fix, place or caller())
+    return FlowError(message, fix, position or caller_position())

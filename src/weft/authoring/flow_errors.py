@@ -1,33 +1,33 @@
-"""The error that everything wrong with a flow ends in."""
+"""Errors of flows: definitions written in Python."""
 
 import linecache
 
-from weft.authoring.code_positions import CodePlace, shown_path
+from weft.authoring.code_positions import CodePosition, display_path
 from weft.authoring.errors import DefinitionErrors, LocatedError, excerpt
 
 
 class FlowError(DefinitionErrors):
-    """A flow that cannot become a definition: which line of Python is wrong, and what to write instead."""
+    """A flow cannot become a definition: the line of Python that is wrong, and what to write instead."""
 
-    def __init__(self, message: str, fix: str | None, place: CodePlace) -> None:
-        super().__init__([in_code(place, message, fix)])
+    def __init__(self, message: str, fix: str | None, position: CodePosition) -> None:
+        super().__init__([in_code(position, message, fix)])
 
 
 class FlowErrors(FlowError):
-    """All that is wrong with the definition which a flow was traced to."""
+    """All errors of the definition to which a flow was traced."""
 
     def __init__(self, errors: list[LocatedError], more: int = 0) -> None:
         DefinitionErrors.__init__(self, errors, more)
 
 
-def in_code(place: CodePlace, message: str, fix: str | None, path: str | None = None) -> LocatedError:
-    file = shown_path(place.file)
-    if place.line == 0:
+def in_code(position: CodePosition, message: str, fix: str | None, path: str | None = None) -> LocatedError:
+    file = display_path(position.file)
+    if position.line == 0:
         return LocatedError(file, None, None, message, fix, path)
-    line = linecache.getline(place.file, place.line).rstrip("\n")
-    column = place.column or len(line) - len(line.lstrip()) + 1
+    line = linecache.getline(position.file, position.line).rstrip("\n")
+    column = position.column or len(line) - len(line.lstrip()) + 1
     if not line.strip():
-        return LocatedError(file, place.line, column, message, fix, path)
-    length = place.length if place.column else len(line.strip())
+        return LocatedError(file, position.line, column, message, fix, path)
+    length = position.length if position.column else len(line.strip())
     source, caret = excerpt(line, column - 1, length)
-    return LocatedError(file, place.line, column, message, fix, path, source, caret)
+    return LocatedError(file, position.line, column, message, fix, path, source, caret)

@@ -1,6 +1,6 @@
-"""What a definition written in Python is to the loader: an object that can be asked for its document.
+"""A definition written in Python, as the loader sees it: an object with `load`.
 
-The SDK's flows are such objects. The loader knows no more of them, because the SDK is an edge and imports the loader.
+Flows of the SDK are such objects. The loader knows no more about them: the SDK is an edge, and imports the loader.
 """
 
 from typing import TYPE_CHECKING

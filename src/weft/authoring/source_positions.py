@@ -1,18 +1,18 @@
 """Lines and columns of values in a YAML or JSON text, looked up only when there are errors.
 
-`find_places` reads the text a second time for the paths that have problems: keeping the place of every value of a
-file with a million of them would cost more memory than the values.
+`find_positions` reads the text a second time for the paths that have problems: the positions of all values of a file
+with a million of them would need more memory than the values.
 
-`place_of` goes on to a column within a text value. In its file such a text stands quoted, escaped, folded or
-indented. All of these change blanks and escapes only, so the characters that are not blank are counted in both.
+`position_in_text` finds a column within a text value. In the file the text may be quoted, escaped, folded or
+indented, which changes only spaces and escapes: so the characters other than spaces are counted in both.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal, NamedTuple
 
-from weft.authoring.errors import Place
-from weft.core.definition.problems import Path, Spot
+from weft.authoring.errors import TextPosition
+from weft.core.definition.problems import Path, TextOffset
 
 Kind = Literal["scalar", "map", "list", "end"]
 
@@ -25,11 +25,11 @@ _ESCAPES: Final = {
     "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029", "": " ",
 }  # fmt: skip
 _NAME: Final = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
-_LONGEST: Final = 50_000  # characters walked over for one message
+_LONGEST: Final = 50_000  # characters scanned for one message
 
 
-class Token(NamedTuple):
-    """One thing of a text in reading order. Keys come as scalars before their values."""
+class TextToken(NamedTuple):
+    """A token of a text, in reading order. A key is a scalar before its value."""
 
     kind: Kind
     value: Any
@@ -38,104 +38,103 @@ class Token(NamedTuple):
     length: int
 
 
-class Found(NamedTuple):
-    key: Place
-    value: Place
+class EntryPosition(NamedTuple):
+    key: TextPosition
+    value: TextPosition
 
 
-class _Wanted:
-    """A tree of the paths looked for, so that a token is compared with its siblings only."""
+class _Requested:
+    """A tree of the requested paths, so that a token is compared only with its siblings."""
 
     __slots__ = ("below", "path")
 
     def __init__(self) -> None:
-        self.below: dict[str | int, _Wanted] = {}
+        self.below: dict[str | int, _Requested] = {}
         self.path: Path | None = None
 
 
-def find_places(tokens: Iterable[Token], paths: Iterable[Path]) -> dict[Path, Found]:
-    """Paths that the text does not have are left out of the answer. Of two equal keys the last one counts."""
+def find_positions(tokens: Iterable[TextToken], paths: Iterable[Path]) -> dict[Path, EntryPosition]:
+    """The positions of the paths that the text has. Of two equal keys the last one counts."""
     root = _tree(paths)
-    out: dict[Path, Found] = {}
-    # one entry per open container: (what is wanted inside, is it a mapping, the next index)
-    stack: list[tuple[_Wanted | None, bool, int]] = []
-    key: tuple[str, Place] | None = None
+    out: dict[Path, EntryPosition] = {}
+    # one entry per open container: (the requested paths in it, is it a mapping, the next index)
+    stack: list[tuple[_Requested | None, bool, int]] = []
+    key: tuple[str, TextPosition] | None = None
     for token in tokens:
         if token.kind == "end":
             stack.pop()
             key = None
             continue
-        place = Place(token.line, token.column, token.length)
-        wanted: _Wanted | None = root
-        key_place = place
+        position = TextPosition(token.line, token.column, token.length)
+        requested: _Requested | None = root
+        key_position = position
         if stack:
             inside, is_map, index = stack[-1]
             if is_map and key is None:
-                key = (token.value, place)
+                key = (token.value, position)
                 continue
             if is_map and key is not None:
-                wanted, key_place = (inside.below.get(key[0]) if inside else None), key[1]
+                requested, key_position = (inside.below.get(key[0]) if inside else None), key[1]
                 key = None
             else:
-                wanted = inside.below.get(index) if inside else None
+                requested = inside.below.get(index) if inside else None
                 stack[-1] = (inside, False, index + 1)
-        if wanted is not None and wanted.path is not None:
-            out[wanted.path] = Found(key_place, place)
+        if requested is not None and requested.path is not None:
+            out[requested.path] = EntryPosition(key_position, position)
         if token.kind != "scalar":
-            stack.append((wanted, token.kind == "map", 0))
+            stack.append((requested, token.kind == "map", 0))
     return out
 
 
-def nearest_found(found: dict[Path, Found], path: Path) -> Found:
-    """The place of a path, or of the nearest thing around it: a missing key is shown where it should be."""
-    while path and path not in found:
+def nearest_position(positions: dict[Path, EntryPosition], path: Path) -> EntryPosition:
+    """The position of a path, or of the nearest container: a missing key is shown where it should be."""
+    while path and path not in positions:
         path = path[:-1]
-    return found.get(path) or Found(Place(1, 1), Place(1, 1))
+    return positions.get(path) or EntryPosition(TextPosition(1, 1), TextPosition(1, 1))
 
 
-def _tree(paths: Iterable[Path]) -> _Wanted:
-    root = _Wanted()
+def _tree(paths: Iterable[Path]) -> _Requested:
+    root = _Requested()
     root.path = ()
     for path in paths:
         node = root
         for at, part in enumerate(path):
-            node = node.below.setdefault(part, _Wanted())
+            node = node.below.setdefault(part, _Requested())
             node.path = path[: at + 1]
     return root
 
 
-def place_of(lines: list[str], start: Place, spot: Spot) -> Place | None:
-    """`start` is where the text begins in the file. None if the two can't be matched, or it is too far in."""
-    before = spot.text[: spot.column - 1]
-    wanted = "".join(before.split())
-    beyond = not spot.text[
-        spot.column - 1 : spot.column
-    ].strip()  # at a blank, or at the end: just behind what is there
+def position_in_text(lines: list[str], start: TextPosition, offset: TextOffset) -> TextPosition | None:
+    """`start` is where the text begins in the file. None if the two do not match, or if the offset is too large."""
+    before = offset.text[: offset.column - 1]
+    expected = "".join(before.split())
+    # At a space or at the end: the position after the last character.
+    beyond = not offset.text[offset.column - 1 : offset.column].strip()
     if len(before) > _LONGEST:
         return None
     count = 0
     last = start
-    for place, char in _characters(lines, start):
+    for position, char in _characters(lines, start):
         if char.isspace():
             continue
-        if count == len(wanted):
-            return last if beyond else place._replace(length=name_length(spot))
-        if char != wanted[count]:
+        if count == len(expected):
+            return last if beyond else position._replace(length=name_length(offset))
+        if char != expected[count]:
             return None
         count += 1
-        last = Place(place.line, place.column + place.length)
-    return last if beyond and count == len(wanted) else None
+        last = TextPosition(position.line, position.column + position.length)
+    return last if beyond and count == len(expected) else None
 
 
-def name_length(spot: Spot) -> int:
-    """How much of the text the caret shall underline: a whole name, or one character."""
-    name = _NAME.match(spot.text, spot.column - 1)
+def name_length(offset: TextOffset) -> int:
+    """How many characters the carets underline: a whole name, or one character."""
+    name = _NAME.match(offset.text, offset.column - 1)
     return len(name[0]) if name else 1
 
 
-def _characters(lines: list[str], start: Place) -> Iterator[tuple[Place, str]]:
-    """What the file's characters mean from there on, with the place and length of each. It goes on beyond the
-    text's end: whoever asks knows how much there is to come."""
+def _characters(lines: list[str], start: TextPosition) -> Iterator[tuple[TextPosition, str]]:
+    """The characters of the text from `start` on, unescaped, each with its position and length in the file. It does
+    not stop at the end of the text: the caller knows its length."""
     opening = lines[start.line - 1][start.column - 1 : start.column]
     pattern = {'"': _DOUBLE, "'": _SINGLE}.get(opening, _ONE)
     column = start.column - 1 + (opening in ('"', "'"))
@@ -144,16 +143,16 @@ def _characters(lines: list[str], start: Place) -> Iterator[tuple[Place, str]]:
         number, column = number + 1, 0
     while number <= len(lines):
         for match in pattern.finditer(lines[number - 1], column):
-            yield Place(number, match.start() + 1, len(match[0])), _meaning(match[0], pattern is _DOUBLE)
+            yield TextPosition(number, match.start() + 1, len(match[0])), _unescaped(match[0], pattern is _DOUBLE)
         number, column = number + 1, 0
 
 
-def _meaning(written: str, escapes: bool) -> str:
-    if not escapes or not written.startswith("\\"):
-        return written[0]  # of '' too
-    if len(written) == 12:
-        return chr(0x10000 + ((int(written[2:6], 16) & 0x3FF) << 10) + (int(written[8:], 16) & 0x3FF))
-    if len(written) > 2:
-        code = int(written[2:], 16)
+def _unescaped(raw: str, escapes: bool) -> str:
+    if not escapes or not raw.startswith("\\"):
+        return raw[0]  # also of '', which is one quote
+    if len(raw) == 12:
+        return chr(0x10000 + ((int(raw[2:6], 16) & 0x3FF) << 10) + (int(raw[8:], 16) & 0x3FF))
+    if len(raw) > 2:
+        code = int(raw[2:], 16)
         return chr(code) if code <= 0x10FFFF else "\ufffd"
-    return _ESCAPES.get(written[1:], written[1:])
+    return _ESCAPES.get(raw[1:], raw[1:])

@@ -1,7 +1,7 @@
-"""A definition as YAML text that our own loader reads back to exactly the same definition.
+"""A definition as YAML text that the loader reads back to exactly the same definition.
 
-PyYAML writes for YAML 1.1, where `1e5` is a text and `off` is not; we read YAML 1.2. So a text goes without quotes
-only if our loader, asked, reads it as that text.
+PyYAML writes YAML 1.1, where `1e5` is text and `off` is not; Weft reads YAML 1.2. So a text is written without quotes
+only if the loader reads it as that text.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from weft.authoring.yaml_text import plain_value
 
 class _Dumper(yaml.SafeDumper):
     def ignore_aliases(self, data: Any) -> bool:
-        """The loader refuses aliases: what stands twice is written twice."""
+        """The loader refuses aliases: repeated values are written each time."""
         return True
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> Any:
@@ -31,7 +31,7 @@ def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
 
 
 def _fits_block(value: str) -> bool:
-    """A command of several lines reads best as a block; PyYAML falls back to quotes where it must."""
+    """Whether a text of several lines can be a block, which reads best; PyYAML uses quotes where it must."""
     return all(line == line.rstrip() and line.isprintable() for line in value.split("\n"))
 
 

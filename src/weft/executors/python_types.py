@@ -40,7 +40,7 @@ class Misfit(ValueError):
     """A value that is not of the annotated type. `path` is where in the value, from the outside in."""
 
     def __init__(self, expected: str, value: Any, reason: str = "") -> None:
-        from weft.core.definition.problems import found
+        from weft.core.definition.problems import describe as found
 
         super().__init__()
         self.path = ""

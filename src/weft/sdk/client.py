@@ -1,11 +1,11 @@
-"""A server, from Python:
+"""A client of a Weft server:
 
     with weft.Client("http://127.0.0.1:8700", token="…") as client:
-        total = client.run(nightly, {"day": "2026-01-01"})   # there, durably; the result, or RunFailed
+        total = client.run(nightly, {"day": "2026-01-01"})   # on the server, durably; the result, or RunFailed
         run_id = client.start("deploy.yaml", key="deploy-7")  # one run per key
         client.wait(run_id)
 
-`client.control` has all other verbs: the same as of a store within reach.
+`client.control` has all other operations: the same as for a local store.
 """
 
 import json
@@ -24,22 +24,22 @@ from weft.control.remote import RemoteControl
 from weft.control.submission import submission
 from weft.sdk.errors import Closed
 from weft.sdk.flows import Flow
-from weft.sdk.runs import loaded_from, output_of
+from weft.sdk.runs import load_for_run, output_of
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
 
 R = TypeVar("R")
 
-TOLD_MAX_S = 10.0  # the server says when it has ended
-LOOK_S = 0.02  # while it cannot
-LOOK_MAX_S = 0.5
-SLOWER = 1.2
+NOTIFIED_WAIT_MAX_S = 10.0  # while the server sends the end of the run
+POLL_S = 0.02  # while it does not
+POLL_MAX_S = 0.5
+POLL_BACKOFF = 1.2
 
 
 class Client:
-    """Without a `token` it sends that of WEFT_TOKEN, else to a server of this machine the owner's (`.weft/token`).
-    Close it, or use it in a `with`; threads may share it."""
+    """Without a `token` it sends that of WEFT_TOKEN, or, to a server on this machine, that of the owner
+    (`.weft/token`). Close it, or use it in a `with` statement; threads may share it."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
         directory = Path.cwd()
@@ -50,13 +50,13 @@ class Client:
 
     @property
     def control(self) -> RemoteControl:
-        """All other verbs, on this server."""
+        """All other operations on this server."""
         if self._control is None:
-            raise Closed("this client has been closed: make another, or do it within the `with`")
+            raise Closed("this client is closed: create another, or use it inside the `with` statement")
         return self._control
 
     def __enter__(self) -> "Client":
-        self.control  # noqa: B018 - not after it has been closed
+        self.control  # noqa: B018 - raises Closed
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,9 +79,9 @@ class Client:
         source: str | Path | None = None,
         fresh: bool = False,
     ) -> str:
-        """Hand over a run of a flow or of a definition's file; its id. `source` is the directory on the server's
-        nodes where its tasks start: that of the file, if none is given."""
-        loaded, values = loaded_from(definition, inputs or {}, self._defaults)
+        """Submit a run of a flow or of a definition file; its id. `source` is the directory on the server's nodes
+        where its tasks start; by default that of the file."""
+        loaded, values = load_for_run(definition, inputs or {}, self._defaults)
         if source is None:
             source = Path.cwd() if loaded.source_path is None else loaded.source_path.parent
         command = submission(
@@ -94,36 +94,36 @@ class Client:
             logging.getLogger("weft").warning("run %s: %s", reply.run_id, warning)
         return reply.run_id
 
-    def run(self, definition: "Flow[Any, Any] | str | Path | Loaded", *given: Any, **more: Any) -> Any:
-        """Hand over a run as `start` does, and wait: its output, or RunFailed. The output is JSON, or, of a flow,
-        what its return annotation says."""
-        run_id = self.start(definition, *given, **more)
+    def run(self, definition: "Flow[Any, Any] | str | Path | Loaded", *arguments: Any, **options: Any) -> Any:
+        """Submit a run as `start` does, and wait for it: its output, or RunFailed. The output is JSON, or, of a flow,
+        the type of its return annotation."""
+        run_id = self.start(definition, *arguments, **options)
         self.wait(run_id)
         return output_of(self.control, run_id, definition if isinstance(definition, Flow) else None)
 
     def wait(self, run_id: str, timeout_s: float | None = None) -> RunInfo:
-        """Until the run has ended; TimeoutError if that takes longer."""
+        """Wait until the run ends; TimeoutError after `timeout_s`."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        if (found := self.control.run(run_id)).finished:
-            return found
-        pause = LOOK_S
-        followed = self.control.follow(found.id, after=self.control.last_event(), kinds=["run_finished"])
+        if (run := self.control.run(run_id)).finished:
+            return run
+        pause = POLL_S
+        events = self.control.follow(run.id, after=self.control.last_event(), kinds=["run_finished"])
         try:
-            while not (found := self.control.run(found.id)).finished:
+            while not (run := self.control.run(run.id)).finished:
                 left = until - time.monotonic()
                 if left <= 0:
-                    raise TimeoutError(f"run {found.id} is {found.state} after {timeout_s:g} s")
-                followed.wait(min(pause, left), min(TOLD_MAX_S, left))
-                pause = min(LOOK_MAX_S, pause * SLOWER)
-            return found
+                    raise TimeoutError(f"run {run.id} is {run.state} after {timeout_s:g} s")
+                events.wait(min(pause, left), min(NOTIFIED_WAIT_MAX_S, left))
+                pause = min(POLL_MAX_S, pause * POLL_BACKOFF)
+            return run
         finally:
-            followed.close()
+            events.close()
 
     @overload
     def output(self, run_id: str) -> Any: ...
     @overload
     def output(self, run_id: str, flow: Flow[Any, R]) -> R: ...
     def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
-        """The output of a run that has ended: JSON, or, of a run of `flow`, what the flow's return annotation says.
-        RunFailed if it did not succeed."""
+        """The output of a finished run: JSON, or, with `flow`, the type of its return annotation. RunFailed if it did
+        not succeed."""
         return output_of(self.control, run_id, flow)

@@ -1,11 +1,11 @@
-"""Weft inside an application: open a store, run flows here, hand others over to workers.
+"""Weft inside an application: open a store, run flows in this process, submit others to workers.
 
     with weft.open() as w:
-        total = w.run(nightly, day="2026-01-01")      # here, durably; the result, or RunFailed
+        total = w.run(nightly, day="2026-01-01")      # in this process, durably; the result, or RunFailed
         run_id = w.submit(nightly, day="2026-01-02")  # stored; a worker takes it
 
-The nodes of one store live on an event loop in a thread of their own, so the application's loop, if it has one, is
-not touched. Settings come from where the command line takes them: WEFT_* variables and weft.toml.
+The nodes of a store run on an event loop in a thread of their own, so they do not use the event loop of the
+application. Settings are those of the command line: WEFT_* variables and weft.toml.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 from weft import config as settings
 from weft.sdk.errors import Closed
 from weft.sdk.flows import Flow
-from weft.sdk.runs import flow_given, loaded_from, output_of
+from weft.sdk.runs import load_for_run, output_of, require_flow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
@@ -42,13 +42,13 @@ def open(
     worker: bool = False,
     inline: "Mapping[str, AsyncFunction] | Iterable[AsyncFunction]" = (),
 ) -> "Weft":
-    """Open a store, the one that the command line would use if none is named. It is made if it is not there.
+    """Open a store, by default that of the command line. It is created if it does not exist.
 
-    `worker`: a node in this process takes whatever is queued, until the store is closed. Without it, `run` starts a
-    node that works on that run only.
+    `worker`: a node in this process claims queued tasks of all runs, until the store is closed. Without it, `run`
+    starts a node that works on that run only.
 
     `inline` are async functions of this application that tasks may name (`inline: fetch`, or `@task(inline=True)`):
-    they run on the node's event loop, in this process.
+    they run on the event loop of the node, in this process.
     """
     flags: dict[str, Any] = {"store": store, "slots": slots, "workdir": workdir, "python_runners": python_runners}
     if labels is not None:
@@ -58,7 +58,7 @@ def open(
 
 
 class Weft:
-    """An open store. Close it, or use it in a `with`."""
+    """An open store. Close it, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -85,20 +85,20 @@ class Weft:
 
     @property
     def control(self) -> "LocalControl":
-        """All other verbs, on this store."""
+        """All other operations on this store."""
         if self._control is None:
-            raise Closed("this store has been closed: call weft.open() again, or do it within the `with`")
+            raise Closed("this store is closed: call weft.open() again, or use it inside the `with` statement")
         return self._control
 
     def __enter__(self) -> "Weft":
-        self.control  # noqa: B018 - not after it has been closed
+        self.control  # noqa: B018 - raises Closed
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Stop what works here: running tasks get the drain time, the rest goes back to the queue."""
+        """Stop the nodes of this process: running tasks get the drain time, then they go back to the queue."""
         control, self._control = self._control, None
         thread, self._thread = self._thread, None
         try:
@@ -111,12 +111,12 @@ class Weft:
     # -- running -----------------------------------------------------------------------------------------
 
     def run(self, flow: Flow[P, R], /, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run a flow here and wait for it: what it returns, as its annotation says, or RunFailed."""
-        return self.finish(self._store(flow, arguments, named, here=True), flow)
+        """Run a flow in this process and wait for it: its return value, as its annotation says, or RunFailed."""
+        return self.finish(self._store(flow, arguments, named, in_process=True), flow)
 
     def submit(self, flow: Flow[P, R], /, *arguments: P.args, **named: P.kwargs) -> str:
-        """Store a run for workers to take; its id."""
-        return self._store(flow, arguments, named, here=self._worker)
+        """Store a run for workers; its id."""
+        return self._store(flow, arguments, named, in_process=self._worker)
 
     def start(
         self,
@@ -128,12 +128,12 @@ class Weft:
         max_parallel: int | None = None,
         fresh: bool = False,
     ) -> str:
-        """Store a run of a flow or of a definition's file, with all that can be said about it; its id.
+        """Store a run of a flow or of a definition file, with all options; its id.
 
-        `key` is for idempotency: one run per key, however often it is asked for. `fresh`: tasks with `cache` run all
-        the same, and keep what comes out.
+        `key` is an idempotency key: one run per key, however often it is submitted. `fresh`: tasks with `cache` run
+        even if there is a kept result, and replace it.
         """
-        loaded, values = loaded_from(definition, inputs or {}, self._config.definition_defaults)
+        loaded, values = load_for_run(definition, inputs or {}, self._config.definition_defaults)
         return self._submit(loaded, values, key, priority, max_parallel, fresh)
 
     @overload
@@ -141,14 +141,14 @@ class Weft:
     @overload
     def finish(self, run_id: str, flow: Flow[Any, R]) -> R: ...
     def finish(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
-        """Work on a stored run here until it has ended: its output, or RunFailed. The output is JSON, or, of a run of
-        `flow`, what the flow's return annotation says."""
+        """Work on a stored run in this process until it ends: its output, or RunFailed. The output is JSON, or, with
+        `flow`, the type of its return annotation."""
         if not self.control.run(run_id).finished:
             self._nodes().finish(run_id)
         return output_of(self.control, run_id, flow)
 
     def resume(self, run_id: str) -> Any:
-        """Try again what did not succeed, and finish it here: the run's output, or RunFailed."""
+        """Retry what did not succeed, and finish the run in this process: its output, or RunFailed."""
         _, run_id = self.control.find(run_id)
         self.control.resume(run_id)
         return self.finish(run_id)
@@ -158,29 +158,31 @@ class Weft:
     @overload
     def output(self, run_id: str, flow: Flow[Any, R]) -> R: ...
     def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
-        """The output of a run that has ended, as `finish` gives it; RunFailed if it did not succeed."""
+        """The output of a finished run, as `finish` returns it; RunFailed if it did not succeed."""
         return output_of(self.control, run_id, flow)
 
     # -- the parts ---------------------------------------------------------------------------------------
 
-    def _store(self, flow: Flow[Any, Any], arguments: tuple[Any, ...], named: dict[str, Any], *, here: bool) -> str:
+    def _store(
+        self, flow: Flow[Any, Any], arguments: tuple[Any, ...], named: dict[str, Any], *, in_process: bool
+    ) -> str:
         import inspect
 
         from weft.authoring.load import with_defaults
 
-        loaded = with_defaults(flow_given(flow, "run").load(), self._config.definition_defaults)
-        if here and flow.inline and not self._worker:
-            self._learn(flow.inline)
+        loaded = with_defaults(require_flow(flow, "run").load(), self._config.definition_defaults)
+        if in_process and flow.inline and not self._worker:
+            self._register(flow.inline)
         bound = inspect.signature(flow).bind(*arguments, **named)
-        if here:
+        if in_process:
             from weft.authoring.children import workflows_of
 
             for workflow in workflows_of(loaded):
                 self._refuse_unplaceable(workflow)
         return self._submit(loaded, flow.inputs_from(bound.arguments))
 
-    def _learn(self, functions: "Mapping[str, AsyncFunction]") -> None:
-        """A node that is made for a run has the flow's own inline functions, without being told of them."""
+    def _register(self, functions: "Mapping[str, AsyncFunction]") -> None:
+        """Registers the inline functions of a flow for the node that will run it."""
         from weft.executors.inline_call import inline_functions
 
         self._inline |= {n: f for n, f in inline_functions(functions).items() if n not in self._inline}
@@ -216,16 +218,16 @@ class Weft:
         return self._thread
 
     def _refuse_unplaceable(self, workflow: "Workflow") -> None:
-        """A run that no node could finish would wait for ever."""
+        """Refuses a run with a task that no node can run, which would wait forever."""
         from weft.control.here import own_facts
         from weft.control.placing import facts_of, unplaceable
         from weft.core.commands import Refused
 
         others = [facts_of(node) for node in self.control.nodes() if node.scope is None]
-        here = own_facts(self.control, self._config, tuple(self._inline))
-        why = unplaceable(workflow, others, here)
-        if why is not None:
-            raise Refused("invalid", why)
+        own = own_facts(self.control, self._config, tuple(self._inline))
+        reason = unplaceable(workflow, others, own)
+        if reason is not None:
+            raise Refused("invalid", reason)
 
 
 def _log(message: str, fields: dict[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""`@flow`: a function that names tasks becomes a workflow that can be run, handed over, or looked at.
+"""`@flow`: a function that calls tasks becomes a workflow that can be run, submitted, or exported.
+
+The function runs once, with symbols for its parameters; the calls that it makes are the tasks of the definition.
 
 >>> from weft import flow, task
 >>> @task
@@ -40,15 +42,21 @@ from typing import (
     overload,
 )  # fmt: skip
 
-from weft.authoring.code_positions import CodePlace, caller, definition_of, flow_error, raised_in
+from weft.authoring.code_positions import (
+    CodePosition,
+    caller_position,
+    definition_position,
+    flow_error,
+    raise_position,
+)
 from weft.authoring.python_definition import PythonDefinition
-from weft.sdk.function_names import check_function, definition_anchor, function_name, loading_place
+from weft.sdk.function_names import check_function, definition_anchor, function_name, importing_position
 from weft.sdk.options import FlowOptions, TaskOptions, check_options, document_options
-from weft.sdk.tracing import Trace, current, document_value
+from weft.sdk.tracing import Trace, current_trace, document_value
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.core.definition.problems import Problem
+    from weft.core.definition.problems import ValueProblem
     from weft.executors.python_load import Function
 
 P = ParamSpec("P")
@@ -67,7 +75,7 @@ class Flow(PythonDefinition, Generic[P, R]):
 
     def __init__(self, function: Callable[P, R], options: FlowOptions) -> None:
         if hasattr(function, "options"):
-            raise flow_error(f"{function.__name__} is a task, and cannot be a flow as well", "take @task off")
+            raise flow_error(f"{function.__name__} is a task, and cannot be a flow as well", "remove @task")
         check_function(function, "flow")
         _check_options(function, options)
         functools.update_wrapper(self, function)
@@ -76,38 +84,41 @@ class Flow(PythonDefinition, Generic[P, R]):
         self._called: TaskOptions = {}
         self._checked: Function | None = None
         self._loaded: Loaded | None = None
-        self.inline: dict[str, Any] = {}  # its async functions that run on the node's own event loop, once traced
+        self.inline: dict[
+            str, Any
+        ] = {}  # its async functions that run on the event loop of the node; filled by tracing
 
     @property
     def name(self) -> str:
         return self._options.get("name") or self.__name__
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Inside another flow: a task that runs this one. Outside: it runs here, one task after the other, without a
-        store; inputs, arguments and results are checked and converted as in a run."""
-        trace = current()
+        """Inside another flow: adds a task that runs this one. Outside: runs its tasks in this process, one after the
+        other, without a store; inputs, arguments and results are checked and converted as in a run."""
+        trace = current_trace()
         if trace is None:
             return self._direct(arguments, named)
         from weft.sdk.inputs import named_arguments
 
-        given = named_arguments(self._function, arguments, named)
-        body = {"with": {name: document_value(trace, value, f"the input {name}") for name, value in given.items()}}
+        inputs = named_arguments(self._function, arguments, named)
+        body = {"with": {name: document_value(trace, value, f"the input {name}") for name, value in inputs.items()}}
         return cast(R, self._record(trace, body, mapped=False))
 
     def map(
         self: "Flow[Concatenate[T, Q], R]", items: Iterable[T], /, *arguments: Q.args, **constants: Q.kwargs
     ) -> list[R]:
-        """Inside another flow: one run per element, which is the first input; the others are the same for all."""
+        """Inside another flow: one run per element, which is the first input; other inputs are the same for all."""
         from weft.sdk.tasks import batches, mapped_body
 
-        trace = current()
+        trace = current_trace()
         if trace is None:
             return [self._direct((element, *arguments), constants) for element in batches(items, self._called)]
         body = mapped_body(trace, self._function, items, arguments, constants)
         return cast(list[R], self._record(trace, body, mapped=True))
 
     def options(self, **options: Unpack[TaskOptions]) -> Self:
-        """The same flow as a task with options, for one call inside another: `nightly.options(retries=2)(day)`."""
+        """The same flow, with options of the task that a call inside another flow adds:
+        `nightly.options(retries=2)(day)`."""
         check_options(options, f"{self.__name__}.options")
         other = copy.copy(self)
         other._called = {**self._called, **options}
@@ -123,15 +134,15 @@ class Flow(PythonDefinition, Generic[P, R]):
             returned = self._function(*bound.args, **bound.kwargs)
         return self.result_from(plain_value(returned, f"{self.__name__} returned"))
 
-    def inputs_from(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs of a run as JSON, with their defaults, checked by the definition and by the annotations.
-        Raises InputError."""
+    def inputs_from(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs of a run as JSON, with defaults, checked against the definition and the annotations. Raises
+        InputError."""
         from weft.core.definition.inputs import checked_inputs
 
-        plain = {name: document_value(None, value, f"the input {name}", data=False) for name, value in given.items()}
-        values = checked_inputs(self.load().workflow.inputs, plain)
-        self._read_inputs(values)
-        return values
+        plain = {name: document_value(None, value, f"the input {name}", data=False) for name, value in values.items()}
+        checked = checked_inputs(self.load().workflow.inputs, plain)
+        self._read_inputs(checked)
+        return checked
 
     def _read_inputs(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         from weft.core.definition.inputs import InputError
@@ -146,7 +157,7 @@ class Flow(PythonDefinition, Generic[P, R]):
             raise InputError(f"the input '{misfit.path}' {misfit.says}" if misfit else str(wrong)) from None
 
     def result_from(self, value: Any) -> R:
-        """A run's output, which is JSON, as what the flow's return annotation says. Raises TypeError."""
+        """The output of a run, which is JSON, as the type of the return annotation. Raises TypeError."""
         from weft.executors.python_types import Misfit, hints_of, read_as
         from weft.executors.python_value import WrongValue
 
@@ -161,11 +172,11 @@ class Flow(PythonDefinition, Generic[P, R]):
             ) from None
 
     def definition(self) -> dict[str, Any]:
-        """The document that this flow is: the same that YAML makes."""
+        """The canonical document of this flow, the same as from a YAML file."""
         return copy.deepcopy(self.load().document)
 
     def load(self) -> "Loaded":
-        """The definition, ready to run. The function runs once, however often this is called."""
+        """The definition, ready to run. The function runs only at the first call."""
         if self._loaded is None:
             self._loaded = self._trace()
         return self._loaded
@@ -190,7 +201,7 @@ class Flow(PythonDefinition, Generic[P, R]):
         returned = self._traced(trace, bound)
         self.inline = trace.inline
         if returned is not None:
-            document["output"] = document_value(trace, returned, f"what {self.__name__} returns")
+            document["output"] = document_value(trace, returned, f"the return value of {self.__name__}")
         document["tasks"] = trace.tasks
         return self._read(document, trace, anchor)
 
@@ -206,9 +217,9 @@ class Flow(PythonDefinition, Generic[P, R]):
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise flow_error(
                 f"the flow {self.name!r} raised {text.partition(chr(10))[0]}",
-                "a flow's function runs before its tasks, with symbols in place of values: what needs a value belongs"
-                " into a function with @task above it",
-                raised_in(error, self._function),
+                "the function of a flow runs before its tasks, with symbols instead of values: move code that needs a"
+                " value into a function with @task",
+                raise_position(error, self._function),
             ) from error
 
     def _read(self, document: dict[str, Any], trace: Trace, anchor: str | None) -> "Loaded":
@@ -218,63 +229,63 @@ class Flow(PythonDefinition, Generic[P, R]):
         from weft.core.definition.compile import compile_workflow
         from weft.core.definition.document import document_hash
         from weft.core.definition.read import read
-        from weft.core.definition.source_paths import Written
+        from weft.core.definition.source_paths import SourcePaths
 
-        home = definition_of(self._function)
+        home = definition_position(self._function)
         reading = read(document, self.name)
         if reading.document is None:
-            raise FlowErrors([_told(problem, trace, home) for problem in reading.problems[:100]], reading.more)
-        workflow = compile_workflow(reading.document, document_hash(reading.document), reading.mentions)
+            raise FlowErrors([_located(problem, trace, home) for problem in reading.problems[:100]], reading.more)
+        workflow = compile_workflow(reading.document, document_hash(reading.document), reading.references)
         children = self._children(trace)
-        wrong = input_problems(reading.document, Written(reading.document), children) if children else []
+        wrong = input_problems(reading.document, SourcePaths(reading.document), children) if children else []
         if wrong:
-            raise FlowErrors([_told(problem, trace, home) for problem in wrong[:100]], 0)
+            raise FlowErrors([_located(problem, trace, home) for problem in wrong[:100]], 0)
         return Loaded(reading.document, workflow, Path(anchor) if anchor else None, children)
 
     def _children(self, trace: Trace) -> "dict[str, Loaded]":
-        """The flows that this one calls, in the order of the calls; Refused if they call it in their turn."""
+        """The flows that this one calls, in the order of the calls. Raises FlowError if they call this one."""
         path = (*_LOADING.get(), self._function)
         token = _LOADING.set(path)
         try:
             out = {}
-            for name, (flow, place) in trace.flows.items():
+            for name, (flow, position) in trace.flows.items():
                 if flow._function in path:
                     shown = [function.__name__ for function in (*path[path.index(flow._function) :], flow._function)]
                     raise flow_error(
-                        f"these flows run each other: {' -> '.join(shown)}", "remove one of these calls", place
+                        f"these flows run each other: {' -> '.join(shown)}", "remove one of these calls", position
                     )
                 out[name] = flow.load()
                 for called, function in flow.inline.items():
                     if self.inline.setdefault(called, function) is not function:
-                        what = f"two inline functions are named {called}, one of them in the flow {flow.name!r}"
-                        raise flow_error(what, "give one of them another name", place)
+                        message = f"two inline functions are named {called}, one of them in the flow {flow.name!r}"
+                        raise flow_error(message, "give one of them another name", position)
             return out
         finally:
             _LOADING.reset(token)
 
     def _record(self, trace: Trace, body: dict[str, Any], *, mapped: bool) -> Any:
-        """As `module:flow` or `file.py:flow`, so that a definition in YAML finds it again."""
+        """Adds a task whose `workflow` is `module:flow` or `file.py:flow`, as in YAML."""
         options = document_options(trace, self._called, mapped=mapped)
         if not body["with"]:
             del body["with"]
         reference = function_name(self._function, trace.directory)
-        trace.flows.setdefault(reference, (self, caller()))
+        trace.flows.setdefault(reference, (self, caller_position()))
         name = self._called.get("name") or self.__name__
         return trace.record(name, {"workflow": reference, **body, **options}, chosen="name" in self._called)
 
     def run(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run it here, durably, in the store that the command line would use; what it returns, or RunFailed."""
+        """Run the flow durably in this process, in the store of the command line; its return value, or RunFailed."""
         from weft.sdk.embedded import open as open_store
 
-        _refuse_here(self, "run")
+        _refuse_while_loading(self, "run")
         with open_store() as weft:
             return weft.run(self, *arguments, **named)
 
     def submit(self, *arguments: P.args, **named: P.kwargs) -> str:
-        """Store a run for workers to take; the run's id."""
+        """Store a run for workers; its id."""
         from weft.sdk.embedded import open as open_store
 
-        _refuse_here(self, "submit")
+        _refuse_while_loading(self, "submit")
         with open_store() as weft:
             return weft.submit(self, *arguments, **named)
 
@@ -282,19 +293,19 @@ class Flow(PythonDefinition, Generic[P, R]):
         return f"<flow {self.__module__}:{self.__name__}>"
 
 
-def _refuse_here(flow: Flow[Any, Any], verb: str) -> None:
-    """A run that starts while a module is loaded would start again in every process that loads it."""
-    place = loading_place()
-    if place is not None:
+def _refuse_while_loading(flow: Flow[Any, Any], verb: str) -> None:
+    """A run that starts while its module is imported would start again in every process that imports it."""
+    position = importing_position()
+    if position is not None:
         raise flow_error(
-            f'{flow.__name__}.{verb}() is called while its file is loaded, outside of if __name__ == "__main__":',
-            'put it under if __name__ == "__main__":, or every process that loads the file would start a run',
-            place,
+            f'{flow.__name__}.{verb}() is called while its file is imported, outside of if __name__ == "__main__":',
+            'put it under if __name__ == "__main__":, or every process that imports the file would start a run',
+            position,
         )
-    trace = current()
+    trace = current_trace()
     if trace is not None:
         raise flow_error(
-            f"{flow.__name__}.{verb}() is called inside the flow {trace.flow!r}", f"call {flow.__name__}(…) there"
+            f"{flow.__name__}.{verb}() is called inside the flow {trace.flow!r}", f"call {flow.__name__}(…) instead"
         )
 
 
@@ -303,9 +314,9 @@ def _check_options(function: Callable[..., Any], options: FlowOptions) -> None:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise flow_error(
             f"{function.__name__} is {'async' if inspect.iscoroutinefunction(function) else 'a generator'}, but a "
-            "flow only names its tasks, and waits for none",
+            "flow only calls its tasks, and does not wait for them",
             "write a plain def; its tasks may be async",
-            definition_of(function),
+            definition_position(function),
         )
 
 
@@ -314,17 +325,17 @@ def _first_paragraph(function: Callable[..., Any]) -> str:
     return "" if "${{" in text or "\0" in text else " ".join(text.split())
 
 
-def _told(problem: "Problem", trace: Trace, home: CodePlace) -> Any:
-    """A problem of the document, at the line of the call that made that part of it."""
+def _located(problem: "ValueProblem", trace: Trace, home: CodePosition) -> Any:
+    """A problem of the document, at the line of the call that added the task."""
     from weft.authoring.flow_errors import in_code
     from weft.authoring.load import path_text
 
     path = problem.path
     task = path[1] if len(path) > 1 and path[0] == "tasks" else None
-    place = trace.places.get(task, home) if isinstance(task, str) else home
+    position = trace.positions.get(task, home) if isinstance(task, str) else home
     shown = path_text(path) or None
     message = f"{problem.message} (at {shown})" if shown else problem.message
-    return in_code(place, message, problem.fix, shown)
+    return in_code(position, message, problem.fix, shown)
 
 
 class FlowDecorator(Protocol):
@@ -336,9 +347,9 @@ def flow(function: Callable[P, R], /) -> Flow[P, R]: ...
 @overload
 def flow(**options: Unpack[FlowOptions]) -> FlowDecorator: ...
 def flow(function: Any = None, /, **options: Unpack[FlowOptions]) -> Any:
-    """Makes a function a flow: `@flow`, or `@flow(name="…", on_failure="continue", max_parallel=4, timeout="1h")`.
+    """Make a function a flow: `@flow`, or `@flow(name="…", on_failure="continue", max_parallel=4, timeout="1h")`.
 
-    The function runs once, with symbols for its parameters, and every task it calls becomes a task of the workflow.
+    The function runs once, with symbols for its parameters; every task that it calls becomes a task of the workflow.
     """
     if function is not None:
         return Flow(function, options)

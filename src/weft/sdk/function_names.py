@@ -1,4 +1,4 @@
-"""How a definition names a Python function, and which directory that name is relative to.
+"""The name of a Python function in a definition, and the directory that the name is relative to.
 
 A runner process finds a function again by `module:function`, with the definition's directory at the head of
 `sys.path`. The main program and files loaded by their path have no module name that another process could import:
@@ -10,35 +10,33 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from weft.authoring.code_positions import CodePlace, definition_of, flow_error
+from weft.authoring.code_positions import CodePosition, definition_position, flow_error
 from weft.authoring.python_definition import LOADED_FILES
 
 
-def check_function(function: Any, what: str) -> None:
-    """Refuses what no other process could find again by name."""
+def check_function(function: Any, kind: str) -> None:
+    """Refuses a function that no other process could find by its name."""
     if not callable(function):
         raise flow_error(
-            f"@{what} is for functions, not for a {type(function).__name__}", f"write @{what} above a def"
+            f"@{kind} is for functions, not for a {type(function).__name__}", f"write @{kind} above a def"
         )
     name = getattr(function, "__qualname__", None)
     if name is None or getattr(function, "__module__", None) is None:
         raise flow_error(
-            f"@{what} needs a function with a name of its own, not a {type(function).__name__}",
-            "write a def of its own that calls it",
+            f"@{kind} needs a function with a name, not a {type(function).__name__}",
+            "write a def that calls it",
         )
-    place = definition_of(function)
+    position = definition_position(function)
     if name == "<lambda>" or name.endswith(".<lambda>"):
-        raise flow_error(
-            f"a lambda cannot be a {what}: no other process could find it", "give it a name with def", place
-        )
+        raise flow_error(f"a lambda cannot be a {kind}: no other process could find it", "write a def", position)
     if "<locals>" in name:
         raise flow_error(
-            f"{_short(name)} is defined inside another function, where no other process could find it",
+            f"{_short(name)} is defined inside another function: no other process could find it",
             "move it to the top level of its module",
-            place,
+            position,
         )
     if "." in name:
-        raise flow_error(f"{name} is a method, and a {what} must be a function", "move it out of its class", place)
+        raise flow_error(f"{name} is a method, and a {kind} must be a function", "move it out of its class", position)
 
 
 def function_name(function: Callable[..., Any], directory: str) -> str:
@@ -50,21 +48,21 @@ def function_name(function: Callable[..., Any], directory: str) -> str:
 
 
 def definition_anchor(function: Callable[..., Any]) -> str | None:
-    """The file or package beside which the definition lives: its directory is where tasks start, and what they
-    import from. None for what is installed: that is found from anywhere, and tasks start where the run is asked for.
+    """The file or package whose directory is that of the definition: tasks start and import there. None for an
+    installed package, which can be imported from anywhere: then tasks start where the run is submitted.
     """
     module, file = _home(function)
     if file is not None:
         return file
-    found = getattr(sys.modules.get(module), "__file__", None)
-    if not found:
+    module_file = getattr(sys.modules.get(module), "__file__", None)
+    if not module_file:
         return None
     parts = module.split(".")
-    path = os.path.abspath(found)
+    path = os.path.abspath(module_file)
     if os.path.basename(path) == "__init__.py":
         path = os.path.dirname(path)
     tail = os.path.splitext(path)[0].split(os.sep)[-len(parts) :]
-    if tail != parts:  # an import hook of somebody's: the name says nothing about the place
+    if tail != parts:  # an import hook: the name does not say where the file is
         return None
     for _ in parts[1:]:
         path = os.path.dirname(path)
@@ -72,7 +70,7 @@ def definition_anchor(function: Callable[..., Any]) -> str | None:
 
 
 def _home(function: Callable[..., Any]) -> tuple[str, str | None]:
-    """The module's name, and its file if only that will do."""
+    """The name of the module, and its file if another process cannot import it by name."""
     module = function.__module__
     if module in LOADED_FILES:
         return module, LOADED_FILES[module]
@@ -85,9 +83,9 @@ def _home(function: Callable[..., Any]) -> tuple[str, str | None]:
     file = getattr(main, "__file__", None)
     if not file or not os.path.isfile(file):
         raise flow_error(
-            f"{function.__qualname__} was typed into a session, where no other process could find it",
+            f"{function.__qualname__} is defined in an interactive session: no other process could find it",
             "put it into a file and import it",
-            definition_of(function),
+            definition_position(function),
         )
     return module, os.path.abspath(file)
 
@@ -97,18 +95,18 @@ def _installed(directory: str) -> bool:
     import sysconfig
 
     paths = sysconfig.get_paths()
-    places = [paths[name] for name in ("purelib", "platlib", "stdlib", "platstdlib")]
-    places.append(site.getusersitepackages())
-    return os.path.realpath(directory) in [os.path.realpath(place) for place in places]
+    directories = [paths[name] for name in ("purelib", "platlib", "stdlib", "platstdlib")]
+    directories.append(site.getusersitepackages())
+    return os.path.realpath(directory) in [os.path.realpath(one) for one in directories]
 
 
 def _short(qualname: str) -> str:
     return qualname.rpartition(".")[2]
 
 
-def loading_place() -> CodePlace | None:
-    """The line of a module that is just being imported, if this call comes from one: a run that started there
-    would start again in every process that imports the module to find its functions."""
+def importing_position() -> CodePosition | None:
+    """The position of the call in a module that is being imported, if there is one: a run that started there would
+    start again in every process that imports the module to find its functions."""
     frame = sys._getframe(1)
     while frame is not None:
         back = frame.f_back
@@ -118,8 +116,8 @@ def loading_place() -> CodePlace | None:
             and back is not None
             and back.f_code.co_filename.startswith("<frozen ")
         ):
-            from weft.authoring.code_positions import at_frame
+            from weft.authoring.code_positions import frame_position
 
-            return at_frame(frame)
+            return frame_position(frame)
         frame = back  # type: ignore[assignment]
     return None

@@ -1,4 +1,4 @@
-"""A function's signature as a definition sees it: a flow's parameters are inputs, a task's arguments have names."""
+"""Signatures: the inputs that the parameters of a flow declare, and the arguments of a call by name."""
 
 import collections.abc
 import enum
@@ -8,7 +8,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from weft.authoring.code_positions import definition_of, flow_error
+from weft.authoring.code_positions import definition_position, flow_error
 from weft.executors.python_types import FORMS, is_union, plain_hint
 from weft.sdk.tracing import document_value
 
@@ -20,25 +20,29 @@ _TYPES: dict[Any, str] = {
 }  # fmt: skip
 _NUMPY = {"bool": "boolean", "bool_": "boolean", "integer": "integer", "floating": "number"}
 _FIX = "use str, int, float, bool, list, dict, Literal[…], a date, an enum, a path, a dataclass or a model"
-#: Attributes of dataclasses, attrs classes, Structs of msgspec and models of pydantic.
+#: Attributes by which dataclasses, attrs classes, msgspec Structs and pydantic models are recognized.
 _OBJECTS = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "model_validate_json")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def flow_inputs(function: Callable[..., Any]) -> dict[str, dict[str, Any]]:
-    """The inputs that a flow's parameters declare."""
-    place = definition_of(function)
+    """The inputs that the parameters of a flow declare."""
+    position = definition_position(function)
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except Exception as error:
         raise flow_error(
-            f"the annotations of {function.__name__} cannot be read: {error}", "import what they name", place
+            f"the annotations of {function.__name__} cannot be resolved: {error}",
+            "import the names that they use",
+            position,
         ) from None
     out = {}
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in _VARIADIC:
             raise flow_error(
-                f"a flow's inputs have names, and {parameter} has none", "list the parameters one by one", place
+                f"an input of a flow needs a name, and {parameter} has none",
+                "list the parameters one by one",
+                position,
             )
         declared = _declared(function, name, hints.get(name, inspect.Parameter.empty), parameter.default)
         if parameter.default is not inspect.Parameter.empty:
@@ -54,26 +58,30 @@ def _declared(function: Callable[..., Any], name: str, hint: Any, default: Any) 
         if description is not None:
             out["description"] = description
         hint = hint.__origin__
-    place = definition_of(function)
+    position = definition_position(function)
     if hint is inspect.Parameter.empty:
         if default is inspect.Parameter.empty or default is None:
-            raise flow_error(f"the input {name!r} of {function.__name__} has no type", f"annotate it: {_FIX}", place)
+            raise flow_error(
+                f"the input {name!r} of {function.__name__} has no type", f"annotate it: {_FIX}", position
+            )
         hint = type(default)
     optional, hint = _without_none(plain_hint(hint))
     if optional and default is inspect.Parameter.empty:
-        raise flow_error(f"the input {name!r} may be None, so it needs a default", f"write {name}: … = None", place)
+        raise flow_error(
+            f"the input {name!r} may be None, so it needs a default", f"write {name}: … = None", position
+        )
     declared = _type_of(hint)
     if declared is None:
         shown = getattr(hint, "__name__", str(hint))
-        raise flow_error(f"the input {name!r} of {function.__name__} cannot be a {shown}", _FIX, place)
+        raise flow_error(f"the input {name!r} of {function.__name__} cannot be a {shown}", _FIX, position)
     if "enum" in declared:
-        declared["enum"] = [document_value(None, one, f"an option of {name}", data=False) for one in declared["enum"]]
+        declared["enum"] = [document_value(None, one, f"a value of {name}", data=False) for one in declared["enum"]]
         declared["type"] = _TYPES.get(type(declared["enum"][0]), "string")
     return {**declared, **out}
 
 
 def _type_of(hint: Any) -> dict[str, Any] | None:
-    """What a definition says of an input with this annotation; None if no JSON value can become such an object."""
+    """The declaration of an input with this annotation; None if no JSON value can become such an object."""
     hint = plain_hint(hint)
     origin = typing.get_origin(hint)
     if origin is typing.Literal:
@@ -106,11 +114,11 @@ def _class_type(made: type) -> dict[str, Any] | None:
 
 
 def _without_none(hint: Any) -> tuple[bool, Any]:
-    """`X | None` as (True, X)."""
+    """(True, X) for `X | None`."""
     if is_union(hint):
         rest = [part for part in typing.get_args(hint) if part is not type(None)]
         if len(rest) < len(typing.get_args(hint)):
-            return True, typing.Union[tuple(rest)]  # noqa: UP007 - of as many as there are
+            return True, typing.Union[tuple(rest)]  # noqa: UP007 - the number of types varies
     if typing.get_origin(hint) is typing.Literal:
         return None in typing.get_args(hint), hint
     return False, hint
@@ -119,18 +127,16 @@ def _without_none(hint: Any) -> tuple[bool, Any]:
 def named_arguments(
     function: Callable[..., Any], arguments: tuple[Any, ...], named: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A call's arguments by the names of the parameters, checked as Python would; defaults stay the function's."""
+    """The arguments of a call by parameter name, checked as Python does; defaults are not filled in."""
     name = function.__name__
     try:
         signature = inspect.signature(function)
     except ValueError:
-        raise flow_error(
-            f"{name} does not say which arguments it takes", "write a def of its own that calls it"
-        ) from None
+        raise flow_error(f"the parameters of {name} are not known", "write a def that calls it") from None
     try:
         bound = signature.bind(*arguments, **named)
     except TypeError as error:
-        raise flow_error(f"{name}{signature}: {error}", "give it what it takes") from None
+        raise flow_error(f"{name}{signature}: {error}", "pass the arguments that it takes") from None
     out: dict[str, Any] = {}
     for parameter_name, value in bound.arguments.items():
         parameter = signature.parameters[parameter_name]
@@ -138,8 +144,8 @@ def named_arguments(
             out.update(value)
         elif parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY):
             raise flow_error(
-                f"{name}{signature}: arguments of a task go by name, and {parameter} has none",
-                "take a list, or a parameter with a name",
+                f"{name}{signature}: arguments of a task are passed by name, and {parameter} has none",
+                "use a list, or a parameter with a name",
             )
         else:
             out[parameter_name] = value

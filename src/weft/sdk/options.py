@@ -1,4 +1,4 @@
-"""What can be said about a task beside its function and arguments, and the keys of the definition it becomes."""
+"""Options of tasks, waits and flows, and the keys of the definition that they become."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
@@ -11,33 +11,33 @@ from weft.sdk.tracing import Trace, document_value
 class TaskOptions(TypedDict, total=False):
     """Durations are texts such as "10m" or "1h30m", or numbers of seconds."""
 
-    name: str  # the task's, in place of the function's
-    needs: Any  # what earlier task calls gave back, or names of tasks: they must be done first
+    name: str  # of the task; by default that of the function
+    needs: Any  # results of earlier task calls, or names of tasks, which must end first
     when: str  # all_success, none_failed, any_success, on_failure, always
-    if_: Any  # a condition as text, "tasks.check.output > 3", or a symbol that is true or false
+    if_: Any  # a condition as text, "tasks.check.output > 3", or a symbol
     retries: int  # after the first attempt
     backoff: str | float  # the delay before the first retry
-    retry: Mapping[str, Any]  # everything about retries: max, backoff, multiplier, max_backoff, jitter, on_lost
+    retry: Mapping[str, Any]  # all options of retries: max, backoff, multiplier, max_backoff, jitter, on_lost
     timeout: str | float | None  # of one attempt
     grace: str | float  # how long a stopped task may take to end by itself
     priority: int  # 0 to 10
-    allow_failure: bool  # its failure counts as success for what follows
+    allow_failure: bool  # its failure counts as success for the tasks that need it
     env: Mapping[str, Any]
     cwd: str
     description: str
     max_parallel: int  # of the elements of .map
-    batch: int  # elements of .map that one task takes together, as a list
-    tolerate: int | str  # failed elements of .map that are not the whole map's failure: 3 or "5%"
-    requires: Mapping[str, Any]  # of a node: labels, memory, gpu …
+    batch: int  # how many elements of .map one task takes, as a list
+    tolerate: int | str  # how many elements of .map may fail: 3 or "5%"
+    requires: Mapping[str, Any]  # what a node must have: labels, memory, gpu …
     prefers: Mapping[str, Any]
-    cache: bool | Mapping[str, Any]  # keep a success: True, or {"key": …, "ttl": "1d"}
-    pools: str | Sequence[str]  # of which it takes a place while it runs
+    cache: bool | Mapping[str, Any]  # keep and reuse the result of a success: True, or {"key": …, "ttl": "1d"}
+    pools: str | Sequence[str]  # in which it takes a place while it runs
     secrets: Sequence[str]
-    inline: bool  # an async function that runs in the application itself, on its node's event loop
+    inline: bool  # run the async function in the application, on the event loop of its node
 
 
 class WaitOptions(TypedDict, total=False):
-    """A wait runs nothing, so there is less to say about it."""
+    """Options of a wait, which runs on no node and so has fewer."""
 
     name: str
     needs: Any
@@ -48,7 +48,7 @@ class WaitOptions(TypedDict, total=False):
 
 
 class FlowOptions(TypedDict, total=False):
-    """What can be said about a workflow as a whole."""
+    """Options of a workflow as a whole."""
 
     name: str
     description: str
@@ -66,8 +66,8 @@ class FlowOptions(TypedDict, total=False):
     triggers: list[dict[str, Any]]
 
 
-_OF_MAP = ("batch", "tolerate", "max_parallel")
-_TEMPLATED = ("env", "cwd", "cache")
+_MAP_OPTIONS = ("batch", "tolerate", "max_parallel")
+_TEMPLATED_OPTIONS = ("env", "cwd", "cache")
 
 
 def check_options(options: Mapping[str, Any], what: str, kind: type = TaskOptions) -> None:
@@ -77,12 +77,12 @@ def check_options(options: Mapping[str, Any], what: str, kind: type = TaskOption
             from weft.core.definition.suggest import nearest
 
             meant = nearest(name, known)
-            fix = f"did you mean {meant}=?" if meant else f"there are {', '.join(known)}"
+            fix = f"did you mean {meant}=?" if meant else f"its options are {', '.join(known)}"
             raise flow_error(f"{what} has no option {name!r}", fix)
 
 
 def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) -> dict[str, Any]:
-    """The options as keys of a task; `name` is not one of them."""
+    """The options as keys of a task in the definition; `name` is not one of them."""
     out: dict[str, Any] = {}
     retry: dict[str, Any] = {}
     for name, value in options.items():
@@ -95,10 +95,10 @@ def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) 
             retry = {**document_value(None, dict(value), name), **retry}
         elif name in ("retries", "backoff"):
             retry["max" if name == "retries" else "backoff"] = document_value(None, value, name)
-        elif name in _OF_MAP and not mapped:
-            raise flow_error(f"{name}= is about the elements of a map", "use it with .map(…)")
+        elif name in _MAP_OPTIONS and not mapped:
+            raise flow_error(f"{name}= applies only to the elements of a map", "use it with .map(…)")
         elif name not in ("name", "inline"):
-            out[name] = document_value(trace if name in _TEMPLATED else None, value, name, data=False)
+            out[name] = document_value(trace if name in _TEMPLATED_OPTIONS else None, value, name, data=False)
     if retry:
         out["retry"] = retry
     return out

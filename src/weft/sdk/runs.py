@@ -1,4 +1,4 @@
-"""What an embedded store and a client have in common: what a run is started from, and what comes out of it."""
+"""Shared by the embedded store and the client: loading what a run is started from, and reading its output."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,13 +16,13 @@ FAILURES_MAX = 20
 
 
 def failures_of(control: "Control", run_id: str) -> list[TaskFailure]:
-    """The failed tasks of a run, those of runs that its tasks started included."""
+    """The failed tasks of a run, including those of child runs."""
     tasks, _ = control.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
     out: list[TaskFailure] = []
     for task in [task for task in tasks if task.elements is None] or tasks:
         if task.child is not None:
-            below = failures_of(control, task.child)
-            out += [TaskFailure(f"{task.name}/{f.task}", f.state, f.reason, f.traceback) for f in below]
+            of_child = failures_of(control, task.child)
+            out += [TaskFailure(f"{task.name}/{f.task}", f.state, f.reason, f.traceback) for f in of_child]
             continue
         attempts = control.attempts(run_id, task.name)
         error = (attempts[-1].result or {}).get("error") if attempts else None
@@ -32,6 +32,7 @@ def failures_of(control: "Control", run_id: str) -> list[TaskFailure]:
 
 
 def output_of(control: "Control", run_id: str, flow: Flow[Any, Any] | None) -> Any:
+    """The output of a run: JSON, or the type of the return annotation of `flow`. Raises RunFailed."""
     from weft.core.commands import Refused
 
     run = control.run(run_id)
@@ -40,28 +41,28 @@ def output_of(control: "Control", run_id: str, flow: Flow[Any, Any] | None) -> A
     try:
         value = control.output(run.id, artifacts_max=2**62)
     except Refused as refused:
-        raise RunFailed(run.id, run.name, run.state, f"it has no output: {refused}", []) from None
-    return value if flow is None else flow_given(flow, "output").result_from(value)
+        raise RunFailed(run.id, run.name, run.state, f"the run has no output: {refused}", []) from None
+    return value if flow is None else require_flow(flow, "output").result_from(value)
 
 
-def flow_given(flow: Any, verb: str) -> Flow[Any, Any]:
-    """Raises TypeError for what is no flow, above all for a function without its decorator."""
+def require_flow(flow: Any, verb: str) -> Flow[Any, Any]:
+    """Raises TypeError for an object that is not a flow, above all for a function without the decorator."""
     if isinstance(flow, Flow):
         return flow
     name = getattr(flow, "__name__", type(flow).__name__)
     if hasattr(flow, "options"):
-        fix = f"{name} is a task: call it in a function under @flow, and give that"
+        fix = f"{name} is a task: call it in a function with @flow, and pass that function"
     elif callable(flow):
         fix = f"{name} is a plain function: write @flow above its def"
     else:
-        fix = f"for the path of a definition use start(), which takes both, not a {name}"
+        fix = f"this is a {name}; for the path of a definition use start()"
     raise TypeError(f"{verb}() takes a flow; {fix}")
 
 
-def loaded_from(
+def load_for_run(
     definition: "Flow[Any, Any] | str | Path | Loaded", inputs: Mapping[str, Any], defaults: SiteDefaults
 ) -> "tuple[Loaded, dict[str, Any]]":
-    """What runs, and the values of its inputs as JSON, checked."""
+    """The loaded definition, and the checked values of its inputs as JSON."""
     from weft.authoring.load import Loaded, load_file, with_defaults
     from weft.core.definition.inputs import checked_inputs
     from weft.executors.python_value import plain_value
@@ -71,5 +72,5 @@ def loaded_from(
     if isinstance(definition, Loaded):
         plain = {name: plain_value(value, f"the input {name} is") for name, value in inputs.items()}
         return with_defaults(definition, defaults), checked_inputs(definition.workflow.inputs, plain)
-    flow = flow_given(definition, "start")
+    flow = require_flow(definition, "start")
     return with_defaults(flow.load(), defaults), flow.inputs_from(inputs)

@@ -1,10 +1,10 @@
-"""Tasks in Python: a decorator that leaves functions as they are, commands of the shell, and waits.
+"""Tasks in Python: the decorator `@task`, shell commands, and waits.
 
 >>> from weft import task
 >>> @task(retries=3, timeout="10m")
 ... def extract(day: str) -> list[str]:
 ...     return [f"{day}-a.csv", f"{day}-b.csv"]
->>> extract("2026-01-01")                   # outside a flow: the plain function
+>>> extract("2026-01-01")                   # outside a flow: a plain call
 ['2026-01-01-a.csv', '2026-01-01-b.csv']
 """
 
@@ -14,12 +14,12 @@ import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
-from weft.authoring.code_positions import definition_of, flow_error
+from weft.authoring.code_positions import definition_position, flow_error
 from weft.executors.python_context import running_attempt
 from weft.sdk.function_names import check_function, function_name
 from weft.sdk.options import TaskOptions, WaitOptions, check_options, document_options
 from weft.sdk.symbols import Symbol
-from weft.sdk.tracing import DIRECT, Trace, current, document_value
+from weft.sdk.tracing import DIRECT_RUN_ID, Trace, current_trace, document_value
 
 if TYPE_CHECKING:
     from weft.executors.python_load import Function
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Task(Generic[P, R]):
-    """A function that a flow can call. Outside a flow a call is the plain function's."""
+    """A function that a flow can call as a task. Outside a flow, a call is a plain call of the function."""
 
     __wrapped__: Callable[P, R]
     __name__: str
@@ -40,19 +40,19 @@ class Task(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._options = options
-        self._checked: Function | None = None  # as flows that are called directly call it
+        self._checked: Function | None = None  # for calls from a flow that is called directly
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        trace = current()
+        trace = current_trace()
         if trace is None:
             return cast(R, self._call(arguments, named))
-        given = _named(self._function, arguments, named)
-        return cast(R, self._record(trace, {"with": _with(trace, given)}, mapped=False))
+        by_name = _named(self._function, arguments, named)
+        return cast(R, self._record(trace, {"with": _with(trace, by_name)}, mapped=False))
 
     def map(
         self: "Task[Concatenate[T, Q], R]", items: Iterable[T], /, *arguments: Q.args, **constants: Q.kwargs
     ) -> list[R]:
-        """One task per element, which is the function's first argument; the others are the same for all.
+        """One task per element, which is the first argument of the function; other arguments are the same for all.
 
         The results are a list in the order of the elements.
 
@@ -63,7 +63,7 @@ class Task(Generic[P, R]):
         >>> double.map([1, 2, 3])
         [2, 4, 6]
         """
-        trace = current()
+        trace = current_trace()
         if trace is None:
             elements = enumerate(batches(items, self._options))
             return [self._call((element, *arguments), constants, index) for index, element in elements]
@@ -71,12 +71,12 @@ class Task(Generic[P, R]):
         return cast(list[R], self._record(trace, body, mapped=True))
 
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any], index: int | None = None) -> Any:
-        """Outside a flow: the function itself. `weft.current()` finds the attempt that calls, or a stand-in."""
-        if DIRECT.get() is None and running_attempt() is not None:
+        """Outside a flow: calls the function. `weft.current()` returns the calling attempt, or a stand-in."""
+        if DIRECT_RUN_ID.get() is None and running_attempt() is not None:
             return self._function(*arguments, **named)
         from weft.sdk.direct_calls import call_alone, call_as_task
 
-        if DIRECT.get() is None:
+        if DIRECT_RUN_ID.get() is None:
             return call_alone(self._function, self.name, arguments, named, index)
         if self._checked is None:
             from weft.executors.python_load import Function
@@ -86,7 +86,7 @@ class Task(Generic[P, R]):
 
     @property
     def name(self) -> str:
-        """Of the tasks that it makes."""
+        """The name of the tasks that calls add."""
         return self._options.get("name") or self.__name__
 
     def _record(self, trace: Trace, body: dict[str, Any], *, mapped: bool) -> Any:
@@ -101,9 +101,9 @@ class Task(Generic[P, R]):
             return {"python": function_name(self._function, trace.directory)}
         if not inspect.iscoroutinefunction(self._function):
             raise flow_error(
-                f"{self.__name__} is inline, but no async function: it would block the node's event loop",
-                "write async def, or take inline off, and it runs in a process of its own",
-                definition_of(self._function),
+                f"{self.__name__} is inline, but not async: it would block the event loop of the node",
+                "write async def, or remove inline=True, and it runs in another process",
+                definition_position(self._function),
             )
         known = trace.inline.setdefault(self.__name__, self._function)
         if known is not self._function:
@@ -125,8 +125,8 @@ def _named(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict
     return named_arguments(function, arguments, named)
 
 
-def _with(trace: Trace, given: dict[str, Any]) -> dict[str, Any]:
-    return {name: document_value(trace, value, f"the argument {name}") for name, value in given.items()}
+def _with(trace: Trace, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: document_value(trace, value, f"the argument {name}") for name, value in arguments.items()}
 
 
 def mapped_body(
@@ -134,23 +134,23 @@ def mapped_body(
 ) -> dict[str, Any]:
     """`map` and `with` of a task whose first argument is the element."""
     name, mark = function.__name__, object()
-    given = _named(function, (mark, *arguments), constants)
-    element = next((key for key, value in given.items() if value is mark), None)
+    by_name = _named(function, (mark, *arguments), constants)
+    element = next((key for key, value in by_name.items() if value is mark), None)
     if element is None:
-        raise flow_error(f"{name} takes no argument that an element could be", "give it a first parameter")
-    del given[element]
+        raise flow_error(f"{name} has no parameter for the element", "add a first parameter")
+    del by_name[element]
     if not isinstance(items, Symbol):
         if isinstance(items, (str, bytes, dict)) or not isinstance(items, Iterable):
             raise flow_error(f"{name}.map takes a list, not a {type(items).__name__}", "pass a list")
         items = list(items)
     return {
-        "map": document_value(trace, items, "what is mapped over"),
-        "with": {element: "${{ item }}", **_with(trace, given)},
+        "map": document_value(trace, items, "the array of the map"),
+        "with": {element: "${{ item }}", **_with(trace, by_name)},
     }
 
 
 def batches(items: Iterable[Any], options: TaskOptions) -> Iterable[Any]:
-    """The elements as a plain call of the function gets them."""
+    """The elements as plain calls of the function get them: in lists if `batch` is set."""
     size = options.get("batch")
     if size is None:
         return items
@@ -165,11 +165,11 @@ def task(function: Callable[P, R], /) -> Task[P, R]: ...
 @overload
 def task(**options: Unpack[TaskOptions]) -> "TaskDecorator": ...
 def task(function: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
-    """Makes a function of a module a task: `@task`, or `@task(retries=3, timeout="10m", backoff="1s", priority=5,
+    """Make a function of a module a task: `@task`, or `@task(retries=3, timeout="10m", backoff="1s", priority=5,
     allow_failure=True, env={…}, name="…")`.
 
-    The function stays plain: call it, test it, import it without an engine. A call of an async function is typed
-    as anything, because it is awaited outside a flow and a value inside one.
+    The function can still be called, tested and imported without a store. A call of an async function has the type
+    Any, because its result is awaited outside a flow and a value inside one.
 
     >>> from weft import flow, task
     >>> @task(retries=2)
@@ -190,7 +190,7 @@ def task(function: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
 
 
 class TaskDecorator:
-    """`@task(…)`, waiting for its function."""
+    """The decorator that `@task(…)` returns."""
 
     def __init__(self, options: TaskOptions) -> None:
         self._options = options
@@ -201,9 +201,9 @@ class TaskDecorator:
     def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
     def __call__(self, function: Any, /) -> Any:
         if isinstance(function, Task):
-            raise flow_error(f"{function.__name__} is a task already", "use .options(…) for other options")
+            raise flow_error(f"{function.__name__} is already a task", "use .options(…) for other options")
         if hasattr(function, "definition"):
-            raise flow_error(f"{function.__name__} is a flow, and cannot be a task as well", "take @task off")
+            raise flow_error(f"{function.__name__} is a flow, and cannot be a task as well", "remove @task")
         check_function(function, "task")
         return Task(function, self._options)
 
@@ -211,8 +211,8 @@ class TaskDecorator:
 def shell(command: str | Sequence[Any], /, *, shell: Any = None, **options: Unpack[TaskOptions]) -> Any:
     """A command as a task of the flow: a text for the shell, or a list of a program and its arguments.
 
-    In a text `${{ inputs.day }}` is a value, as in YAML. A list takes values of the flow as they are, and so does
-    `env`. What the command writes to `$WEFT_OUTPUT` is the value that comes back.
+    In a text `${{ inputs.day }}` is a value, as in YAML. A list, and `env`, can contain values of the flow. The call
+    returns what the command writes to `$WEFT_OUTPUT`.
 
     >>> from weft import flow, shell
     >>> @flow
@@ -222,7 +222,7 @@ def shell(command: str | Sequence[Any], /, *, shell: Any = None, **options: Unpa
     >>> backup.definition()["tasks"]["tar"]["argv"]
     ['tar', '-cf', 'backup.tar', '${{ inputs.day }}']
     """
-    trace = _inside("shell")
+    trace = _trace_of("shell")
     check_options(options, "shell()")
     if isinstance(command, str):
         body: dict[str, Any] = {"run": command}
@@ -239,7 +239,7 @@ def shell(command: str | Sequence[Any], /, *, shell: Any = None, **options: Unpa
 
 
 def _name_of(word: str) -> str:
-    """A task name from a command's first word."""
+    """A task name from the first word of a command."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", word.rpartition("/")[2].partition(".")[0]).strip("-")[:64]
     return stem if re.match(r"[A-Za-z_]", stem) else "shell"
 
@@ -253,15 +253,18 @@ def wait(
     until: Any = None,
     **options: Unpack[WaitOptions],
 ) -> Any:
-    """Waits without holding a slot: for a signal (`weft signal RUN NAME`), for a while, or until a time.
+    """Waits without using a slot: for a signal (`weft signal RUN NAME`), for a duration, or until a time.
 
-    What comes with the signal is the value that comes back; if it does not come within `timeout`, `default` is, or
-    the task fails.
+    The call returns the data of the signal. If no signal arrives within `timeout`, it returns `default`; without a
+    default the task fails.
     """
-    trace = _inside("wait")
+    trace = _trace_of("wait")
     check_options(options, "wait()", WaitOptions)
     if sum(kind is not None for kind in (signal, for_, until)) != 1:
-        raise flow_error("wait() waits for one thing", "write wait('approve'), wait(for_='10m') or wait(until='…')")
+        raise flow_error(
+            "wait() takes exactly one of a signal, for_= and until=",
+            "write wait('approve'), wait(for_='10m') or wait(until='…')",
+        )
     body: dict[str, Any] = {}
     if signal is not None:
         body["signal"] = document_value(None, signal, "the signal", data=False)
@@ -270,7 +273,7 @@ def wait(
         if default is not ...:
             body["default"] = document_value(None, default, "default", data=False)
     elif timeout is not None or default is not ...:
-        raise flow_error("timeout= and default= are about a signal", "leave them out")
+        raise flow_error("timeout= and default= apply only to a signal", "remove them")
     else:
         key, value = ("for", for_) if for_ is not None else ("until", until)
         body[key] = document_value(trace, value, key, data=False)
@@ -279,14 +282,15 @@ def wait(
     return trace.record(name, {"wait": body, **rest}, chosen="name" in options)
 
 
-def _inside(what: str) -> Trace:
-    trace = current()
+def _trace_of(name: str) -> Trace:
+    """The trace in progress. Raises FlowError outside a flow."""
+    trace = current_trace()
     if trace is None:
-        if DIRECT.get() is not None:
+        if DIRECT_RUN_ID.get() is not None:
             raise flow_error(
-                f"{what}() needs a run, and this flow is called directly", "run it: flow.run(…), or weft.open()"
+                f"{name}() needs a run, and this flow is called directly", "run it: flow.run(…), or weft.open()"
             )
         raise flow_error(
-            f"{what}() has a meaning inside a flow only", "call it in a function under @flow, and run that"
+            f"{name}() can be called only inside a flow", "call it in a function with @flow, and run that"
         )
     return trace

@@ -1,21 +1,21 @@
-"""`workflow: …` of a task: a name that the store knows, a file, or a flow in Python.
+"""`workflow: …` of a task: the name of a stored workflow, a file, or a flow in Python.
 
-A file is told by how it begins (./, ../, /) or ends (.yaml, .yml, .json), a flow by its colon: `module:flow`,
-`file.py:flow`. Everything else is the name of a workflow that has been stored before.
+A file begins with ./, ../ or / or ends with .yaml, .yml or .json; a flow has a colon: `module:flow`, `file.py:flow`.
+Anything else is the name of a workflow that has been stored before.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from weft.core.definition.problems import Reader, mismatch, quoted
+from weft.core.definition.problems import ProblemCollector, mismatch, quoted
 from weft.core.definition.scalar_types import Text
 from weft.core.workflow import Workflow
 
-#: How deep workflows may run each other. No definition that somebody understands is deeper.
+#: How deep workflows may run each other. No definition that people still understand is deeper.
 DEPTH_MAX: Final = 32
-#: The other keys that such a task may have: it runs nowhere itself, its tasks do.
-OF_CHILDREN: Final = (
+#: The other keys that such a task may have: it runs on no node itself, the tasks of its child run do.
+CHILD_TASK_KEYS: Final = (
     "description", "with", "map", "batch", "tolerate", "replicas", "max_parallel", "needs", "when", "if", "condition",
     "timeout", "retry", "priority", "allow_failure", "long_form",
 )  # fmt: skip
@@ -33,14 +33,16 @@ def kind_of(reference: str) -> Literal["name", "file", "flow"]:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowReference:
-    """The text itself; whether there is such a workflow is asked by whoever can look."""
+    """The text of the reference. Whether the workflow exists is checked where files or the store can be read."""
 
-    def read(self, reader: Reader, value: Any) -> Any:
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
         if isinstance(value, dict):
-            return mismatch(reader, "a workflow's name or file", value, "put its tasks into a file of their own")
-        text = Text("a workflow's name or file").read(reader, value)
+            return mismatch(
+                collector, "a workflow's name or file", value, "put its tasks into a file, and name that file"
+            )
+        text = Text("a workflow's name or file").read(collector, value)
         if isinstance(text, str) and (len(text) > _LENGTH_MAX or text != text.strip() or not text.isprintable()):
-            return reader.problem(
+            return collector.problem(
                 f"expected a workflow's name or file, found the text {quoted(text)}", "write it on one line"
             )
         return text
@@ -50,5 +52,5 @@ class WorkflowReference:
 
 
 def references_of(workflow: Workflow) -> list[str]:
-    """What its tasks run, each once, in the order of the document."""
+    """The workflows that its tasks run, each once, in the order of the document."""
     return list(dict.fromkeys(t.spec["workflow"] for t in workflow.tasks if t.kind == "workflow"))

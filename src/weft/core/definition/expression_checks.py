@@ -1,15 +1,22 @@
-"""Every expression of a definition checked while it is loaded: its syntax, the names in it, and whether a value may
-stand where it stands. What is found is told at the column where it is.
+"""Checks every expression of a definition: its syntax, the names in it, and whether a value is allowed where it is.
+A problem is reported at its column in the text.
 
-The same text is looked at once, however many of 100,000 tasks have it.
+Each distinct text is analyzed once, however many of 100,000 tasks contain it.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-from weft.core.definition.inferred_needs import OPENING, Mentions, condition_of, mentioned, templates_of, way_of_run
-from weft.core.definition.problems import PROBLEMS_MAX, Path, Reader, Spot, has_expression, quoted
-from weft.core.definition.source_paths import Written
+from weft.core.definition.inferred_needs import (
+    OPENING,
+    ReferencesByText,
+    condition_of,
+    run_text_mode,
+    templates_of,
+    text_references,
+)
+from weft.core.definition.problems import PROBLEMS_MAX, Path, ProblemCollector, TextOffset, has_expression, quoted
+from weft.core.definition.source_paths import SourcePaths
 from weft.core.expressions import (
     Expression,
     ExpressionError,
@@ -21,79 +28,79 @@ from weft.core.expressions import (
     templates_in,
 )
 
-#: What `run` has.
+#: The members of `run`.
 RUN_FIELDS: Final = ("id", "name", "generation")
 
-#: How a text is read. `foreign` is the text of a shell whose quoting nobody here knows; `shared` what all tasks get.
-Way = Literal["condition", "map", "text", "sh", "bash", "foreign", "shared"]
+#: How a text is parsed. `foreign`: the text of a shell whose quoting is not known; `shared`: a value for all tasks.
+TextMode = Literal["condition", "map", "text", "sh", "bash", "foreign", "shared"]
 
-#: What is worked out before there are elements, and so knows no `item`.
+#: Texts that are evaluated before there are elements, so that `item` is not known; the reason, for messages.
 _BEFORE_ELEMENTS: Final[Mapping[str, str]] = {
-    "condition": "a condition is asked once for all elements",
-    "map": "the array is worked out before it has elements",
+    "condition": "a condition is evaluated once for all elements",
+    "map": "the array is evaluated before it has elements",
 }
 
 
-class Looked(NamedTuple):
-    """What one text has in it: what is wrong, and the tasks it names, each with the column where it does."""
+class TextAnalysis(NamedTuple):
+    """The problems of one text, and the tasks that it names, each with its column."""
 
     errors: tuple[ExpressionError, ...]
     tasks: tuple[tuple[str, int], ...]
 
 
 class ExpressionChecker:
-    """`inputs` is None if they could not be read: then no name of one is blamed."""
+    """`inputs` is None if they cannot be read: then names of inputs are not checked."""
 
     def __init__(
         self,
-        reader: Reader,
-        written: Written,
+        collector: ProblemCollector,
+        source: SourcePaths,
         tasks: Mapping[str, object],
         inputs: Mapping[str, object] | None,
         defaults: Mapping[str, Any],
     ) -> None:
-        self._reader = reader
-        self._written = written
+        self._collector = collector
+        self._source = source
         self._tasks = tasks
         self._inputs = inputs
         self._defaults = defaults
-        self.mentions: Mentions = {}  # what the texts name, for the compiler
-        self._looked: dict[tuple[Way, str, bool], Looked] = {}
+        self.references: ReferencesByText = {}  # of all texts, for the compiler
+        self._analyses: dict[tuple[TextMode, str, bool], TextAnalysis] = {}
 
     def task(self, name: str, task: Mapping[str, Any]) -> list[str]:
-        """Tells what is wrong with a task's expressions; the other tasks that they name."""
+        """Reports the problems of a task's expressions; returns the other tasks that they name."""
         named: dict[str, None] = {}
-        for place, text, way in self._texts(task):
-            if len(self._reader.problems) >= PROBLEMS_MAX:
+        for place, text, mode in self._texts(task):
+            if len(self._collector.problems) >= PROBLEMS_MAX:
                 break
-            looked = self._look(way, text, _has_elements(task))
-            for error in looked.errors:
-                self._tell(self._written.text(name, place, text), text, error)
-            own = next((column for other, column in looked.tasks if other == name), None)
+            analysis = self._analyze(mode, text, _has_elements(task))
+            for error in analysis.errors:
+                self._report(self._source.text(name, place, text), text, error)
+            own = next((column for other, column in analysis.tasks if other == name), None)
             if own is not None:
                 error = ExpressionError(
-                    f"the task {quoted(name)} asks for its own result", own, "a task can read those before it only"
+                    f"the task {quoted(name)} reads its own result", own, "a task can read only the tasks before it"
                 )
-                self._tell(self._written.text(name, place, text), text, error)
-            named.update((other, None) for other, _ in looked.tasks if other in self._tasks and other != name)
+                self._report(self._source.text(name, place, text), text, error)
+            named.update((other, None) for other, _ in analysis.tasks if other in self._tasks and other != name)
         return list(named)
 
     def shared(self, path: Path, value: Any) -> None:
-        """What all tasks get, so that no task can be named in it: the environment, `defaults`."""
+        """Values for all tasks (the environment, `defaults`), which can name no task."""
         self._value(path, value, "shared")
 
     def output(self, path: Path, value: Any) -> None:
         self._value(path, value, "text")
 
-    def where(self, name: str, task: Mapping[str, Any], other: str) -> tuple[Path, Spot | None]:
+    def where(self, name: str, task: Mapping[str, Any], other: str) -> tuple[Path, TextOffset | None]:
         """Where a task names another one."""
-        for place, text, way in self._texts(task):
-            for found, column in self._look(way, text, _has_elements(task)).tasks:
-                if found == other:
-                    return self._written.text(name, place, text), Spot(text, column)
-        return self._written.task(name)[0], None
+        for place, text, mode in self._texts(task):
+            for named, column in self._analyze(mode, text, _has_elements(task)).tasks:
+                if named == other:
+                    return self._source.text(name, place, text), TextOffset(text, column)
+        return self._source.task(name)[0], None
 
-    def _texts(self, task: Mapping[str, Any]) -> Iterator[tuple[Path, str, Way]]:
+    def _texts(self, task: Mapping[str, Any]) -> Iterator[tuple[Path, str, TextMode]]:
         condition = condition_of(task)
         if condition:
             yield ("if" if "if" in task else "condition",), condition, "condition"
@@ -101,64 +108,69 @@ class ExpressionChecker:
             if place[0] == "map":
                 yield place, text, "map"
             else:
-                yield place, text, way_of_run(task, self._defaults) if place == ("run",) else "text"
+                yield place, text, run_text_mode(task, self._defaults) if place == ("run",) else "text"
 
-    def _value(self, path: Path, value: Any, way: Way) -> None:
+    def _value(self, path: Path, value: Any, mode: TextMode) -> None:
         for place, text in templates_in(value):
-            for error in self._look(way, text, False).errors:
-                self._tell((*path, *place), text, error)
+            for error in self._analyze(mode, text, False).errors:
+                self._report((*path, *place), text, error)
 
-    def _tell(self, path: Path, text: str, error: ExpressionError) -> None:
-        self._reader.problem_at(path, error.message, error.fix, spot=Spot(text, error.column or 1))
+    def _report(self, path: Path, text: str, error: ExpressionError) -> None:
+        self._collector.problem_at(path, error.message, error.fix, offset=TextOffset(text, error.column or 1))
 
-    def _look(self, way: Way, text: str, mapped: bool) -> Looked:
-        key = (way, text, mapped)
-        looked = self._looked.get(key)
-        if looked is None:
-            looked = self._looked[key] = self._look_closely(way, text, mapped)
-        return looked
+    def _analyze(self, mode: TextMode, text: str, mapped: bool) -> TextAnalysis:
+        key = (mode, text, mapped)
+        analysis = self._analyses.get(key)
+        if analysis is None:
+            analysis = self._analyses[key] = self._analyze_text(mode, text, mapped)
+        return analysis
 
-    def _look_closely(self, way: Way, text: str, mapped: bool) -> Looked:
+    def _analyze_text(self, mode: TextMode, text: str, mapped: bool) -> TextAnalysis:
         try:
-            expressions = _expressions(way, text)
+            expressions = _expressions(mode, text)
         except ExpressionError as error:
-            return Looked((error,), ())
-        errors = [error for expression in expressions for error in self._wrong(expression, way, mapped)]
+            return TextAnalysis((error,), ())
+        errors = [error for expression in expressions for error in self._name_errors(expression, mode, mapped)]
         tasks: dict[str, int] = {}
         for expression in expressions:
             for reference in expression.references:
                 if reference.path[0] in ("tasks", "parent") and len(reference.path) > 1:
                     tasks.setdefault(reference.path[1], reference.key_columns[0])
         errors.sort(key=lambda error: error.column or 0)
-        if way != "shared" and not errors:
-            self.mentions[(way, text)] = mentioned(r for expression in expressions for r in expression.references)
-        return Looked(tuple(errors), () if way == "shared" else tuple(tasks.items()))
+        if mode != "shared" and not errors:
+            self.references[(mode, text)] = text_references(
+                r for expression in expressions for r in expression.references
+            )
+        return TextAnalysis(tuple(errors), () if mode == "shared" else tuple(tasks.items()))
 
-    def _wrong(self, expression: Expression, way: Way, mapped: bool) -> list[ExpressionError]:
-        here = mapped and way not in _BEFORE_ELEMENTS
+    def _name_errors(self, expression: Expression, mode: TextMode, mapped: bool) -> list[ExpressionError]:
+        has_item = mapped and mode not in _BEFORE_ELEMENTS
         scope = Scope(
-            tasks=None if way == "shared" else self._tasks, inputs=self._inputs or None, item=here, index=here
+            tasks=None if mode == "shared" else self._tasks,
+            inputs=self._inputs or None,
+            item=has_item,
+            index=has_item,
         )
         out: list[ExpressionError] = []
         for error in check(expression, scope):
-            if mapped and not here and error.message.startswith(("'item'", "'index'")):
-                error = ExpressionError(error.message, error.column, _BEFORE_ELEMENTS[way])
+            if mapped and not has_item and error.message.startswith(("'item'", "'index'")):
+                error = ExpressionError(error.message, error.column, _BEFORE_ELEMENTS[mode])
             out.append(error)
         for reference in expression.references:
             root, column = reference.path[0], reference.column
-            if way == "shared" and root in ("tasks", "parent"):
+            if mode == "shared" and root in ("tasks", "parent"):
                 fix = "set it in the tasks that need it"
-                out.append(ExpressionError("what all tasks share can't name one of them", column, fix))
+                out.append(ExpressionError("a value for all tasks cannot name one of them", column, fix))
             elif len(reference.path) < 2:
                 continue
             elif root == "run" and reference.path[1] not in RUN_FIELDS:
-                what = f"'run' has no {quoted(reference.path[1])}"
-                out.append(ExpressionError(what, reference.key_columns[0], f"it has {', '.join(RUN_FIELDS)}"))
+                message = f"'run' has no {quoted(reference.path[1])}"
+                out.append(ExpressionError(message, reference.key_columns[0], f"it has {', '.join(RUN_FIELDS)}"))
             elif root == "inputs" and self._inputs == {}:
                 name = reference.path[1]
-                what = f"there is no input {quoted(name)}: the workflow declares none"
+                message = f"there is no input {quoted(name)}: the workflow declares no inputs"
                 out.append(
-                    ExpressionError(what, reference.key_columns[0], f"declare it: inputs: {{{name[:64]}: string}}")
+                    ExpressionError(message, reference.key_columns[0], f"declare it: inputs: {{{name[:64]}: string}}")
                 )
         return out
 
@@ -167,16 +179,16 @@ def _has_elements(task: Mapping[str, Any]) -> bool:
     return "map" in task or "replicas" in task
 
 
-def _expressions(way: Way, text: str) -> tuple[Expression, ...]:
-    if way == "condition":
+def _expressions(mode: TextMode, text: str) -> tuple[Expression, ...]:
+    if mode == "condition":
         return (_condition(text),)
-    if way == "sh" or way == "bash":
-        return tuple(expression for _, expression in compile_shell(text, way).values)
-    if way == "foreign" and has_expression(text):
+    if mode == "sh" or mode == "bash":
+        return tuple(expression for _, expression in compile_shell(text, mode).values)
+    if mode == "foreign" and has_expression(text):
         raise ExpressionError(
-            "this shell's way of quoting is not known, so no value can be put into its text",
+            "the quoting rules of this shell are not known, so no value can be inserted into its text",
             _first_opening(text) + 1,
-            'set it in env, e.g. env: {VALUE: "${{ … }}"}, and read $VALUE there',
+            'set it in env, e.g. env: {VALUE: "${{ … }}"}, and read $VALUE in the command',
         )
     return parse_template(text).expressions
 
@@ -188,7 +200,7 @@ def _condition(text: str) -> Expression:
         if not has_expression(text) or text.lstrip().startswith(OPENING):
             raise
     raise ExpressionError(
-        "text before the ${{ would make this condition a string",
+        "the text before ${{ would make this condition a string",
         len(text) - len(text.lstrip()) + 1,
         "put the whole condition inside ${{ … }}, or leave ${{ and }} out",
     )

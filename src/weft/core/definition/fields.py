@@ -1,21 +1,21 @@
-"""Every key a definition may have: its shape, what it means, and whether this version knows it already.
+"""Every key that a definition may have: its type, its meaning, and whether this version supports it.
 
-This table is the only list of keys. The checker reads with it, `weft schema` prints it, and messages of the
-kind "did you mean" search it.
+This table is the only list of keys. The checker uses it, `weft schema` prints it, and "did you mean" messages search
+it.
 """
 
 from typing import Final
 
 from weft.core.definition.child_workflows import WorkflowReference
-from weft.core.definition.container_types import Field, Json, ListOf, MapOf, OneOf, Record, Shape
-from weft.core.definition.scalar_types import Boolean, Choice, Duration, Number, Pattern, Size, Text
-from weft.core.definition.task_field_types import WAIT, Array, CacheShape, Needs, RetryShape, Tolerated
+from weft.core.definition.container_types import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.scalar_types import Boolean, Duration, Enum, Number, Pattern, Size, Text
+from weft.core.definition.task_field_types import WAIT, ArrayToMap, CacheType, NeedsType, RetryType, Tolerance
 from weft.core.definition.text_formats import FORMATS
 
 TASKS_MAX: Final = 1_000_000
 INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
-#: Weft sets these for every attempt, so a definition that set them would be overruled without a word.
-OWN_VARIABLES: Final = (
+#: Weft sets these for every attempt: a value from a definition would be lost without a message.
+RESERVED_VARIABLES: Final = (
     "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
     "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED",
 )  # fmt: skip
@@ -29,20 +29,20 @@ INPUT_NAME: Final = Pattern(
 WORKFLOW_NAME: Final = Pattern(
     expected="a workflow name",
     regex=r"[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?",
-    fix="use 1 to 128 characters on one line, without blanks at its ends",
+    fix="use 1 to 128 characters on one line, without spaces at either end",
 )
 ENV_NAME: Final = Pattern(
     expected="the name of an environment variable",
     regex=r"(?!WEFT_V[0-9]+$)[^=\x00-\x20\x7f]{1,256}",
-    fix="use letters, digits and _; WEFT_V1, WEFT_V2 … carry the values of expressions in `run`",
-    refused=OWN_VARIABLES,
+    fix="use letters, digits and _; WEFT_V1, WEFT_V2 … hold the values of expressions in `run`",
+    refused=RESERVED_VARIABLES,
 )
 
 SECRET_NAME: Final = Pattern(
     expected="the name of a secret",
     regex=r"(?!WEFT_)[A-Za-z_][A-Za-z0-9_]{0,127}",
-    fix="use letters, digits and _, as in DB_PASSWORD; WEFT_… is Weft's own",
-    # Whatever is a secret somewhere is taken out of the environment of all tasks that do not list it.
+    fix="use letters, digits and _, as in DB_PASSWORD; names that begin with WEFT_ are reserved",
+    # A variable that is a secret of one task is removed from the environment of all tasks that do not list it.
     refused=("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "PWD", "TMPDIR"),
 )
 SECRETS: Final = ListOf(SECRET_NAME, "a list of the names of secrets", single=True, once=True)
@@ -67,40 +67,40 @@ FUNCTION: Final = Pattern(
 INLINE: Final = Pattern(
     expected="the name of an inline function",
     regex=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
-    fix="write the name under which the application gives it: weft.open(inline=[…])",
+    fix="write the name under which the application registers it: weft.open(inline=[…])",
 )
 DESCRIPTION: Final = Text("a description as text", empty=True)
-WORDS: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
+TEXT_LIST: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
 ARGUMENTS: Final = MapOf(Text("text"), Json(expressions=True), "a mapping of arguments to values")
 CONTEXT: Final = MapOf(Text("text"), Json(expressions=False), "a mapping")
 
 
 SHELL: Final = OneOf(
-    (Choice(("sh", "bash")), ListOf(Text("text"), "a list: the program and its arguments", least=1)),
+    (Enum(("sh", "bash")), ListOf(Text("text"), "a list: the program and its arguments", least=1)),
     pick=lambda value: 1 if isinstance(value, (list, tuple)) else 0,
 )
 
 REQUIRES: Final = Record(
     (
-        Field("labels", WORDS, "Labels a node must have, all of them: `name` or `name=value`."),
-        Field("any_labels", WORDS, "Labels of which a node must have at least one."),
-        Field("not_labels", WORDS, "Labels a node must not have."),
-        Field("capabilities", WORDS, "Capabilities a node must have, all of them."),
-        Field("executors", WORDS, "Executors a node must offer."),
+        Field("labels", TEXT_LIST, "Labels a node must have, all of them: `name` or `name=value`."),
+        Field("any_labels", TEXT_LIST, "Labels of which a node must have at least one."),
+        Field("not_labels", TEXT_LIST, "Labels a node must not have."),
+        Field("capabilities", TEXT_LIST, "Capabilities a node must have, all of them."),
+        Field("executors", TEXT_LIST, "Executors a node must offer."),
         Field("memory", Size(), "Free memory a node must have; reserved while the task runs."),
         Field("disk", Size(), "Free disk space a node must have; reserved while the task runs."),
         Field("gpu", OneOf((Boolean(), Number(0, 1024)), lambda v: 0 if isinstance(v, bool) else 1),
-              "GPUs, reserved while the task runs: how many, or true for one."),
+              "GPUs, reserved while the task runs: a number, or true for one."),
         Field("gpu_memory", Size(), "Memory that each of these GPUs must have."),
         Field("node", Text("a node's name"), "The one node that may run it, by name or session."),
-        Field("nodes", WORDS, "The nodes that may run it."),
-        Field("not_nodes", WORDS, "Nodes that may not run it."),
+        Field("nodes", TEXT_LIST, "The nodes that may run it."),
+        Field("not_nodes", TEXT_LIST, "Nodes that may not run it."),
         Field("max_per_node", Number(1, TASKS_MAX), "How many of this task, of all runs, one node runs at a time."),
     ),
     "requires",
 )  # fmt: skip
 PREFERS: Final = Record(
-    (Field("labels", WORDS, "Labels a node had better have; counts with `placement: scored`."),), "prefers"
+    (Field("labels", TEXT_LIST, "Labels that a node should have; they count with `placement: scored`."),), "prefers"
 )
 POOL_NAME: Final = Pattern(
     expected="a pool's name",
@@ -114,7 +114,7 @@ CONSTRAINTS: Final = Record(
         Field("avoidGaming", Boolean(), "Not on nodes with the label `gaming`."),
         Field("minMemoryMb", Number(0, 1 << 40, whole=False), "Free memory a node must have, in MB."),
         Field("minDiskGb", Number(0, 1 << 30, whole=False), "Free disk space a node must have, in GB."),
-        Field("nodeLabels", WORDS, "Labels of which a node must have at least one."),
+        Field("nodeLabels", TEXT_LIST, "Labels of which a node must have at least one."),
         Field("targetNode", Text("a node's name"), "The one node that may run it."),
     ),
     "constraints",
@@ -122,17 +122,17 @@ CONSTRAINTS: Final = Record(
 
 INPUT_RECORD: Final = Record(
     (
-        Field("type", Choice(INPUT_TYPES), "The type of its value."),
-        Field("format", Choice(tuple(FORMATS)), "The form of a text: a date, a time, a UUID …"),
+        Field("type", Enum(INPUT_TYPES), "The type of its value."),
+        Field("format", Enum(tuple(FORMATS)), "The form of a text: a date, a time, a UUID …"),
         Field(
             "default",
             Json("the default", expressions=False),
-            "Its value if none is given; without one it is required.",
+            "Its value if a run sets none; an input without a default is required.",
             null=True,
         ),
         Field("enum", ListOf(Json(expressions=False), "a list of values", least=1), "The only values it may have."),
         Field("description", DESCRIPTION, "What it is for."),
-        Field("required", Boolean(), "Whether it must be given; true unless it has a default."),
+        Field("required", Boolean(), "Whether a run must set it; true unless it has a default."),
     ),
     "an input",
 )
@@ -150,10 +150,12 @@ _TASK_OPTIONS: Final[dict[str, Field]] = {
         Field("cwd", CWD, "The directory to start in, relative to the definition's own."),
         Field("timeout", Duration(least_ms=1), "How long one attempt may take.", null=True),
         Field("grace", Duration(), "How long a stopped task may take to end by itself."),
-        Field("retry", RetryShape(), "Retries: a number, or more exactly."),
+        Field("retry", RetryType(), "Retries: a number, or a mapping."),
         Field("priority", Number(0, 10), "0 to 10; higher goes first."),
-        Field("allow_failure", Boolean(), "Its failure counts as success for what follows and for the run."),
-        Field("secrets", SECRETS, "Secrets that it gets as variables; masked in all that it leaves."),
+        Field(
+            "allow_failure", Boolean(), "Its failure counts as success, for the tasks that need it and for the run."
+        ),
+        Field("secrets", SECRETS, "Secrets that it gets as variables; masked in its output and results."),
     )
 }
 
@@ -161,36 +163,36 @@ DEFAULTS: Final = Record(
     _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"), "defaults"
 )
 
-#: The keys that say what a task does; a task has exactly one of them.
-KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
-#: The other keys that a wait may have: it runs nowhere, so most of them would have no meaning.
-OF_WAITS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "long_form")
+#: The keys that say what a task does: a task has exactly one of them.
+TASK_KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
+#: The other keys that a wait may have: it runs on no node, so most of them would not apply.
+WAIT_TASK_KEYS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "long_form")
 
 TASK: Final = Record(
     (
         Field("description", DESCRIPTION, "What the task is for."),
         Field("run", COMMAND, "A command for the shell."),
         Field("argv", ARGV, "A program and its arguments, without a shell."),
-        Field("inline", INLINE, "An async function that the application which embeds Weft gives to its node."),
+        Field("inline", INLINE, "An async function of the application that embeds Weft."),
         Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
-        Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or what $WEFT_INPUT holds."),
-        Field("map", Array(), "One task per element of this array; `item` and `index` tell which."),
-        Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is an array then."),
-        Field("tolerate", Tolerated(), "How many elements may fail: a number, or a share like 5%."),
-        Field("wait", WAIT, "Wait for a signal, for a while or until a time."),
+        Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or the content of $WEFT_INPUT."),
+        Field("map", ArrayToMap(), "One task per element of this array; `item` is the element, `index` its number."),
+        Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is then an array."),
+        Field("tolerate", Tolerance(), "How many elements may fail: a number, or a share like 5%."),
+        Field("wait", WAIT, "Wait for a signal, for a duration or until a time."),
         Field("workflow", WorkflowReference(), "Another workflow to run: its name, or its file (./other.yaml)."),
-        Field("cache", CacheShape(), "Keep a success, and take its result when the same is to run again."),
-        Field("needs", Needs(), "Tasks that must be done first."),
-        Field("when", Choice(("all_success", "none_failed", "any_success", "on_failure", "always")),
-              "Which ends of the needed tasks let it start; all_success by default."),
+        Field("cache", CacheType(), "Keep the result of a success, and reuse it when the same task would run again."),
+        Field("needs", NeedsType(), "Tasks that must end first."),
+        Field("when", Enum(("all_success", "none_failed", "any_success", "on_failure", "always")),
+              "How the needed tasks must end for it to start; all_success by default."),
         Field("if", CONDITION, "A condition; false skips the task."),
         Field("condition", CONDITION, "The long form's `if`.", hidden=True),
         *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"),
-        Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX tells which."),
+        Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX is the number of each."),
         Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
         Field("requires", REQUIRES, "What a node must have to run it."),
-        Field("prefers", PREFERS, "What a node had better have."),
-        Field("pools", POOLS, "Pools of which it takes a place while it runs: `weft pools set NAME SIZE`."),
+        Field("prefers", PREFERS, "What a node should have."),
+        Field("pools", POOLS, "Pools in which it takes a place while it runs: `weft pools set NAME SIZE`."),
         Field("constraints", CONSTRAINTS, "The long form's placement.", hidden=True),
         Field("long_form", Boolean(), "The task was written in the long form.", hidden=True),
     ),
@@ -198,31 +200,31 @@ TASK: Final = Record(
 )  # fmt: skip
 
 
-def workflow_record(tasks: Shape, inputs: Shape, triggers: Shape) -> Record:
-    """The top level. Tasks, inputs and triggers take more than a shape: their readers come from outside."""
+def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) -> Record:
+    """The top level. The types of tasks, inputs and triggers are passed in: their modules import this one."""
     return Record(
         (
             Field("name", WORKFLOW_NAME, "The workflow's name; by default the file's."),
             Field("description", DESCRIPTION, "What the workflow is for."),
             Field("chain", Boolean(), "The workflow was written as a bare list.", hidden=True),
-            Field("inputs", inputs, "Values given when a run starts."),
-            Field("context", CONTEXT, "What the run's context begins with."),
-            Field("on_failure", Choice(("halt", "halt_now", "continue")),
+            Field("inputs", inputs, "Values that a run is started with."),
+            Field("context", CONTEXT, "The initial context of a run."),
+            Field("on_failure", Enum(("halt", "halt_now", "continue")),
                   "What a failed task does to the others; halt by default."),
-            Field("mode", Choice(("eager", "levels")), "How the run advances; eager by default."),
-            Field("ownership", Choice(("task", "run")), "run: one node takes the whole run; task by default."),
+            Field("mode", Enum(("eager", "levels")), "How the run advances; eager by default."),
+            Field("ownership", Enum(("task", "run")), "run: one node takes the whole run; task by default."),
             Field("max_parallel", Number(0, TASKS_MAX),
-                  "How many tasks of a run may run at a time; with mode: levels, 0 is one by one, by name."),
+                  "How many tasks of a run may run at a time; with mode: levels, 0 is one at a time, by name."),
             Field("concurrency", Number(1, TASKS_MAX), "How many tasks of all its runs may run at a time."),
-            Field("placement", Choice(("pull", "scored")),
-                  "Who picks a task's node: the first that has room (pull, the default), or the leader, by score."),
+            Field("placement", Enum(("pull", "scored")),
+                  "Who picks the node of a task: the first with room (pull, the default), or the leader, by score."),
             Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
             Field("handlers_timeout", Duration(least_ms=1),
                   "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
             Field("env", ENV, "Environment variables of all tasks."),
-            Field("defaults", DEFAULTS, "Options of every task that does not say otherwise."),
+            Field("defaults", DEFAULTS, "Options of every task that does not set its own."),
             Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
-            Field("triggers", triggers, "What starts runs by itself, once `weft apply` has been told of it."),
+            Field("triggers", triggers, "What starts runs automatically, once `weft apply` has stored it."),
             Field("tasks", tasks, "The tasks, by name."),
         ),
         "the workflow",

@@ -1,4 +1,4 @@
-"""Inputs: how they are declared, and how the values given to a run are checked against the declarations."""
+"""Inputs: how they are declared, and how the values of a run are checked against the declarations."""
 
 import json
 from collections.abc import Mapping
@@ -8,70 +8,85 @@ from typing import Any
 from weft.core.definition.container_types import Json, MapOf
 from weft.core.definition.fields import INPUT_NAME, INPUT_RECORD, INPUT_TYPES
 from weft.core.definition.inferred_needs import has_template
-from weft.core.definition.problems import BAD, INTEGER_MAX, Problem, Reader, found, mismatch, quoted
-from weft.core.definition.scalar_types import Choice
+from weft.core.definition.problems import (
+    INTEGER_MAX,
+    INVALID,
+    ProblemCollector,
+    ValueProblem,
+    describe,
+    mismatch,
+    quoted,
+)
+from weft.core.definition.scalar_types import Enum
 from weft.core.definition.text_formats import FORMATS
 from weft.core.workflow import InputDef
 
-_ARTICLES = {
+_TYPE_NAMES = {
     "string": "text", "integer": "a whole number", "number": "a number",
     "boolean": "true or false", "array": "a list", "object": "a mapping",
 }  # fmt: skip
 
 
 class InputError(ValueError):
-    """A value that is not of the input's type."""
+    """The inputs of a run do not match their declarations."""
 
 
 @dataclass(frozen=True, slots=True)
-class InputShape:
-    """A declaration; a type alone stands for a required input of that type."""
+class InputType:
+    """A declaration; a type alone declares a required input of that type."""
 
-    def read(self, reader: Reader, value: Any) -> Any:
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
         if isinstance(value, str):
-            kind = Choice(INPUT_TYPES).read(reader, value)
-            return BAD if kind is BAD else {"type": kind}
+            kind = Enum(INPUT_TYPES).read(collector, value)
+            return INVALID if kind is INVALID else {"type": kind}
         if not isinstance(value, dict):
-            return mismatch(reader, "an input: a type, or a mapping with type and default", value)
-        before = len(reader.problems)
-        out = INPUT_RECORD.read(reader, value)
-        if len(reader.problems) > before:
-            return BAD
+            return mismatch(collector, "an input: a type, or a mapping with type and default", value)
+        before = len(collector.problems)
+        out = INPUT_RECORD.read(collector, value)
+        if len(collector.problems) > before:
+            return INVALID
         if "type" not in out:
             out = {"type": "string" if "format" in out else _type_of(out.get("default")), **out}
-        _check_declaration(reader, out)
+        _check_declaration(collector, out)
         return out
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [{"enum": list(INPUT_TYPES)}, INPUT_RECORD.schema()]}
 
 
-INPUTS = MapOf(INPUT_NAME, InputShape(), "a mapping of input names to their types")
+INPUTS = MapOf(INPUT_NAME, InputType(), "a mapping of input names to their types")
 
 
-def _check_declaration(reader: Reader, declared: dict[str, Any]) -> None:
+def _check_declaration(collector: ProblemCollector, declared: dict[str, Any]) -> None:
     kind, enum, default = declared["type"], declared.get("enum"), declared.get("default")
     form = declared.get("format")
     if form is not None and kind != "string":
-        reader.problem_at(
-            (*reader.path, "format"), f"a format is for texts, and its type is {kind}", "use type: string", "key"
+        collector.problem_at(
+            (*collector.path, "format"),
+            f"`format` applies only to texts, and the type of the input is {kind}",
+            "use type: string",
+            "key",
         )
         return
     for at, option in enumerate(enum or ()):
         if not _fits(kind, option, form):
-            reader.problem_at((*reader.path, "enum", at), f"expected {_wanted(kind, form)}, found {found(option)}")
+            collector.problem_at(
+                (*collector.path, "enum", at), f"expected {_expected(kind, form)}, found {describe(option)}"
+            )
     if default is not None and not _fits(kind, default, form):
-        reader.problem_at((*reader.path, "default"), f"expected {_wanted(kind, form)}, found {found(default)}")
+        collector.problem_at(
+            (*collector.path, "default"), f"expected {_expected(kind, form)}, found {describe(default)}"
+        )
     elif default is not None and enum and default not in enum:
-        reader.problem_at((*reader.path, "default"), f"the default must be one of {_options(enum)}")
+        collector.problem_at((*collector.path, "default"), f"the default must be one of {_options(enum)}")
     if "default" in declared and declared.get("required"):
-        reader.problem_at(
-            (*reader.path, "required"), "an input with a default is not required", "remove one of them", "key"
+        collector.problem_at(
+            (*collector.path, "required"), "an input with a default is not required", "remove one of them", "key"
         )
 
 
 def define_inputs(declared: Mapping[str, Any]) -> dict[str, InputDef]:
-    """From the canonical document."""
+    """The inputs that a canonical document declares."""
     out = {}
     for name, body in declared.items():
         enum = body.get("enum")
@@ -87,84 +102,86 @@ def define_inputs(declared: Mapping[str, Any]) -> dict[str, InputDef]:
 
 
 def parse_input(declared: InputDef, text: str) -> Any:
-    """The value that `--input name=text` means: strings verbatim, everything else as JSON of the right type."""
+    """The value of `--input name=text`: strings verbatim, everything else as JSON of the declared type."""
     if declared.type == "string":
         return text
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
-        value = BAD
-    if value is BAD or not _fits(declared.type, value):
+        value = INVALID
+    if value is INVALID or not _fits(declared.type, value):
         example = {"array": " written as JSON, e.g. [1, 2]", "object": ' written as JSON, e.g. {"a": 1}'}
-        raise InputError(f"expected {_ARTICLES[declared.type]}{example.get(declared.type, '')}, found {quoted(text)}")
+        raise InputError(
+            f"expected {_TYPE_NAMES[declared.type]}{example.get(declared.type, '')}, found {quoted(text)}"
+        )
     return value
 
 
 def resolve_inputs(
-    declared: Mapping[str, InputDef], given: Mapping[str, Any]
-) -> tuple[dict[str, Any], list[Problem]]:
-    """The values of all inputs, in the order of their declaration, and everything that is wrong."""
-    reader = Reader()
-    values: dict[str, Any] = {}
-    for name in given:
+    declared: Mapping[str, InputDef], values: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[ValueProblem]]:
+    """The values of all inputs, in the order of their declaration, and all problems."""
+    collector = ProblemCollector()
+    resolved: dict[str, Any] = {}
+    for name in values:
         if name not in declared:
-            fix = reader.did_you_mean(name, declared) or (
+            fix = collector.did_you_mean(name, declared) or (
                 f"known inputs: {', '.join(declared)}" if declared else "this workflow takes no inputs"
             )
-            reader.problem_at((name,), f"there is no input {quoted(name)}", fix, "key")
+            collector.problem_at((name,), f"there is no input {quoted(name)}", fix, "key")
     for name, definition in declared.items():
-        if name in given:
-            values[name] = given[name]
-            reader.path = [name]
-            check_input(reader, name, definition, given[name])
+        if name in values:
+            resolved[name] = values[name]
+            collector.path = [name]
+            check_input(collector, name, definition, values[name])
         elif definition.required:
             what = f": {definition.description}" if definition.description else ""
-            reader.problem_at(
-                (name,), f"the input '{name}' ({definition.type}) is missing{what}", f"give it: --input {name}=…"
+            collector.problem_at(
+                (name,), f"the input '{name}' ({definition.type}) is missing{what}", f"set it: --input {name}=…"
             )
         else:
-            values[name] = definition.default
-    return values, reader.problems
+            resolved[name] = definition.default
+    return resolved, collector.problems
 
 
-def checked_inputs(declared: Mapping[str, InputDef], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of all inputs; InputError says everything that is wrong."""
-    values, problems = resolve_inputs(declared, given)
+def checked_inputs(declared: Mapping[str, InputDef], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of all inputs. Raises InputError, with all problems."""
+    resolved, problems = resolve_inputs(declared, values)
     if problems:
         raise InputError("\n".join(problem.message for problem in problems))
-    return values
+    return resolved
 
 
-def wrong_inputs(declared: Mapping[str, InputDef], given: Mapping[str, Any]) -> list[Problem]:
-    """What can be said about `with` before a run: paths begin with the input's name. What is an expression is
+def wrong_inputs(declared: Mapping[str, InputDef], values: Mapping[str, Any]) -> list[ValueProblem]:
+    """The problems of `with` that are known before a run; paths begin with the name of the input. An expression is
     checked when it has a value."""
-    reader = Reader()
-    for name, value in given.items():
+    collector = ProblemCollector()
+    for name, value in values.items():
         if name not in declared:
-            fix = reader.did_you_mean(name, declared) or (
-                f"it takes {', '.join(declared)}" if declared else "it takes no inputs"
+            fix = collector.did_you_mean(name, declared) or (
+                f"its inputs are {', '.join(declared)}" if declared else "the workflow takes no inputs"
             )
-            reader.problem_at((name,), f"the workflow has no input {quoted(name)}", fix, "key")
+            collector.problem_at((name,), f"the workflow has no input {quoted(name)}", fix, "key")
         elif not has_template(value):
-            reader.path = [name]
-            check_input(reader, name, declared[name], value)
+            collector.path = [name]
+            check_input(collector, name, declared[name], value)
     for name, definition in declared.items():
-        if definition.required and name not in given:
+        if definition.required and name not in values:
             what = f"the workflow's input {quoted(name)} ({definition.type}) is missing"
-            reader.problem_at((), what, f"add it to with: {{{name}: …}}", "key")
-    return reader.problems
+            collector.problem_at((), what, f"add it to with: {{{name}: …}}", "key")
+    return collector.problems
 
 
-def check_input(reader: Reader, name: str, definition: InputDef, value: Any) -> None:
+def check_input(collector: ProblemCollector, name: str, definition: InputDef, value: Any) -> None:
     if value is None and not definition.required and definition.default is None:
         return
     if not _fits(definition.type, value, definition.format):
-        wanted = _wanted(definition.type, definition.format)
-        reader.problem(f"the input '{name}' takes {wanted}, found {found(value)}")
+        expected = _expected(definition.type, definition.format)
+        collector.problem(f"the input '{name}' takes {expected}, found {describe(value)}")
     elif definition.enum is not None and value not in definition.enum:
-        reader.problem(f"the input '{name}' must be one of {_options(definition.enum)}, found {found(value)}")
+        collector.problem(f"the input '{name}' must be one of {_options(definition.enum)}, found {describe(value)}")
     else:
-        Json(f"the input '{name}'").read(reader, value)
+        Json(f"the input '{name}'").read(collector, value)
 
 
 def _options(enum: Any) -> str:
@@ -172,8 +189,8 @@ def _options(enum: Any) -> str:
     return ", ".join(shown) + (" …" if len(enum) > 20 else "")
 
 
-def _wanted(kind: str, form: str | None) -> str:
-    return FORMATS[form][1] if form is not None else _ARTICLES[kind]
+def _expected(kind: str, form: str | None) -> str:
+    return FORMATS[form][1] if form is not None else _TYPE_NAMES[kind]
 
 
 def _fits(kind: str, value: Any, form: str | None = None) -> bool:

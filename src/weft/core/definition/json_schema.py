@@ -1,12 +1,12 @@
-"""The JSON Schema (2020-12) of definitions, made from the table of fields that the checker reads with.
+"""The JSON Schema (2020-12) of definitions, generated from the table of fields that the checker uses.
 
-It describes what people may write: the short form, the long form and the bare list. What depends on several
-tasks at once (needs that exist, cycles) is beyond a schema and told by the checker alone.
+It describes what people may write: the short form, the long form and the bare list. Checks that depend on several
+tasks (needs that exist, cycles) are beyond a schema: only the checker makes them.
 """
 
 from typing import Any
 
-from weft.core.definition.fields import COMMAND, KINDS, TASK
+from weft.core.definition.fields import COMMAND, TASK, TASK_KINDS
 from weft.core.definition.long_form import LONG_TASK
 from weft.core.definition.read import WORKFLOW
 from weft.core.definition.source_paths import NAME_KEYS
@@ -51,6 +51,6 @@ def _ref(name: str) -> dict[str, str]:
 
 
 def _short_task() -> dict[str, Any]:
-    """Exactly one of the keys that say what the task does."""
-    known = [kind for kind in KINDS if not TASK.by_name[kind].later]
+    """A short task has exactly one of the keys that say what it does."""
+    known = [kind for kind in TASK_KINDS if not TASK.by_name[kind].later]
     return {**TASK.schema(), "oneOf": [{"required": [kind]} for kind in known]}

@@ -1,19 +1,19 @@
-"""The long form of a task (`type`, `spec`, `dependsOn`, `retryPolicy`, …), read straight into the short form.
+"""The long form of a task (`type`, `spec`, `dependsOn`, `retryPolicy`, …), converted to the short form.
 
-The canonical task keeps `condition` and `constraints` under their own names, because they mean something else
-than `if` and `requires`, and says `long_form: true`, because `parent.x.state` reads differently there.
+The canonical task keeps `condition` and `constraints` under their own names, because their meaning differs from that
+of `if` and `requires`, and has `long_form: true`, because `parent.x.state` has other values there.
 """
 
 from typing import Any, Final
 
 from weft.core.definition.container_types import Field, ListOf, OneOf, Record
 from weft.core.definition.fields import ARGUMENT, ARGV, COMMAND, CONDITION, CONSTRAINTS, CWD, ENV, TASK
-from weft.core.definition.problems import Reader
-from weft.core.definition.scalar_types import Boolean, Choice, Milliseconds, Number, Text
+from weft.core.definition.problems import ProblemCollector
+from weft.core.definition.scalar_types import Boolean, Enum, Milliseconds, Number, Text
 from weft.core.definition.source_paths import NAME_KEYS
-from weft.core.definition.task_field_types import TASK_NAME, Needs
+from weft.core.definition.task_field_types import TASK_NAME, NeedsType
 
-#: Any of these makes a task a long one.
+#: A task with one of these keys is in the long form.
 _MARKS: Final = frozenset(("type", "spec", "dependsOn", "retryPolicy"))
 
 SPEC: Final = Record(
@@ -24,7 +24,7 @@ SPEC: Final = Record(
             "A shell command, or a program and its arguments as a list.",
         ),
         Field("argv", ARGV, "A program and its arguments, without a shell."),
-        Field("args", ListOf(ARGUMENT, "a list of arguments"), "The arguments; `command` is the program then."),
+        Field("args", ListOf(ARGUMENT, "a list of arguments"), "The arguments; `command` is then the program."),
         Field("cwd", CWD, "The directory to start in."),
         Field("env", ENV, "Environment variables."),
         Field("timeoutMs", Milliseconds(least_ms=1), "How long one attempt may take.", target="timeout"),
@@ -43,8 +43,8 @@ RETRY_POLICY: Final = Record(
     "retryPolicy",
 )
 
-_TYPES_LATER: Final = ("container", "docker", "kubernetes", "agent", "subagent", "python", "http", "wait")
-_OF_SHORT_FORM: Final = (
+_LATER_TYPES: Final = ("container", "docker", "kubernetes", "agent", "subagent", "python", "http", "wait")
+_SHORT_FORM_KEYS: Final = (
     "description", "needs", "when", "if", "env", "cwd", "timeout", "grace", "retry", "priority",
     "allow_failure", "with", "secrets", "map", "batch", "tolerate", "replicas", "max_parallel", "requires", "prefers",
     "cache", "pools",
@@ -55,13 +55,13 @@ LONG_TASK: Final = Record(
         Field("key", TASK_NAME, "The task's name."),
         Field("id", TASK_NAME, "The task's name."),
         Field("name", Text("a name"), "The task's name, or a title beside `key`."),
-        Field("type", Choice(("shell",), later=_TYPES_LATER), "What runs the task."),
+        Field("type", Enum(("shell",), later=_LATER_TYPES), "What runs the task."),
         Field("spec", SPEC, "What to run."),
-        Field("dependsOn", Needs(), "Tasks that must be done first.", target="needs"),
+        Field("dependsOn", NeedsType(), "Tasks that must be done first.", target="needs"),
         Field("condition", CONDITION, "A condition; false skips the task."),
         Field("constraints", CONSTRAINTS, "Where the task may run."),
         Field("retryPolicy", RETRY_POLICY, "Retries.", target="retry"),
-        *(TASK.by_name[name] for name in _OF_SHORT_FORM),
+        *(TASK.by_name[name] for name in _SHORT_FORM_KEYS),
     ),
     "a task",
 )
@@ -71,37 +71,37 @@ def is_long(value: dict[Any, Any]) -> bool:
     return not _MARKS.isdisjoint(value)
 
 
-def read_long(reader: Reader, value: dict[Any, Any]) -> dict[str, Any]:
-    """The task in canonical short form, still without its needs checked against the other tasks."""
-    out: dict[str, Any] = LONG_TASK.read(reader, value)
+def read_long(collector: ProblemCollector, value: dict[Any, Any]) -> dict[str, Any]:
+    """The task in canonical short form. Its needs are not yet checked against the other tasks."""
+    out: dict[str, Any] = LONG_TASK.read(collector, value)
     if "name" in out and ("key" in value or "id" in value):
-        out.setdefault("description", out["name"])  # a title beside the name proper
+        out.setdefault("description", out["name"])  # `key` or `id` is the name, so this is a title
     for name in (*NAME_KEYS, "type"):
         out.pop(name, None)
     spec = out.pop("spec", None)
-    if "spec" not in value and not reader.slip(value, LONG_TASK.by_name, ("spec",)):
-        reader.problem("the task has no `spec`", "add spec: {command: …}", at="key")
+    if "spec" not in value and not collector.misspelled(value, LONG_TASK.by_name, ("spec",)):
+        collector.problem("the task has no `spec`", "add spec: {command: …}", at="key")
     if spec is not None:
-        reader.path.append("spec")
+        collector.path.append("spec")
         for key in ("cwd", "env", "timeout"):
             if key in spec:
                 if key in out:
-                    reader.problem(f"`{key}` is given beside `spec` too", "keep one of them")
+                    collector.problem(f"`{key}` is set both in `spec` and beside it", "keep one of them")
                 out[key] = spec[key]
-        out.update(_action(reader, spec, value["spec"]))
-        reader.path.pop()
+        out.update(_action(collector, spec, value["spec"]))
+        collector.path.pop()
     out["long_form"] = True
     return {key: out[key] for key in sorted(out, key=TASK.rank.__getitem__)}
 
 
-def _action(reader: Reader, spec: dict[str, Any], written: dict[Any, Any]) -> dict[str, Any]:
-    """command: text is for the shell; with `args`, or as a list, it is a program and its arguments."""
+def _action(collector: ProblemCollector, spec: dict[str, Any], source: dict[Any, Any]) -> dict[str, Any]:
+    """A `command` that is text is for the shell; with `args`, or as a list, it is a program and its arguments."""
     command, argv, args = spec.get("command"), spec.get("argv"), spec.get("args")
-    if "argv" in written and ("command" in written or "args" in written):
-        reader.problem("`argv` stands beside `command` or `args`", "keep one of them")
-    missing = "command" not in written and "argv" not in written and not args
-    if missing and not reader.slip(written, SPEC.by_name, ("command", "argv", "args")):
-        reader.problem("the spec has no `command`", "add command: …", at="key")
+    if "argv" in source and ("command" in source or "args" in source):
+        collector.problem("`spec` has both `argv` and `command` or `args`", "keep one of them")
+    missing = "command" not in source and "argv" not in source and not args
+    if missing and not collector.misspelled(source, SPEC.by_name, ("command", "argv", "args")):
+        collector.problem("the spec has no `command`", "add command: …", at="key")
     if command is None:
         return {"argv": argv or args}
     if isinstance(command, list):

@@ -1,4 +1,4 @@
-"""What settings say for definitions that do not."""
+"""Defaults from the settings, for definitions that set no value of their own."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,15 +17,17 @@ class SiteDefaults(NamedTuple):
 NO_DEFAULTS = SiteDefaults()
 
 
-def completed(document: Document, defaults: SiteDefaults) -> Document:
-    """With the settings of a site where the document says nothing. They are part of what is stored, so that a run
-    means the same wherever it goes on; its hash is the one of a document in which they are written."""
+def with_site_defaults(document: Document, defaults: SiteDefaults) -> Document:
+    """The document with the settings of a site where it has no value of its own. They are stored with it, so that a
+    run means the same on every node; its hash is that of a document in which the author wrote them."""
     from weft.core.definition.fields import DEFAULTS
     from weft.core.definition.read import WORKFLOW
 
     out = dict(document)
     policy = defaults.on_failure
-    if policy is not None and not (policy == "continue" and document.get("mode") == "levels"):  # which cannot
+    if policy is not None and not (
+        policy == "continue" and document.get("mode") == "levels"
+    ):  # which cannot continue
         out.setdefault("on_failure", policy)
     if defaults.task_timeout_ms is not None:
         timeout = format_duration(defaults.task_timeout_ms)
@@ -34,6 +36,6 @@ def completed(document: Document, defaults: SiteDefaults) -> Document:
 
 
 def _in_order(value: dict[str, Any], record: "Record") -> dict[str, Any]:
-    """As reading would have made it: the order of the keys counts for the hash."""
+    """Keys in the order that `read` gives them: the hash depends on it."""
     names = [field.target or field.name for field in record.fields]
     return {name: value[name] for name in dict.fromkeys(names) if name in value}

@@ -1,17 +1,18 @@
-"""Where something of the canonical document stands in what the author wrote. Asked only when there is a problem to
-tell, so it searches instead of keeping the places of 100,000 tasks.
+"""Where a part of the canonical document is in the value that the author wrote.
+
+Needed only when there is a problem to report, so it searches, instead of keeping the paths of 100,000 tasks.
 """
 
 from typing import Any, Final
 
 from weft.core.definition.problems import Path
 
-#: Keys that may name a task in a list of tasks, the most telling first.
+#: Keys that may name a task in a list of tasks, in order of precedence.
 NAME_KEYS: Final = ("key", "id", "name")
 
 
-class Written:
-    """The value as it was given, in any of its forms."""
+class SourcePaths:
+    """Paths in the author's value, whatever form it has."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -32,7 +33,7 @@ class Written:
         return (prefix, None) if listed is None else ((*prefix, listed), tasks[listed])
 
     def need(self, name: str, need: str) -> Path | None:
-        """Where a task says that it needs another one; None if it does not say so in words."""
+        """Where the `needs` of a task name another one; None if they do not."""
         path, task = self.task(name)
         for key in ("needs", "dependsOn"):
             needs = task.get(key) if isinstance(task, dict) else None
@@ -42,33 +43,33 @@ class Written:
                 return (*path, key, needs.index(need))
         return None
 
-    def text(self, name: str, place: Path, text: str) -> Path:
-        """Where a text of a task was written, given its place in the canonical task."""
+    def text(self, name: str, canonical: Path, text: str) -> Path:
+        """Where the author wrote a text of a task, given its path in the canonical task."""
         path, task = self.task(name)
         if not isinstance(task, dict):
             return path
-        if task.get(place[0]) == text:
-            return (*path, place[0])
-        candidates = _places_of(task, text)
+        if task.get(canonical[0]) == text:
+            return (*path, canonical[0])
+        candidates = _paths_of(task, text)
         if not candidates:
             return path
-        return (*path, *max(candidates, key=lambda found: _common_end(found, place)))
+        return (*path, *max(candidates, key=lambda candidate: _common_end(candidate, canonical)))
 
 
 def _own_name(item: Any, at: int) -> str:
-    given = [item.get(key) for key in NAME_KEYS if key in item] if isinstance(item, dict) else []
-    return str(given[0]) if given else f"t{at + 1}"
+    names = [item.get(key) for key in NAME_KEYS if key in item] if isinstance(item, dict) else []
+    return str(names[0]) if names else f"t{at + 1}"
 
 
 def _common_end(one: Path, other: Path) -> int:
-    """How many of their last keys are the same: `spec.env.A` is `env.A`."""
+    """How many of their last keys are the same: `spec.env.A` matches `env.A`."""
     count = 0
     while count < min(len(one), len(other)) and one[-1 - count] == other[-1 - count]:
         count += 1
     return count
 
 
-def _places_of(value: Any, text: str) -> list[Path]:
+def _paths_of(value: Any, text: str) -> list[Path]:
     out: list[Path] = []
     pending: list[tuple[Path, Any]] = [((), value)]
     while pending:

@@ -1,7 +1,7 @@
-"""'Did you mean …?': the known word nearest to one that is not known.
+"""'Did you mean …?': the known word nearest to an unknown one.
 
-Words one edit away are generated and looked up, which costs the same for ten known words and for 100,000;
-words two edits away are searched only among few, since comparing with each of many would take seconds.
+Words one edit away are generated and looked up, which costs the same for ten known words and for 100,000. Words two
+edits away are searched only among few known words: to compare with each of many would take seconds.
 """
 
 from collections.abc import Collection, Iterator
@@ -13,7 +13,7 @@ _LONGEST: Final = 64
 
 
 def nearest(word: str, known: Collection[str]) -> str | None:
-    """`known` should answer `in` quickly (a dict or a set-like), and be in a fixed order."""
+    """`known` should be fast to search (a dict or a set-like) and have a fixed order."""
     if not word or len(word) > _LONGEST:
         return None
     if len(known) <= _FEW:

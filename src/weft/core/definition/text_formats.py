@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
-MS_MAX: Final = 3650 * 86_400_000  # ten years: beyond it somebody mistook the unit
+MS_MAX: Final = 3650 * 86_400_000  # ten years: a longer duration is a mistaken unit
 BYTES_MAX: Final = 1 << 60
 
 _UNITS_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
@@ -46,7 +46,7 @@ _DURATION: Final = re.compile(
 
 
 class NotReadable(ValueError):
-    """A text that is no duration or size. `fix` is what the author may have meant."""
+    """The text is not a duration or a size. `fix` is what the author may have meant."""
 
     def __init__(self, message: str, fix: str | None = None) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class NotReadable(ValueError):
 
 
 def parse_duration_ms(value: str | int | float) -> int:
-    """A plain number counts seconds. Whole milliseconds come out; a part of one is refused, not rounded off."""
+    """A plain number is in seconds. The result is whole milliseconds; a fraction of one is refused, not rounded."""
     if not isinstance(value, str):
         return _bounded_ms(value * 1000 if math.isfinite(value) else math.inf)
     total, at, last_unit_ms = 0.0, 0, MS_MAX
@@ -73,17 +73,17 @@ def parse_duration_ms(value: str | int | float) -> int:
 
 def _bounded_ms(ms: float) -> int:
     if ms < 0:
-        raise NotReadable("a duration can't be negative")
+        raise NotReadable("a duration cannot be negative")
     if ms > MS_MAX:
-        raise NotReadable("a duration can't be longer than ten years (3650d)")
+        raise NotReadable("a duration cannot be longer than ten years (3650d)")
     whole = round(ms)
     if abs(whole - ms) > 1e-6 * max(1.0, ms):
-        raise NotReadable("a duration is a whole number of milliseconds")
+        raise NotReadable("a duration must be a whole number of milliseconds")
     return whole
 
 
 def _duration_guess(text: str) -> str | None:
-    """'90 minutes' and '1 h, 5 min' are clear enough to say what to write instead."""
+    """What to write instead of a text such as '90 minutes' or '1 h, 5 min'; None if its meaning is not clear."""
     total, at = 0.0, 0
     if len(text) > 40:
         return None
@@ -114,10 +114,10 @@ def format_duration(ms: int) -> str:
 
 
 def parse_size_bytes(value: str | int | float) -> int:
-    """A plain number counts bytes. KiB, MiB, … are powers of 1024; kB, MB, … powers of 1000."""
+    """A plain number is in bytes. KiB, MiB, … are powers of 1024; kB, MB, … powers of 1000."""
     if isinstance(value, float):
         if not value.is_integer():
-            raise NotReadable("a size is a whole number of bytes")
+            raise NotReadable("a size must be a whole number of bytes")
         value = int(value)
     if isinstance(value, int):
         return _bounded_bytes(value)
@@ -135,9 +135,9 @@ def parse_size_bytes(value: str | int | float) -> int:
 
 def _bounded_bytes(size: float) -> int:
     if size < 0:
-        raise NotReadable("a size can't be negative")
+        raise NotReadable("a size cannot be negative")
     if size > BYTES_MAX:
-        raise NotReadable("a size can't be larger than 1024 PiB")
+        raise NotReadable("a size cannot be larger than 1024 PiB")
     return round(size)
 
 
@@ -150,15 +150,15 @@ def format_size(size: int) -> str:
 
 
 def read_date(text: str) -> date:
-    """Python also takes 20260101 and 2026-W01-4 for dates; one form is enough, and cannot be a number by mistake."""
+    """Python also accepts 20260101 and 2026-W01-4; one format is enough, and cannot be a number by mistake."""
     return date.fromisoformat(_matched(_DATE, text))
 
 
 def read_datetime(text: str) -> datetime:
-    """Date and time: a date alone would be midnight without anybody having said so."""
+    """Date and time. A date alone is refused: it would be midnight, which nobody wrote."""
     day, time_of_day = text[:10], text[11:]
     if text[10:11] not in ("T", "t", " "):
-        raise ValueError("it has no time of day")
+        raise ValueError("the time of day is missing")
     return datetime.fromisoformat(f"{_matched(_DATE, day)}T{_matched(_TIME, time_of_day)}")
 
 
@@ -167,7 +167,7 @@ def read_time(text: str) -> time:
 
 
 def read_duration(text: str) -> timedelta:
-    """ISO 8601, as `write_duration` writes it, or 1h30m as in a definition."""
+    """ISO 8601, as `write_duration` formats it, or 1h30m as in a definition."""
     parts = _DURATION.fullmatch(text)
     if parts is None or not any(parts.groups()[1:]):
         return timedelta(milliseconds=parse_duration_ms(text))
@@ -195,11 +195,11 @@ def _text_like(pattern: re.Pattern[str]) -> Callable[[str], str]:
 
 def _matched(pattern: re.Pattern[str], text: str) -> str:
     if pattern.fullmatch(text) is None:
-        raise ValueError("it has another form")
+        raise ValueError("it has another format")
     return text
 
 
-#: By name: what it reads a text to (ValueError if it can't), and how a message calls it.
+#: By name: the function that parses it (ValueError if it cannot), and how messages name it.
 FORMATS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     "date": (read_date, "a date such as 2026-01-31"),
     "date-time": (read_datetime, "a date and time such as 2026-01-31T02:00:00Z"),
