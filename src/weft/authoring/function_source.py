@@ -61,13 +61,13 @@ class FunctionSources:
             raise FunctionNotFound(f"{module_or_file} has no function {name!r}", module.functions)
         if len(bound) > 1:
             return None
-        (made,) = bound
-        if isinstance(made, ast.ClassDef):
+        (binding,) = bound
+        if isinstance(binding, ast.ClassDef):
             raise FunctionNotFound(f"{module_or_file}:{name} is a class, not a function", module.functions)
-        if isinstance(made, ast.ImportFrom):
-            return self._follow(module, made, name, imports)
-        if isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef) and module.keeps_signature(made):
-            return _takes(made.args)
+        if isinstance(binding, ast.ImportFrom):
+            return self._follow(module, binding, name, imports)
+        if isinstance(binding, ast.FunctionDef | ast.AsyncFunctionDef) and module.keeps_signature(binding):
+            return _takes(binding.args)
         return None
 
     def _follow(
@@ -136,7 +136,7 @@ class _Module:
     @property
     def functions(self) -> tuple[str, ...]:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return tuple(name for name, made in self.bound.items() if isinstance(made[-1], kinds))
+        return tuple(name for name, bindings in self.bound.items() if isinstance(bindings[-1], kinds))
 
     def creates_names(self) -> bool:
         if self._stars or "__getattr__" in self.bound:
@@ -161,20 +161,20 @@ class _Module:
         if isinstance(decorator, ast.Call):
             decorator = decorator.func
         if isinstance(decorator, ast.Attribute) and isinstance(decorator.value, ast.Name):
-            made = self._only(decorator.value.id)
-            if isinstance(made, ast.Import):
-                names = {alias.asname or alias.name: alias.name for alias in made.names}
+            binding = self._only(decorator.value.id)
+            if isinstance(binding, ast.Import):
+                names = {alias.asname or alias.name: alias.name for alias in binding.names}
                 return (names.get(decorator.value.id, ""), decorator.attr)
         elif isinstance(decorator, ast.Name):
-            made = self._only(decorator.id)
-            if isinstance(made, ast.ImportFrom) and not made.level:
-                names = {alias.asname or alias.name: alias.name for alias in made.names}
-                return (made.module or "", names[decorator.id])
+            binding = self._only(decorator.id)
+            if isinstance(binding, ast.ImportFrom) and not binding.level:
+                names = {alias.asname or alias.name: alias.name for alias in binding.names}
+                return (binding.module or "", names[decorator.id])
         return None
 
     def _only(self, name: str) -> ast.stmt | None:
-        made = self.bound.get(name, [])
-        return made[0] if len(made) == 1 else None
+        bindings = self.bound.get(name, [])
+        return bindings[0] if len(bindings) == 1 else None
 
     def imported(self, statement: ast.ImportFrom) -> str:
         """The module that `from … import` names; empty if its dots go beyond the top package."""

@@ -90,7 +90,7 @@ def tokens(text: str) -> Iterator[TextToken]:
 
 
 def scan(text: str) -> Iterator[TextToken]:
-    """An iterative scanner. `expect` says what may come next: v(alue), k(ey), a comma or an end."""
+    """An iterative scanner. `expect` is what may come next: a value, a key, a comma, a colon, or nothing (done)."""
     at, line, line_start = 0, 1, 0
     stack: list[str] = []
     expect = "value"
@@ -117,20 +117,12 @@ def scan(text: str) -> Iterator[TextToken]:
             yield TextToken("end", None, line, position.column, 1)
             at += 1
             expect = "comma" if stack else "done"
-        elif expect == "comma":
-            if sign != ",":
-                raise UnreadableText(
-                    SyntaxFault(position, f"not JSON: expected a comma, found {_near(text, at)}", "add a comma")
-                )
+        elif expect in ("comma", "colon"):
+            if sign != {"comma": ",", "colon": ":"}[expect]:
+                message = f"not JSON: expected a {expect}, found {_near(text, at)}"
+                raise UnreadableText(SyntaxFault(position, message, f"add a {expect}"))
             at += 1
-            expect = "key" if stack[-1] == "{" else "value"
-        elif expect == "colon":
-            if sign != ":":
-                raise UnreadableText(
-                    SyntaxFault(position, f"not JSON: expected a colon, found {_near(text, at)}", "add a colon")
-                )
-            at += 1
-            expect = "value"
+            expect = "key" if expect == "comma" and stack[-1] == "{" else "value"
         elif sign in "{[" and expect in ("value", "first value"):
             stack.append(sign)
             yield TextToken("map" if sign == "{" else "list", None, line, position.column, 1)

@@ -92,22 +92,22 @@ def _type_of(hint: Any) -> dict[str, Any] | None:
         if kinds == {"integer", "number"}:
             return {"type": "number"}
         return {"type": kinds.pop()} if len(kinds) == 1 and None not in kinds else None
-    made = origin or hint
-    if made in _TYPES:
-        return {"type": _TYPES[made]}
-    return _class_type(made) if isinstance(made, type) else None
+    type_ = origin or hint
+    if type_ in _TYPES:
+        return {"type": _TYPES[type_]}
+    return _class_type(type_) if isinstance(type_, type) else None
 
 
-def _class_type(made: type) -> dict[str, Any] | None:
-    if issubclass(made, enum.Enum):
-        return {"type": "", "enum": [member.value for member in made]}
-    if (made.__module__, made.__qualname__) in FORMS:
-        return {"type": "string", "format": FORMS[made.__module__, made.__qualname__]}
-    if typing.is_typeddict(made) or any(hasattr(made, mark) for mark in _OBJECTS):
+def _class_type(type_: type) -> dict[str, Any] | None:
+    if issubclass(type_, enum.Enum):
+        return {"type": "", "enum": [member.value for member in type_]}
+    if (type_.__module__, type_.__qualname__) in FORMS:
+        return {"type": "string", "format": FORMS[type_.__module__, type_.__qualname__]}
+    if typing.is_typeddict(type_) or any(hasattr(type_, mark) for mark in _OBJECTS):
         return {"type": "object"}
-    if issubclass(made, os.PathLike):
+    if issubclass(type_, os.PathLike):
         return {"type": "string"}
-    for base in made.__mro__:
+    for base in type_.__mro__:
         if base in _TYPES or (base.__module__ == "numpy" and base.__name__ in _NUMPY):
             return {"type": _TYPES.get(base) or _NUMPY[base.__name__]}
     return None

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.core.definition.site_defaults import SiteDefaults
 from weft.sdk.errors import RunFailed, TaskFailure
 from weft.sdk.flows import Flow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
     from weft.control.protocol import Control
+    from weft.core.definition.site_defaults import SiteDefaults
 
 FAILURES_MAX = 20
 
@@ -60,7 +60,7 @@ def require_flow(flow: Any, verb: str) -> Flow[Any, Any]:
 
 
 def load_for_run(
-    definition: "Flow[Any, Any] | str | Path | Loaded", inputs: Mapping[str, Any], defaults: SiteDefaults
+    definition: "Flow[Any, Any] | str | Path | Loaded", inputs: Mapping[str, Any], defaults: "SiteDefaults"
 ) -> "tuple[Loaded, dict[str, Any]]":
     """The loaded definition, and the checked values of its inputs as JSON."""
     from weft.authoring.load import Loaded, load_file, with_defaults

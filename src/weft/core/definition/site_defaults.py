@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.core.definition.document import Document
 from weft.core.definition.text_formats import format_duration
 
 if TYPE_CHECKING:
     from weft.core.definition.container_types import Record
+    from weft.core.definition.document import Document
 
 
 class SiteDefaults(NamedTuple):
@@ -17,7 +17,7 @@ class SiteDefaults(NamedTuple):
 NO_DEFAULTS = SiteDefaults()
 
 
-def with_site_defaults(document: Document, defaults: SiteDefaults) -> Document:
+def with_site_defaults(document: "Document", defaults: SiteDefaults) -> "Document":
     """The document with the settings of a site where it has no value of its own. They are stored with it, so that a
     run means the same on every node; its hash is that of a document in which the author wrote them."""
     from weft.core.definition.fields import DEFAULTS

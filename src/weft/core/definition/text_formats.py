@@ -155,7 +155,7 @@ def read_date(text: str) -> date:
 
 
 def read_datetime(text: str) -> datetime:
-    """Date and time. A date alone is refused: it would be midnight, which nobody wrote."""
+    """Date and time. A date alone is refused: it would silently be midnight."""
     day, time_of_day = text[:10], text[11:]
     if text[10:11] not in ("T", "t", " "):
         raise ValueError("the time of day is missing")
