@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from weft.control.here import make_node, node_settings
-from weft.control.local import LocalControl, new_id
+from weft.control.local import LocalControl
 from weft.core.commands import Submit
-from weft.core.compile import compile_workflow
-from weft.core.definition import document_hash, encode_document, read
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.read import read
 from weft.core.workflow import Workflow
 from weft.node.node import Node
+from weft.operations.ids import new_id
 from weft.store.protocol import Store
 from weft.store.sqlite.driver import SqliteStore
 

@@ -11,7 +11,7 @@
 
     nightly.run(day="2026-01-01")
 
-What is named here is imported when it is asked for: `import weft` alone costs nothing.
+Names are imported on first use: `import weft` alone costs nothing.
 """
 
 __version__ = "0.1.0"
@@ -19,19 +19,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from weft.authoring.errors import DefinitionErrors as DefinitionErrors
-    from weft.authoring.sdk_errors import FlowError as FlowError
-    from weft.authoring.sdk_tasks import Task as Task
-    from weft.authoring.sdk_tasks import shell as shell
-    from weft.authoring.sdk_tasks import task as task
-    from weft.authoring.sdk_tasks import wait as wait
-    from weft.control.client import Client as Client
-    from weft.control.embedded import Closed as Closed
-    from weft.control.embedded import RunFailed as RunFailed
-    from weft.control.embedded import TaskFailure as TaskFailure
-    from weft.control.embedded import Weft as Weft
-    from weft.control.embedded import open as open
-    from weft.control.flows import Flow as Flow
-    from weft.control.flows import flow as flow
+    from weft.authoring.flow_errors import FlowError as FlowError
     from weft.executors.python_functions.attempt_context import Stopped as Stopped
     from weft.executors.python_functions.attempt_context import context_update as context_update
     from weft.executors.python_functions.attempt_context import variables as variables
@@ -41,21 +29,33 @@ if TYPE_CHECKING:
     from weft.executors.python_functions.once import AttemptOver as AttemptOver
     from weft.executors.python_functions.once import OutcomeUnknown as OutcomeUnknown
     from weft.executors.python_functions.once import once as once
+    from weft.sdk.client import Client as Client
+    from weft.sdk.embedded import Weft as Weft
+    from weft.sdk.embedded import open as open
+    from weft.sdk.errors import Closed as Closed
+    from weft.sdk.errors import RunFailed as RunFailed
+    from weft.sdk.errors import TaskFailure as TaskFailure
+    from weft.sdk.flows import Flow as Flow
+    from weft.sdk.flows import flow as flow
+    from weft.sdk.tasks import Task as Task
+    from weft.sdk.tasks import shell as shell
+    from weft.sdk.tasks import task as task
+    from weft.sdk.tasks import wait as wait
 
 _HOMES = {
-    "flow": "weft.control.flows",
-    "Flow": "weft.control.flows",
-    "task": "weft.authoring.sdk_tasks",
-    "Task": "weft.authoring.sdk_tasks",
-    "shell": "weft.authoring.sdk_tasks",
-    "wait": "weft.authoring.sdk_tasks",
-    "Client": "weft.control.client",
-    "open": "weft.control.embedded",
-    "Weft": "weft.control.embedded",
-    "Closed": "weft.control.embedded",
-    "RunFailed": "weft.control.embedded",
-    "TaskFailure": "weft.control.embedded",
-    "FlowError": "weft.authoring.sdk_errors",
+    "flow": "weft.sdk.flows",
+    "Flow": "weft.sdk.flows",
+    "task": "weft.sdk.tasks",
+    "Task": "weft.sdk.tasks",
+    "shell": "weft.sdk.tasks",
+    "wait": "weft.sdk.tasks",
+    "Client": "weft.sdk.client",
+    "open": "weft.sdk.embedded",
+    "Weft": "weft.sdk.embedded",
+    "Closed": "weft.sdk.errors",
+    "RunFailed": "weft.sdk.errors",
+    "TaskFailure": "weft.sdk.errors",
+    "FlowError": "weft.authoring.flow_errors",
     "Stopped": "weft.executors.python_functions.attempt_context",
     "context_update": "weft.executors.python_functions.attempt_context",
     "current": "weft.executors.python_functions.current_attempt",
@@ -69,7 +69,7 @@ _HOMES = {
 }
 
 
-if not TYPE_CHECKING:  # a type checker knows the names above, and no others
+if not TYPE_CHECKING:  # a type checker knows only the names above
 
     def __getattr__(name: str) -> object:
         home = _HOMES.get(name)

@@ -17,7 +17,7 @@ from tests.architecture.source import ROOT
 from weft import config as settings
 from weft.api.token_gate import Tokens
 from weft.cli.parser import make_parser
-from weft.core.durations import parse_duration_ms
+from weft.core.definition.text_formats import parse_duration_ms
 
 TOKEN = "0123456789abcdef-secret"
 LINES = re.findall(r"^\$ (curl .*)$", (ROOT / "docs/guides/server.md").read_text(), re.MULTILINE)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.architecture.source import ROOT, modules
 from weft import config as settings
-from weft.authoring import load_file, load_text
+from weft.authoring.load import load_file, load_text
 from weft.cli.parser import make_parser
 
 PAGES = [

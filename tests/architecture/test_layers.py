@@ -8,7 +8,7 @@ from tests.architecture.source import Module, imports, modules
 #: From the top down. What stands in one line does not know each other.
 LAYERS: list[tuple[str, ...]] = [
     ("__main__",),
-    ("demo", "cli", "api", "mcp", "tui"),
+    ("demo", "cli", "api", "mcp", "tui", "sdk"),
     ("config", "control"),
     ("operations",),
     ("node",),
@@ -20,7 +20,6 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 #: Sideways all the same, each for a reason.
 SIDEWAYS = {
     ("authoring", "triggers"): "a cron expression is checked while its definition is loaded",
-    ("authoring", "executors"): "what is called without a run has the values and the context that a runner gives",
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",
     ("cli", "mcp"): "`weft mcp` is a command",

@@ -17,7 +17,7 @@ WORDS = re.compile(
 )
 ALLOWED_WORDS = {
     "src/weft/core/expressions": "an expression's bound is counted in steps of evaluation",
-    "src/weft/core/definition.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",
+    "src/weft/core/definition/read.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",
     "src/weft/store/sqlite/clock.py": "a clock makes a step",
     "src/weft/cli/parser.py": "first steps",
     "docs/reference/expressions.md": "an expression's bound is counted in steps of evaluation",

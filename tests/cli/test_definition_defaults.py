@@ -9,9 +9,8 @@ import pytest
 import weft as sdk
 from tests.api.conftest import Running
 from tests.cli.conftest import Weft
-from weft.authoring import load_file, load_text
-from weft.authoring.load import with_defaults
-from weft.core.definition_defaults import SiteDefaults
+from weft.authoring.load import load_file, load_text, with_defaults
+from weft.core.definition.site_defaults import SiteDefaults
 
 SET = SiteDefaults("continue", 60_000)
 PLAIN = "name: plain\ntasks: {a: exit 1, b: {run: echo b, timeout: 5s}, c: {run: echo c, timeout: null}}\n"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.cluster.conftest import Cluster
 from tests.conftest import Figure
-from weft.authoring import load_value
+from weft.authoring.load import load_value
 from weft.core.commands import Submit
-from weft.core.definition import encode_document
+from weft.core.definition.document import encode_document
 
 JOURNAL = "echo $WEFT_TASK $WEFT_INDEX $WEFT_ATTEMPT >> journal"
 LATE_MS = 60_000  # of an event's time against the store's clock: far below the hour that a wall clock is off

@@ -182,7 +182,7 @@ def read_all(followed: Followed, output: AttemptOutput, size: int) -> bytes:
 
 def test_output_comes_whole_through_breaks(server: Running, cut: Cut, control: RemoteControl) -> None:
     (server.directory / "p.yaml").write_text(PRINTS)
-    from weft.authoring import load_file
+    from weft.authoring.load import load_file
 
     run = server.submit(load_file(server.directory / "p.yaml").document)
     until(lambda: server.control.task(run, "first").state == "running")
@@ -212,7 +212,7 @@ def test_the_output_of_an_ended_attempt_is_asked_for(
 ) -> None:
     """Its stream may lag behind the event of its end, which is not to be shown before what it printed."""
     (server.directory / "p.yaml").write_text(PRINTS)
-    from weft.authoring import load_file
+    from weft.authoring.load import load_file
 
     run = server.submit(load_file(server.directory / "p.yaml").document)
     followed = control.follow(run)

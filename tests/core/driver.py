@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from weft.core import commands as c
-from weft.core.compile import compile_workflow
-from weft.core.definition import document_hash, encode_document, read
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.read import read
 from weft.core.invariants import check_family, check_history, check_pools, check_pools_step, check_run, current_rows
 from weft.core.needs import Current, Demands, RunById
 from weft.core.placement import node_facts

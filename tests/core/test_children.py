@@ -196,7 +196,7 @@ def test_a_file_that_a_stored_name_runs_is_the_one_of_its_run(engine: Taking) ->
         ({"workflow": "./nowhere.yaml"}, "known only beside the definition's file"),
         ({"workflow": "laef"}, "did you mean 'leaf'"),
         ({"workflow": "zebra"}, "it knows leaf"),
-        ({"workflow": "leaf", "with": {"a": 1}}, "it takes no inputs"),
+        ({"workflow": "leaf", "with": {"a": 1}}, "the workflow takes no inputs"),
         ({"workflow": "outer"}, "outer -> outer"),
     ],
 )

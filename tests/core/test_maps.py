@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.core.driver import Engine
-from weft.authoring import load_value
+from weft.authoring.load import load_value
 from weft.control.here import make_node, node_settings
 from weft.control.local import LocalControl
 from weft.core import commands as c
-from weft.core.definition import encode_document
-from weft.core.names import Ended, tasks_view
+from weft.core.definition.document import encode_document
+from weft.core.expressions.run_names import Ended, tasks_view
 from weft.core.workflow import Tolerate
 from weft.executors.protocol import Launch
 from weft.executors.python_functions.attempt_context import context_update

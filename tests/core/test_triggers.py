@@ -7,8 +7,9 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.core import commands as c
-from weft.core.compile import compile_workflow
-from weft.core.definition import document_hash, encode_document, read
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.read import read
 from weft.core.invariants import check_fires
 from weft.core.needs import Trigger
 from weft.core.rows import FireRow, TriggerRow

@@ -10,7 +10,7 @@ from tests.core.driver import Engine
 from tests.core.scenarios.situation import situation
 from weft.core import commands as c
 from weft.core.explain import explain
-from weft.core.names import Ended, tasks_view
+from weft.core.expressions.run_names import Ended, tasks_view
 
 WORK = {"inline": "work"}
 
@@ -185,7 +185,7 @@ def test_a_time_that_has_passed_holds_nothing_up(engine: Engine) -> None:
 
 @pytest.mark.parametrize(("wait", "said"), [
     ({"for": "${{ [1] }}"}, "for: a duration is needed"), ({"for": "${{ true }}"}, "for: a duration is needed"),
-    ({"for": "${{ 'soon' }}"}, "not a duration"), ({"for": "${{ 0 - 1 }}"}, "can't be negative"),
+    ({"for": "${{ 'soon' }}"}, "not a duration"), ({"for": "${{ 0 - 1 }}"}, "cannot be negative"),
     ({"until": "${{ 'tomorrow' }}"}, "'tomorrow' is no time"), ({"until": "${{ 5 }}"}, "'5' is no time"),
     ({"until": "${{ inputs.nothing.x }}"}, "wait: "), ({"for": "${{ context.gone }}"}, "wait: "),
 ])  # fmt: skip

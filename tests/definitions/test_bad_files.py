@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.authoring import DefinitionErrors, load_file
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import load_file
 from weft.cli.definitions import validate
 
 BAD = Path(__file__).parent / "bad"

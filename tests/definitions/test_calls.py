@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.authoring import DefinitionErrors, Loaded, load_file
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import Loaded, load_file
 
 FUNCTIONS = """
     import functools
@@ -95,18 +96,21 @@ def test_what_fits_or_cannot_be_known_is_loaded(here: Path, task: str) -> None:
         ("{python: etl:extrct, with: {day: x}}", ["2:15: etl has no function 'extrct'", "did you mean etl:extract?"]),
         ("{python: etl.py:extrct}", ["etl.py has no function 'extrct'", "did you mean etl.py:extract?"]),
         ("{python: etl:Thing}", ["etl:Thing is a class, not a function"]),
-        ("{python: etl:extract}", ["2:7: extract() needs day, which `with` does not give", "add day to `with`"]),
+        ("{python: etl:extract}", ["2:7: extract() needs day, which `with` does not pass", "add day to `with`"]),
         ("{python: etl:extract, with: {limit: 1}}", ["2:28: extract() needs day"]),
-        ("{python: etl:extract, with: {dya: x}}", ["2:35: extract() takes no argument 'dya'", "did you mean day?"]),
+        ("{python: etl:extract, with: {dya: x}}", ["2:35: extract() has no parameter 'dya'", "did you mean day?"]),
         (
             "{python: etl:extract, with: {day: x, more: 1}}",
-            ["2:43: extract() takes no argument 'more'", "it takes day, limit"],
+            ["2:43: extract() has no parameter 'more'", "its parameters are day, limit"],
         ),
         ("{python: etl:transform, with: {}}", ["transform() needs path"]),
-        ("{python: etl:decorated, with: {dayy: x}}", ["decorated() takes no argument 'dayy'", "did you mean day?"]),
+        ("{python: etl:decorated, with: {dayy: x}}", ["decorated() has no parameter 'dayy'", "did you mean day?"]),
         ("{python: etl:plainly_decorated}", ["plainly_decorated() needs day"]),
         ("{python: etl:cached}", ["cached() needs day"]),
-        ("{python: etl:by_place, with: {second: 1}}", ["takes first by its place only", "leave the / out"]),
+        (
+            "{python: etl:by_place, with: {second: 1}}",
+            ["takes first only by position", "remove the / from its parameters"],
+        ),
         ("{python: json:dumpss, with: {obj: 1}}", ["did you mean json:dumps?"]),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.authoring import load_file, load_text
+from weft.authoring.load import load_file, load_text
 from weft.cli.definitions import dot, graph, mermaid, validate
 from weft.cli.graph_text import draw
 

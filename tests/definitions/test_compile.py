@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from weft.authoring import load_text
-from weft.core.compile import compile_workflow
-from weft.core.definition import decode_document, encode_document
+from weft.authoring.load import load_text
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import decode_document, encode_document
 from weft.core.demands import demand_of, pools_of
 from weft.core.workflow import Retry, TaskDef, Tolerate, Workflow
 

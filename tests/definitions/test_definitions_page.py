@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from weft.authoring import load_text
-from weft.core.child_workflows import WorkflowReference
-from weft.core.definition import WORKFLOW
-from weft.core.fields import CACHE_RECORD, CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, RETRY_RECORD, TASK
-from weft.core.long_form import LONG_TASK, RETRY_POLICY, SPEC
-from weft.core.map_and_wait import WAIT_RECORD
-from weft.core.problems import NO_EXPRESSION
-from weft.core.references import TEMPLATED
-from weft.core.scalars import Boolean, Choice, Duration, Milliseconds, Number, Pattern, Size, Text
-from weft.core.shapes import Json, ListOf, MapOf, OneOf, Record
-from weft.core.trigger_definitions import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
+from weft.authoring.load import load_text
+from weft.core.definition.child_workflows import WorkflowReference
+from weft.core.definition.container_types import Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.fields import CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, TASK
+from weft.core.definition.inferred_needs import TEMPLATED
+from weft.core.definition.long_form import LONG_TASK, RETRY_POLICY, SPEC
+from weft.core.definition.problems import NO_EXPRESSION
+from weft.core.definition.read import WORKFLOW
+from weft.core.definition.scalar_types import Boolean, Duration, Enum, Milliseconds, Number, Pattern, Size, Text
+from weft.core.definition.task_field_types import CACHE_RECORD, RETRY_RECORD, WAIT_RECORD
+from weft.core.definition.triggers import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
 TABLES: dict[str, Record] = {
@@ -44,7 +44,7 @@ def shape_text(shape: Any) -> str:
     match shape:
         case Boolean():
             return "true or false"
-        case Choice():
+        case Enum():
             return " \\| ".join(f"`{option}`" for option in shape.options)
         case Duration():
             return "duration"
@@ -59,7 +59,7 @@ def shape_text(shape: Any) -> str:
         case ListOf():
             return "text or list of texts" if shape.single else str(shape.expected)
         case OneOf():
-            return ", or ".join(shape_text(one) for one in shape.shapes)
+            return ", or ".join(shape_text(one) for one in shape.types)
         case Record():
             return f"mapping ({shape.what})"
         case Json():
@@ -73,7 +73,7 @@ def table(record: Record) -> str:
     lines = ["| key | value | meaning |", "| --- | --- | --- |"]
     for field in record.fields:
         if not field.later and not field.hidden:
-            lines.append(f"| `{field.name}` | {OWN.get(field.name) or shape_text(field.shape)} | {field.doc} |")
+            lines.append(f"| `{field.name}` | {OWN.get(field.name) or shape_text(field.type)} | {field.doc} |")
     return "\n".join(lines)
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.core.durations import (
+from weft.core.definition.suggest import nearest
+from weft.core.definition.text_formats import (
     BYTES_MAX,
     MS_MAX,
     NotReadable,
@@ -13,7 +14,6 @@ from weft.core.durations import (
     parse_duration_ms,
     parse_size_bytes,
 )
-from weft.core.suggest import nearest
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.authoring import DefinitionErrors, load_text, load_value
-from weft.core.compile import compile_workflow
-from weft.core.definition import decode_document, encode_document, read
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import load_text, load_value
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import decode_document, encode_document
+from weft.core.definition.inferred_needs import all_edges, complete_needs
+from weft.core.definition.read import read
 from weft.core.graph import cycles_of, successors_of
-from weft.core.inferred_needs import all_edges, complete_needs
 from weft.core.workflow import TaskDef
 
 
@@ -22,7 +24,7 @@ def complaints(value: Any) -> list[tuple[str, str]]:
     """(path, message) of every problem, with the part of the text that its column points at."""
     out = []
     for problem in read(value).problems:
-        at = "" if problem.spot is None else f" @{problem.spot.text[problem.spot.column - 1 :][:6]}"
+        at = "" if problem.offset is None else f" @{problem.offset.text[problem.offset.column - 1 :][:6]}"
         out.append((".".join(map(str, problem.path)), problem.message + at))
     return out
 
@@ -58,20 +60,20 @@ def test_what_is_fine(given: dict[str, Any]) -> None:
     [
         ({"if": "tasks.c.exitCode"}, "if", "there is no task 'c' @c.exit"),
         ({"condition": "parent.c.exitCode"}, "condition", "there is no task 'c' @c.exit"),
-        ({"if": "tasks.b.exitCode"}, "if", "the task 'b' asks for its own result @b.exit"),
-        ({"env": {"A": "${{ tasks.b.output }}"}}, "env.A", "the task 'b' asks for its own result @b.outp"),
+        ({"if": "tasks.b.exitCode"}, "if", "the task 'b' reads its own result @b.exit"),
+        ({"env": {"A": "${{ tasks.b.output }}"}}, "env.A", "the task 'b' reads its own result @b.outp"),
         ({"if": "index > 0"}, "if", "'index' is not known here @index "),
         ({"if": "index > 0", "replicas": 2}, "if", "'index' is not known here @index "),
         ({"env": {"A": "${{ item }}"}}, "env.A", "'item' is not known here @item }"),
         ({"if": "item > 0", "map": [1]}, "if", "'item' is not known here @item >"),
         ({"map": "${{ item }}"}, "map", "'item' is not known here @item }"),
-        ({"map": "${{ tasks.b.output }}"}, "map", "the task 'b' asks for its own result @b.outp"),
+        ({"map": "${{ tasks.b.output }}"}, "map", "the task 'b' reads its own result @b.outp"),
         ({"map": [1, "${{ tasks.c.output }}"]}, "map.1", "there is no task 'c' @c.outp"),
         ({"map": "${{ tasks.a.output", }, "map", "this ${{ has no end @${{ ta"),
         ({"cwd": "a/${{ inputs.y }}"}, "cwd", "there is no input 'y' @y }}"),
         ({"run": "echo `${{ inputs.x }}`"}, "run", "${{ }} cannot stand inside backticks @${{ in"),
         ({"run": "a $${{ ${{ x", "shell": ["zsh", "-c"]}, "run",
-         "this shell's way of quoting is not known, so no value can be put into its text @${{ x"),
+         "the quoting rules of this shell are not known, so no value can be inserted into its text @${{ x"),
         ({"if": "run.attempt"}, "if", "'run' has no 'attempt' @attemp"),
         ({"if": "a-b"}, "if", "'a' is not known here @a-b"),
     ],
@@ -86,13 +88,16 @@ def test_what_is_wrong_is_told_at_its_column(given: dict[str, Any], where: str, 
 def test_the_shell_of_the_defaults_counts() -> None:
     value = task(run="echo ${{ inputs.x }}")
     assert complaints({**value, "defaults": {"shell": "bash"}}) == []
-    assert "way of quoting" in complaints({**value, "defaults": {"shell": ["fish", "-c"]}})[0][1]
+    assert (
+        "the quoting rules of this shell are not known"
+        in complaints({**value, "defaults": {"shell": ["fish", "-c"]}})[0][1]
+    )
 
 
 def test_what_all_tasks_share_names_no_task() -> None:
     for shared in ({"env": {"A": "${{ tasks.a.output }}"}}, {"defaults": {"cwd": "${{ parent.a.output }}"}}):
         assert [message.split(" @")[0] for _, message in complaints({**task(), **shared})] == [
-            "what all tasks share can't name one of them"
+            "a value for all tasks cannot name one of them"
         ]
     assert complaints({**task(), "env": {"A": "${{ inputs.x }}"}, "defaults": {"cwd": "${{ run.id }}"}}) == []
 

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.authoring import load_text
 from weft.authoring.errors import DefinitionErrors
-from weft.core.formats import FORMATS, read_date, read_datetime, read_duration, read_time, write_duration
-from weft.core.inputs import InputError, checked_inputs
+from weft.authoring.load import load_text
+from weft.core.definition.inputs import InputError, checked_inputs
+from weft.core.definition.text_formats import (
+    FORMATS,
+    read_date,
+    read_datetime,
+    read_duration,
+    read_time,
+    write_duration,
+)
 
 
 @given(st.dates(), st.datetimes(timezones=st.timezones() | st.none()), st.times(), st.timedeltas())
@@ -46,7 +53,7 @@ def test_formats(form: str, good: list[str], bad: list[str]) -> None:
     [
         ("{format: date, default: soon}", "expected a date such as 2026-01-31, found the text 'soon'"),
         ("{format: date, enum: ['2026-01-31', soon]}", "expected a date such as 2026-01-31, found the text 'soon'"),
-        ("{type: integer, format: date}", "a format is for texts, and its type is integer"),
+        ("{type: integer, format: date}", "`format` applies only to texts, and the type of the input is integer"),
         ("{format: dat}", "expected one of date, date-time"),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.authoring import DefinitionErrors, Loaded, load_text, load_value
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import Loaded, load_text, load_value
 from weft.cli.graph_text import draw
 
 calm = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])

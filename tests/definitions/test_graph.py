@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.authoring import load_value
+from weft.authoring.load import load_value
 from weft.core.graph import critical_path, cycles_of, levels_of, successors_of
 
 

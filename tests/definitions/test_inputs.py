@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from weft.authoring import load_text
-from weft.core.inputs import InputError, parse_input, resolve_inputs
+from weft.authoring.load import load_text
+from weft.core.definition.inputs import InputError, parse_input, resolve_inputs
 from weft.core.workflow import InputDef
 
 DECLARED = load_text(
@@ -39,7 +39,7 @@ def test_defaults_fill_in_what_is_not_given() -> None:
 def test_all_problems_at_once() -> None:
     assert messages({"coutn": 1, "rate": "fast", "count": 1.5, "dry": 1, "level": "middle"}) == [
         ("there is no input 'coutn'", "did you mean 'count'?"),
-        ("the input 'day' (string) is missing", "give it: --input day=…"),
+        ("the input 'day' (string) is missing", "set it: --input day=…"),
         ("the input 'count' takes a whole number, found the number 1.5", None),
         ("the input 'rate' takes a number, found the text 'fast'", None),
         ("the input 'dry' takes true or false, found the number 1", None),
@@ -48,8 +48,8 @@ def test_all_problems_at_once() -> None:
 
 
 def test_values_without_a_json_form_are_refused() -> None:
-    assert "can't be kept" in messages({"day": "x", "rate": float("nan")})[0][0]
-    assert "can't be kept" in messages({"day": "x", "opts": {"a": object()}})[0][0]
+    assert "cannot be stored" in messages({"day": "x", "rate": float("nan")})[0][0]
+    assert "cannot be stored" in messages({"day": "x", "opts": {"a": object()}})[0][0]
 
 
 def test_no_inputs_at_all() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weft.authoring import load_value
+from weft.authoring.load import load_value
 
 PIPELINE: dict[str, Any] = {
     "name": "CI pipeline",

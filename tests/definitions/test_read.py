@@ -6,9 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from weft.authoring import DefinitionErrors, load_text, load_value
-from weft.core.definition import decode_document, document_hash, encode_document, read
-from weft.core.problems import PROBLEMS_MAX
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import load_text, load_value
+from weft.core.definition.document import decode_document, document_hash, encode_document
+from weft.core.definition.problems import PROBLEMS_MAX
+from weft.core.definition.read import read
 
 
 def document(text: str, format: Any = "yaml") -> dict[str, Any]:
@@ -93,7 +95,7 @@ def test_values_made_in_python_are_told_by_their_path() -> None:
         load_value({"tasks": {"a": {"run": "x", "needs": ["b"], "retry": {"max": object()}}}, 3: 4}, "made")
     assert str(caught.value) == (
         "made: expected a whole number from 0 to 10,000, found a Python object (at tasks.a.retry.max)\n"
-        "made: the key 3 is no text (at [3])\n"
+        "made: the key 3 is not text (at [3])\n"
         "made: the task 'a' needs 'b', which does not exist (at tasks.a.needs[0])\n"
         "  fix: known tasks: a"
     )
@@ -113,7 +115,7 @@ def test_both_spellings_of_one_thing_are_refused() -> None:
     reading = read({"tasks": [{"key": "a", "type": "shell", "spec": {"command": "x"}, "dependsOn": ["b"],
     "needs": ["b"]},
                               {"key": "b", "spec": {"command": "x"}}]})  # fmt: skip
-    assert [p.message for p in reading.problems] == ["'needs' says what another key has said"]
+    assert [p.message for p in reading.problems] == ["'needs' sets the same as another key"]
 
 
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from weft.authoring import load_text
+from weft.authoring.load import load_text
 
 MAKERS = """
 def chain(n):
@@ -41,7 +41,7 @@ PROBE = (
     MAKERS
     + """
 import re, sys, time
-from weft.authoring import load_text
+from weft.authoring.load import load_text
 text = eval(sys.argv[1])
 began = time.process_time()
 workflow = load_text(text).workflow

@@ -15,9 +15,9 @@ from test_read import definitions
 
 from weft.authoring import json_text, yaml_text
 from weft.cli.definitions import schema as print_schema
-from weft.core.definition import WORKFLOW, read
-from weft.core.fields import TASK
-from weft.core.schema import definition_schema
+from weft.core.definition.fields import TASK
+from weft.core.definition.json_schema import definition_schema
+from weft.core.definition.read import WORKFLOW, read
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = definition_schema()

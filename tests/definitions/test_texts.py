@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from weft.authoring import DefinitionErrors, json_text, load_file, load_text, yaml_text
-from weft.authoring.errors import excerpt
-from weft.authoring.load import workflow_name
-from weft.authoring.places import find_places
+from weft.authoring import json_text, yaml_text
+from weft.authoring.errors import DefinitionErrors, excerpt
+from weft.authoring.load import load_file, load_text, workflow_name
+from weft.authoring.source_positions import find_positions
 
 
 def value_of(text: str) -> Any:
@@ -73,7 +73,7 @@ def test_every_place_is_found(reader: Any) -> None:
         ("a", 2, "c", 0),
         ("d",),
     ]
-    places = find_places(reader.tokens(text), paths)
+    places = find_positions(reader.tokens(text), paths)
 
     def shown(path: Any, key: bool) -> str:
         place = places[path].key if key else places[path].value
@@ -82,7 +82,7 @@ def test_every_place_is_found(reader: Any) -> None:
     assert [shown(path, key=False) for path in paths] == ["{", "[", "1", '"two"', "{", '"é"', "[", "[", '"x"']
     assert [shown(path, key=True) for path in paths[1::4]] == ['"a"', '"b"']
     assert shown(("d",), key=True) == '"d"'
-    assert find_places(reader.tokens(text), [("nothing", "here")]).keys() == {()}
+    assert find_positions(reader.tokens(text), [("nothing", "here")]).keys() == {()}
 
 
 @pytest.mark.parametrize("breaks", ["\n", "\r\n", "\r", "\u2028", "\x85"])
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_a_file(tmp_path: Path) -> None:
 
     assert message(tmp_path / "none.yaml") == f"{tmp_path}/none.yaml: there is no such file"
     assert "directory" in message(tmp_path)
-    assert "no file name" in message(Path("a\0b"))
+    assert "not a file name" in message(Path("a\0b"))
     big = tmp_path / "big.yaml"
     big.write_text("tasks: {a: " + "x" * 100 + "}")
     assert "larger than 50 bytes" in message(big, bytes_max=50)

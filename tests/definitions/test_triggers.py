@@ -2,7 +2,8 @@
 
 import pytest
 
-from weft.authoring import DefinitionErrors, load_text
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import load_text
 from weft.core.workflow import TriggerDef
 
 HEAD = "inputs: {day: string, n: {default: 1}}\ntasks: {a: 'true'}\ntriggers:\n"
@@ -13,29 +14,39 @@ WRONG = [
     ("{cron: '0 25 * * *', inputs: {day: x}}", 12, "Bad hour", "the hour is 0–23"),
     ("{cron: '0 2 * * *', timezone: europe/berlin, inputs: {day: x}}", 35, "no time zone", "Europe/Berlin"),
     ("{every: 100ms, inputs: {day: x}}", 13, "at least 1 s", "every: 1s"),
-    ("{every: 1s, timezone: UTC, inputs: {day: x}}", 17, "`timezone` has a meaning for `cron` only", "remove"),
+    ("{every: 1s, timezone: UTC, inputs: {day: x}}", 17, "`timezone` applies only to `cron`", "remove"),
     ("{every: 1s, cron: '* * * * *', inputs: {day: x}}", 5, "only one of cron and every", "split"),
     ("{inputs: {day: x}}", 5, "nothing fires this trigger", "cron, every, webhook, after"),
     ("{crn: '* * * * *', inputs: {day: x}}", 6, "unknown key 'crn'", "cron"),
-    ("{every: 1s}", 5, "does not give the input 'day'", "inputs: {day: …}"),
+    ("{every: 1s}", 5, "does not set the input 'day'", "inputs: {day: …}"),
     ("{every: 1s, inputs: {day: 1}}", 31, "takes text, found the number 1", None),
     ("{every: 1s, inputs: {day: x, dy: y}}", 34, "no input 'dy'", "day"),
     ("{every: 1s, inputs: {day: '${{ trigger.body }}'}}", 44, "has no 'body'", "it has time"),
-    ("{every: 1s, inputs: {day: '${{ inputs.n }}'}}", 36, "'inputs' is not known here", "trigger.time"),
+    ("{every: 1s, inputs: {day: '${{ inputs.n }}'}}", 36, "'inputs' is not available in a trigger", "trigger.time"),
     ("{every: 1s, inputs: {day: '${{ trigger. }}'}}", None, "", None),
     ("{every: 1s, jitter: 2s, inputs: {day: x}}", 17, "jitter must be shorter", None),
     ("{every: 1s, catch_up: all, overlap: skip, inputs: {day: x}}", 32, "skip all but the first", "queue"),
     ("{every: 1s, catch_up: al, inputs: {day: x}}", 27, "one of none, last, all", None),
-    ("{webhook: {name: h}, inputs: {day: x}}", 6, "anybody could call", "secret: NAME"),
-    ("{webhook: {secret: S}, inputs: {day: x}}", 6, "has no name", None),
+    ("{webhook: {name: h}, inputs: {day: x}}", 6, "anyone could call", "secret: NAME"),
+    ("{webhook: {secret: S}, inputs: {day: x}}", 6, "needs a name", None),
     ("{webhook: {name: h, secret: S, token: T}, inputs: {day: x}}", 36, "only one of secret and token", None),
-    ("{webhook: {name: H, secret: S}, inputs: {day: x}}", 22, "webhook's name", "small letters"),
+    ("{webhook: {name: H, secret: S}, inputs: {day: x}}", 22, "webhook's name", "lowercase letters"),
     ("{webhook: {name: h, secret: S, rate: 5}, inputs: {day: x}}", 42, "a rate", None),
     ("{webhook: {name: h, secret: S, rate: 5/x}, inputs: {day: x}}", 42, "a rate", "10/m"),
-    ("{webhook: {name: h, secret: S, if: 'tasks.a'}, inputs: {day: x}}", 41, "'tasks' is not known", "trigger.body"),
-    ("{webhook: {name: h, secret: S}, catch_up: last, inputs: {day: x}}", 37, "`catch_up` has a meaning", None),
-    ("{after: {state: failed}, inputs: {day: x}}", 6, "after which workflow", "after: {run: NAME}"),
-    ("{after: {run: w}, inputs: {day: x}}", 19, "follows its own runs", "another"),
+    (
+        "{webhook: {name: h, secret: S, if: 'tasks.a'}, inputs: {day: x}}",
+        41,
+        "'tasks' is not available",
+        "trigger.body",
+    ),
+    ("{webhook: {name: h, secret: S}, catch_up: last, inputs: {day: x}}", 37, "`catch_up` applies only", None),
+    (
+        "{after: {state: failed}, inputs: {day: x}}",
+        6,
+        "the workflow whose runs the trigger follows",
+        "after: {run: NAME}",
+    ),
+    ("{after: {run: w}, inputs: {day: x}}", 19, "is triggered by its own runs", "another"),
     ("{name: 9, every: 1s, inputs: {day: x}}", 12, "a trigger's name", None),
 ]
 
@@ -75,7 +86,7 @@ def test_defaults() -> None:
 
 
 def test_reading_it_again_changes_nothing() -> None:
-    from weft.core.definition import read
+    from weft.core.definition.read import read
 
     text = "[{jitter: 1m, cron: '0 2 * * *', timezone: Asia/Tokyo}, {webhook: {secret: S, name: h}}]"
     document = load_text(f"tasks: {{a: 'true'}}\ntriggers: {text}\n", "w").document

@@ -10,9 +10,10 @@ import weft
 from tests.sdk import pipelines as p
 from tests.sdk.test_running import store  # noqa: F401 - a fixture
 from tests.sdk.test_symbols import broken  # noqa: F401 - a fixture
-from weft.authoring import DefinitionErrors, load_file
-from weft.authoring.sdk_export import yaml_of
-from weft.authoring.sdk_load import find_flow
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.flow_files import find_flow
+from weft.authoring.load import load_file
+from weft.authoring.yaml_export import yaml_of
 from weft.core.commands import Refused
 
 
@@ -83,13 +84,13 @@ def test_flows_that_run_each_other_are_refused(tmp_path: Path) -> None:
 
 def test_what_it_does_not_take_is_told_at_the_call(broken: Callable[[str], str]) -> None:  # noqa: F811
     text = broken("other.options(env={'A': 'b'})(value)")
-    assert "`env` belongs into the workflow that is run" in text
+    assert "`env` belongs in the definition of the workflow that the task runs" in text
     assert "other.options" in text
 
 
 @pytest.mark.parametrize(("reference", "said"), [("nothing", "does not know"), ("fortnihgt", "did you mean")])
 def test_a_name_that_nobody_knows(store: Path, reference: str, said: str) -> None:  # noqa: F811
-    from weft.authoring import load_value
+    from weft.authoring.load import load_value
 
     definition: dict[str, Any] = {"tasks": {"a": {"workflow": reference}}}
     with weft.open() as w:

@@ -14,9 +14,9 @@ from tests.cli.conftest import WEFT, environment
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "python-sdk.md"
 MODULES = [
-    "weft.authoring.sdk_tasks",
-    "weft.authoring.sdk_export",
-    "weft.control.flows",
+    "weft.sdk.tasks",
+    "weft.authoring.yaml_export",
+    "weft.sdk.flows",
     "weft.executors.python_functions.current_attempt",
     "weft.executors.python_functions.once",
 ]

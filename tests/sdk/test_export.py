@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.sdk import pipelines
 from weft import Flow
-from weft.authoring import load_text, load_value
-from weft.authoring.sdk_export import yaml_of
+from weft.authoring.load import load_text, load_value
+from weft.authoring.yaml_export import yaml_of
 
 FLOWS = [value for value in vars(pipelines).values() if isinstance(value, Flow)]
 AWKWARD = [

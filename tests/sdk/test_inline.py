@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import weft
-from weft.authoring.sdk_errors import FlowError
+from weft.authoring.flow_errors import FlowError
 from weft.core.commands import Refused
 
 SEEN: list[Any] = []
@@ -207,7 +207,7 @@ def test_plain_functions_are_refused() -> None:
     with pytest.raises(TypeError, match="two functions are named add"):
         weft.open("unused.db", inline=[add, add])
     assert not Path("unused.db").exists()
-    with pytest.raises(FlowError, match="length is inline, but no async function"):
+    with pytest.raises(FlowError, match="length is inline, but not async"):
         wrong.definition()
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests import forked
 from tests.cli.conftest import Result, environment
-from weft.authoring import load_file
-from weft.authoring.sdk_load import names_a_flow
+from weft.authoring.flow_files import names_a_flow
+from weft.authoring.load import load_file
 
 ETL = """\
 from weft import flow, shell, task
@@ -112,7 +112,7 @@ def test_validate_and_graph_take_flows(etl: Path) -> None:
         ("needy.py:f", "needy.py:1:1: ModuleNotFoundError: No module named 'not_there'"),
         ("needy:f", "needy.py:1:1: ModuleNotFoundError: No module named 'not_there'"),
         ("exits.py:f", "ended the program while it was loaded"),
-        ("unguarded.py:f", "unguarded.py:8:1: f.run() is called while its file is loaded, outside of if __name__"),
+        ("unguarded.py:f", "unguarded.py:8:1: f.run() is called while its file is imported, outside of if __name__"),
         ("unguarded:f", 'put it under if __name__ == "__main__":'),
     ],
 )
@@ -145,7 +145,7 @@ def test_a_main_program_names_its_functions_by_file(etl: Path) -> None:
 def test_functions_typed_into_a_session_are_refused() -> None:
     code = "from weft import flow, task\n@task\ndef f(): ...\n@flow\ndef g():\n    f()\ng.definition()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "g was typed into a session" in done.stderr
+    assert "g is defined in an interactive session" in done.stderr
 
 
 def test_a_file_named_like_a_module_of_python(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_import_weft_costs_nothing() -> None:
     assert done.stdout == "['weft']\n"
     code = "import sys; from weft import flow, task, shell; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.definition", "weft.store.sqlite.driver"):
+    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.definition.read", "weft.store.sqlite.driver"):
         assert heavy not in done.stdout.split(), heavy
 
 

@@ -14,7 +14,7 @@ import weft
 from tests.cli.conftest import environment, wait_for
 from tests.sdk import pipelines as p
 from weft.core.commands import Refused
-from weft.core.inputs import InputError
+from weft.core.definition.inputs import InputError
 
 TOO_LONG_S = 60
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft import FlowError
-from weft.authoring.sdk_load import find_flow
-from weft.authoring.sdk_symbols import Symbol, origin_of
-from weft.authoring.sdk_trace import Trace
+from weft.authoring.flow_files import find_flow
 from weft.core.expressions import resolve_value
+from weft.sdk.symbols import Symbol, origin_of
+from weft.sdk.tracing import Trace
 
 HEAD = """\
     from weft import flow, shell, task, wait
@@ -37,28 +37,28 @@ HEAD = """\
 
 #: (the line of the flow, what is said, a word of the fix)
 REFUSED = [
-    ("if make(): pass", "true or false", "if_="),
-    ("while value: pass", "true or false", "if_="),
-    ("not value", "true or false", "if_="),
-    ("value and make()", "true or false", "if_="),
+    ("if make(): pass", "used as a condition", "if_="),
+    ("while value: pass", "used as a condition", "if_="),
+    ("not value", "used as a condition", "if_="),
+    ("value and make()", "used as a condition", "if_="),
     ("for x in values: make(x)", "looped over", ".map"),
     ("[make(x) for x in values]", "looped over", ".map"),
     ("list(values)", "looped over", ".map"),
     ("make(*values)", "looped over", ".map"),
     ("a, b = values", "looped over", ".map"),
-    ("len(values)", "length", "within a task"),
+    ("len(values)", "used in len()", "within a task"),
     ("3 in values", "searched", "within a task"),
-    ("f'{value} files'", "made into text", "env="),
-    ("'%s' % value", "made into text", "env="),
-    ("str(value)", "made into text", "env="),
-    ("'a' + value", "calculated with", "within a task"),
-    ("value + 1", "calculated with", "within a task"),
-    ("1 - value", "calculated with", "within a task"),
-    ("-value", "calculated with", "within a task"),
-    ("int(value)", "calculated with", "within a task"),
-    ("range(value)", "calculated with", "within a task"),
-    ("[1, 2][value]", "calculated with", "within a task"),
-    ("round(value)", "calculated with", "within a task"),
+    ("f'{value} files'", "converted to text", "env="),
+    ("'%s' % value", "converted to text", "env="),
+    ("str(value)", "converted to text", "env="),
+    ("'a' + value", "used in a calculation", "within a task"),
+    ("value + 1", "used in a calculation", "within a task"),
+    ("1 - value", "used in a calculation", "within a task"),
+    ("-value", "used in a calculation", "within a task"),
+    ("int(value)", "used in a calculation", "within a task"),
+    ("range(value)", "used in a calculation", "within a task"),
+    ("[1, 2][value]", "used in a calculation", "within a task"),
+    ("round(value)", "used in a calculation", "within a task"),
     ("value == 3", "compared", "if_="),
     ("value < 3", "compared", "if_="),
     ("sorted([value, 1])", "compared", "if_="),
@@ -66,30 +66,30 @@ REFUSED = [
     ("value.x = 1", "changed", "in a task"),
     ("values[0] = 1", "changed", "in a task"),
     ("del values[0]", "changed", "in a task"),
-    ("{value: 1}", "used as a key", "its name"),
+    ("{value: 1}", "used as a key", "a constant key"),
     ("values[-1]", "no negative index", "[-1:][0]"),
-    ("values[::2]", "indexed by", "within a task"),
-    ("with value: pass", "entered", "only names"),
-    ("make('a', 'b')", "make(number: int = 0) -> int: too many positional arguments", "what it takes"),
-    ("make(nmber=1)", "unexpected keyword argument 'nmber'", "what it takes"),
-    ("pair()", "missing a required argument: 'a'", "what it takes"),
+    ("values[::2]", "can be indexed only by", "within a task"),
+    ("with value: pass", "entered", "a flow only calls tasks"),
+    ("make('a', 'b')", "make(number: int = 0) -> int: too many positional arguments", "the arguments that it takes"),
+    ("make(nmber=1)", "unexpected keyword argument 'nmber'", "the arguments that it takes"),
+    ("pair()", "missing a required argument: 'a'", "the arguments that it takes"),
     ("make(object())", "the argument number: a object has no JSON form", "pass a dict"),
     ("make(float('nan'))", "nan has no JSON form", "None"),
     ("make(2**64)", "does not fit into 64 bits", "as text"),
-    ("make({1: 2})", "the key 1 cannot be kept", "texts"),
-    ("make(make)", "a function cannot be passed on", "call it"),
+    ("make({1: 2})", "the key 1 cannot be stored", "texts"),
+    ("make(make)", "a function cannot be an argument", "call it"),
     ("make({'deep': [{'er': {1, object()}}]})", "['deep']['er']: a object", "pass a dict"),
     ("make.options(timeout=value)()", "timeout is part of the definition", ""),
-    ("make.options(needs=[value])()", "inputs.value is an input", "take it off"),
+    ("make.options(needs=[value])()", "inputs.value is an input", "remove it from needs"),
     ("make.options(needs=[7])()", "not a int", "needs=["),
     ("make.options(name='a')(); make.options(name='a')()", "two tasks named 'a'", "another name"),
-    ("make.options(batch=2)()", "about the elements of a map", ".map"),
+    ("make.options(batch=2)()", "applies only to the elements of a map", ".map"),
     ("make.map('text')", "takes a list, not a str", "a list"),
     ("make.map(7)", "takes a list, not a int", "a list"),
     ("shell(value)", "a text, or a list", "shell(["),
-    ("wait()", "waits for one thing", "wait('approve')"),
-    ("wait('a', for_='1m')", "waits for one thing", "wait('approve')"),
-    ("wait(for_='1m', timeout='2m')", "about a signal", "leave them out"),
+    ("wait()", "takes exactly one of a signal", "wait('approve')"),
+    ("wait('a', for_='1m')", "takes exactly one of a signal", "wait('approve')"),
+    ("wait(for_='1m', timeout='2m')", "apply only to a signal", "remove them"),
     ("broken.run(1, [])", "broken.run() is called inside the flow 'broken'", "call broken(…)"),
     ("other.definition(); make(LEAK[0])", "a value of the flow 'other', used in 'broken'", "argument"),
     # told by the definition's own rules, at the line of the call
@@ -149,11 +149,11 @@ def test_all_problems_of_the_definition_come_at_once(tmp_path: Path) -> None:
         ("x: object", "the input 'x' of f cannot be a object"),
         ("x: str | int", "cannot be a str | int"),
         ("x: str | None", "may be None, so it needs a default"),
-        ("x: 'Missing'", "cannot be read: name 'Missing' is not defined"),
+        ("x: 'Missing'", "cannot be resolved: name 'Missing' is not defined"),
         ("*x: int", "has none"),
         ("**x: int", "has none"),
         ("x: int = 'a'", "expected a whole number, found the text 'a' (at inputs.x.default)"),
-        ("x: str = '${{ a }}'", "can't stand here"),
+        ("x: str = '${{ a }}'", "is not allowed here"),
         ("x: list = [object()]", "the default of x: a object has no JSON form"),
     ],
 )
@@ -179,7 +179,9 @@ def test_a_flow_without_tasks_or_async_is_refused(tmp_path: Path) -> None:
         find_flow(f"{file}:f")
 
 
-KEYS = st.text(max_size=8) | st.sampled_from(["length", "if", "a-b", "}}", "'", "\\", "\n", "__proto__x", "${{"])
+KEYS = st.text(max_size=8) | st.sampled_from(
+    ["used in len()", "if", "a-b", "}}", "'", "\\", "\n", "__proto__x", "${{"]
+)
 PATHS = st.lists(KEYS | st.integers(0, 3), max_size=5)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sdk import pipelines as p
 from weft import FlowError, shell, task, wait
-from weft.authoring import load_text
+from weft.authoring.load import load_text
 
 NIGHTLY = """
 name: nightly
@@ -164,7 +164,7 @@ def test_the_definitions_directory_is_where_modules_are_imported_from() -> None:
 
 def test_shell_and_wait_need_a_flow() -> None:
     for call in (lambda: shell("true"), lambda: wait("x")):
-        with pytest.raises(FlowError, match="inside a flow only"):
+        with pytest.raises(FlowError, match="only inside a flow"):
             call()
 
 
@@ -178,7 +178,7 @@ def test_what_no_other_process_could_find_is_refused() -> None:
         (nested, "nested is defined inside another function"),
         (lambda: None, "a lambda cannot be a task"),
         (Holder().method, "inside another function"),
-        (p.extract, "is a task already"),
+        (p.extract, "is already a task"),
         (7, "not for a int"),
     ):
         with pytest.raises(FlowError, match=said):

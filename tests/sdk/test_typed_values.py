@@ -15,10 +15,10 @@ import pytest
 import weft
 from tests.sdk import typed_pipelines as t
 from weft import FlowError
-from weft.authoring.sdk_flows import TracedFlow
-from weft.core.inputs import InputError
+from weft.core.definition.inputs import InputError
 from weft.executors.python_functions.json_values import WrongValue, encode_value, plain_value
 from weft.executors.python_functions.load import Function, WrongArguments
+from weft.sdk.flows import Flow
 
 
 @pytest.fixture(scope="module")
@@ -311,15 +311,19 @@ def test_once_gives_back_what_the_annotation_says() -> None:
 @pytest.mark.parametrize(
     ("flow", "said", "fix"),
     [
-        (t.calls_plain, r"inputs\.day is made into text by plain_helper\(\)", "write @task above its def"),
-        (t.calls_plain_async, "plain_async is async, but no task", "write @task above async def plain_async"),
+        (
+            t.calls_plain,
+            r"inputs\.day is converted to text by plain_helper\(\)",
+            "write @task above def plain_helper",
+        ),
+        (t.calls_plain_async, "plain_async is async, but not a task", "write @task above async def plain_async"),
         (t.passes_plain, "the argument text is the function plain_helper", "write @task above def plain_helper"),
-        (t.maps_plain, "plain_helper is no task", "write @task above def plain_helper"),
-        (t.calls_library, "raised TypeError: fromisoformat: argument must be str", "with @task above it"),
+        (t.maps_plain, "plain_helper is not a task", "write @task above def plain_helper"),
+        (t.calls_library, "raised TypeError: fromisoformat: argument must be str", "into a function with @task"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_an_undecorated_function_in_a_flow_is_told(flow: TracedFlow[Any, Any], said: str, fix: str) -> None:
+def test_an_undecorated_function_in_a_flow_is_told(flow: Flow[Any, Any], said: str, fix: str) -> None:
     with pytest.raises(FlowError, match=said) as caught:
         flow.load()
     text = str(caught.value)
@@ -331,7 +335,7 @@ def test_an_undecorated_function_in_a_flow_is_told(flow: TracedFlow[Any, Any], s
 def test_what_is_no_flow_cannot_be_run(w: weft.Weft) -> None:
     for given, said in (
         (t.plain_helper, "plain_helper is a plain function: write @flow above its def"),
-        (t.wants_text, "wants_text is a task: call it in a function under @flow"),
+        (t.wants_text, "wants_text is a task: call it in a function with @flow"),
     ):
         for call in (w.run, w.submit, w.start):
             with pytest.raises(TypeError, match=said):
@@ -360,19 +364,18 @@ def test_use_after_close_says_so(tmp_path: Path) -> None:
         opened.__enter__,
     ]
     for use in uses:
-        with pytest.raises(weft.Closed, match=r"this store has been closed: call weft\.open\(\) again"):
+        with pytest.raises(weft.Closed, match=r"this store is closed: call weft\.open\(\) again"):
             use()
     for use in (lambda: client.start(t.lying), lambda: client.run(t.lying), lambda: client.output("x"),
                 lambda: client.wait("x"), client.__enter__):  # fmt: skip
-        with pytest.raises(weft.Closed, match="this client has been closed: make another"):
+        with pytest.raises(weft.Closed, match="this client is closed: create another"):
             use()
 
 
 def test_import_weft_imports_no_library_of_values() -> None:
     code = (
         "import sys, weft; weft.task, weft.flow, weft.current, weft.once\n"
-        "import weft.executors.python_runner.runner\n"
-        "from weft.executors.python_functions import json_values, typed_values\n"
+        "import weft.executors.python_runner, weft.executors.python_types, weft.executors.python_value\n"
         "print([name for name in ('pydantic', 'numpy', 'pandas', 'attr') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -39,4 +39,4 @@ def test_the_types_are_what_they_say() -> None:
 
 
 def _plain(text: str) -> str:
-    return text.replace("builtins.", "").replace("weft.authoring.sdk_tasks.", "")
+    return text.replace("builtins.", "").replace("weft.sdk.tasks.", "")

@@ -14,9 +14,10 @@ from tests.simulation.world import EXPIRE_S, LEADER_RENEW_S, LEADER_TTL_S, TTL_S
 from weft.authoring.children import family_of, workflows_of
 from weft.authoring.load import Loaded
 from weft.core import commands as c
-from weft.core.child_workflows import references_of
-from weft.core.compile import compile_workflow
-from weft.core.definition import document_hash, encode_document, read
+from weft.core.definition.child_workflows import references_of
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.read import read
 
 NEVER = 99
 POOLS = {"license": 1, "render": 2, "shared": 3}

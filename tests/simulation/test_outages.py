@@ -9,8 +9,9 @@ import pytest
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.world import EXPIRE_S, TTL_S, Faults, World
 from weft.core import commands as c
-from weft.core.compile import compile_workflow
-from weft.core.definition import document_hash, encode_document, read
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.read import read
 
 OUTAGES = 7
 LONG_S = 20.0

@@ -9,8 +9,9 @@ from typing import Any
 
 from tests.simulation.world import World
 from weft.core import commands as c
-from weft.core.compile import compile_workflow
-from weft.core.definition import document_hash, encode_document, read
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.read import read
 
 EVERY_S = 2
 CLOCK = {

@@ -15,8 +15,8 @@ import msgspec
 from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
-from weft.core import names
 from weft.core.draft import Hint
+from weft.core.expressions import run_names
 from weft.core.invariants import (
     check_family,
     check_fires,
@@ -447,8 +447,10 @@ class SimulatedLink:
     async def workflow(self, hash: str) -> Workflow:
         return await self._call(lambda: self._world.committer.workflows[hash])
 
-    async def ends(self, run_no: int, positions: list[int]) -> list[names.Ended]:
-        return await self._call(lambda: [names.Ended(*row) for row in self._world.store.ends_at(run_no, positions)])
+    async def ends(self, run_no: int, positions: list[int]) -> list[run_names.Ended]:
+        return await self._call(
+            lambda: [run_names.Ended(*row) for row in self._world.store.ends_at(run_no, positions)]
+        )
 
     async def context(self, run_no: int) -> dict[str, Any]:
         return await self._call(lambda: self._world.store.context_of(run_no))

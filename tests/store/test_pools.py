@@ -5,8 +5,9 @@ from typing import Any
 
 from tests.store.conformance import Backend
 from weft.core import commands as c
-from weft.core.compile import compile_workflow
-from weft.core.definition import document_hash, encode_document, read
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.read import read
 from weft.core.invariants import check_pools
 from weft.core.rows import PoolRow
 from weft.node.committer import Committer

@@ -455,9 +455,9 @@ def test_a_command_id_used_for_something_else_is_an_error(store: Any) -> None:
 
 def test_a_command_that_is_said_again_is_applied_once(store: Any, backend: Backend) -> None:
     """The reply was lost after COMMIT: the same id gets the first reply, and makes nothing twice."""
-    from weft.authoring import load_value
+    from weft.authoring.load import load_value
     from weft.core import commands as c
-    from weft.core.definition import encode_document
+    from weft.core.definition.document import encode_document
     from weft.node.committer import Committer
 
     loaded = load_value({"name": "w", "tasks": {"a": {"run": "true"}}})

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from weft.authoring import load_text
+from weft.authoring.load import load_text
 from weft.control.local import LocalControl
 from weft.node.secrets import Secrets
 from weft.operations.webhooks import HookRefused, fire_webhook

@@ -22,7 +22,7 @@ from weft.api.responses import problem
 from weft.api.sign_in import sign_in
 from weft.control.definition_loader import DefinitionLoader
 from weft.control.protocol import Control
-from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
+from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.node.secrets import Secrets
 from weft.operations.declare import JSON, Operation
 from weft.operations.errors import ApiError, api_error_of

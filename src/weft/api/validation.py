@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 import msgspec
 
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 from weft.operations.declare import Operation
 from weft.operations.errors import ApiError
 

@@ -1,6 +1,6 @@
-"""Definitions as people write them: YAML and JSON files are loaded here, with the place of every mistake.
+"""Definitions as people write them: loads YAML and JSON files, and reports the position of every error.
 
-What is named here is imported when it is asked for: every process that runs a Python task imports this package, too.
+Names are imported on first use: every process that runs a Python task imports this package, too.
 """
 
 TYPE_CHECKING = False
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["DefinitionErrors", "Loaded", "LocatedError", "load_file", "load_text", "load_value"]
 
 
-if not TYPE_CHECKING:  # a type checker knows the names above, and no others
+if not TYPE_CHECKING:  # a type checker knows only the names above
 
     def __getattr__(name: str) -> object:
         if name not in __all__:

@@ -1,86 +1,90 @@
-"""Do the functions that a definition names exist on this machine, and do they take what `with` gives them?"""
+"""Checks that the Python functions of a definition exist on this machine, and that they accept `with`."""
 
 import os
 from typing import Any
 
-from weft.authoring.function_source import NoFunction, Sources, Takes
-from weft.core.definition import Document
-from weft.core.problems import PROBLEMS_MAX, Problem, has_expression
-from weft.core.suggest import nearest
-from weft.core.written import Written
+from weft.authoring.function_source import FunctionNotFound, FunctionParameters, FunctionSources
+from weft.core.definition.document import Document
+from weft.core.definition.problems import PROBLEMS_MAX, ValueProblem, has_expression
+from weft.core.definition.source_paths import SourcePaths
+from weft.core.definition.suggest import nearest
 
 
-def check_calls(document: Document, written: Written, directory: str) -> list[Problem]:
-    """All that is known to be wrong with the Python tasks of a definition that lives in this directory. Functions
-    that are not found on this machine may be on the node that runs them, and are not blamed."""
+def check_calls(document: Document, source: SourcePaths, directory: str) -> list[ValueProblem]:
+    """The problems of the Python tasks of a definition in this directory. A function whose module is not on this
+    machine may be on the node that runs it, and is no problem."""
     tasks = document["tasks"]
     default_cwd = document.get("defaults", {}).get("cwd")
-    sources: dict[str, Sources] = {}
-    known: dict[tuple[str, str], Takes | NoFunction | None] = {}
-    found: list[Problem] = []
+    sources: dict[str, FunctionSources] = {}
+    parameters_of: dict[tuple[str, str], FunctionParameters | FunctionNotFound | None] = {}
+    problems: list[ValueProblem] = []
     for name, task in tasks.items():
         text = task.get("python")
-        if text is None or len(found) >= PROBLEMS_MAX:
+        if text is None or len(problems) >= PROBLEMS_MAX:
             continue
         cwd = task.get("cwd", default_cwd) or ""
         if has_expression(cwd):
             continue
         key = (cwd, text)
-        if key not in known:
+        if key not in parameters_of:
             if cwd not in sources:
-                sources[cwd] = Sources(os.path.join(directory, cwd))
-            known[key] = _takes(sources[cwd], text)
-        takes = known[key]
-        if isinstance(takes, NoFunction):
-            path, _ = written.task(name)
-            found.append(_unknown(takes, text, (*path, "python")))
+                sources[cwd] = FunctionSources(os.path.join(directory, cwd))
+            parameters_of[key] = _takes(sources[cwd], text)
+        takes = parameters_of[key]
+        if isinstance(takes, FunctionNotFound):
+            path, _ = source.task(name)
+            problems.append(_unknown(takes, text, (*path, "python")))
         elif takes is not None and not _fits(takes, task.get("with", {})):
-            path, _ = written.task(name)
-            found += _misfits(takes, text.rpartition(":")[2], task.get("with", {}), path)
-    return found
+            path, _ = source.task(name)
+            problems += _argument_problems(takes, text.rpartition(":")[2], task.get("with", {}), path)
+    return problems
 
 
-def _takes(sources: Sources, text: str) -> Takes | NoFunction | None:
-    place, _, name = text.rpartition(":")
+def _takes(sources: FunctionSources, text: str) -> FunctionParameters | FunctionNotFound | None:
+    module, _, name = text.rpartition(":")
     try:
-        return sources.takes(place, name)
-    except NoFunction as missing:
+        return sources.takes(module, name)
+    except FunctionNotFound as missing:
         return missing
 
 
-def _unknown(missing: NoFunction, text: str, path: tuple[str | int, ...]) -> Problem:
-    place, _, name = text.rpartition(":")
+def _unknown(missing: FunctionNotFound, text: str, path: tuple[str | int, ...]) -> ValueProblem:
+    module, _, name = text.rpartition(":")
     meant = nearest(name, missing.known)
-    fix = f"did you mean {place}:{meant}?" if meant else None
+    fix = f"did you mean {module}:{meant}?" if meant else None
     if fix is None and 0 < len(missing.known) <= 12:
         fix = f"its functions are {', '.join(missing.known)}"
-    return Problem(path, str(missing), fix)
+    return ValueProblem(path, str(missing), fix)
 
 
-def _fits(takes: Takes, given: dict[str, Any]) -> bool:
-    if takes.by_place is not None or any(name not in given for name in takes.needed):
+def _fits(takes: FunctionParameters, arguments: dict[str, Any]) -> bool:
+    if takes.positional_only is not None or any(name not in arguments for name in takes.needed):
         return False
-    return takes.any or all(name in takes.names for name in given)
+    return takes.any or all(name in takes.names for name in arguments)
 
 
-def _misfits(takes: Takes, function: str, given: dict[str, Any], path: tuple[str | int, ...]) -> list[Problem]:
-    at = (*path, "with") if given else (*path, "python")
-    if takes.by_place is not None:
-        message = f"{function}() takes {takes.by_place} by its place only, and `with` gives all by name"
-        return [Problem((*path, "python"), message, "leave the / out of its parameters")]
-    found = []
-    missing = [name for name in takes.needed if name not in given]
-    for name in [] if takes.any else given:
+def _argument_problems(
+    takes: FunctionParameters, function: str, arguments: dict[str, Any], path: tuple[str | int, ...]
+) -> list[ValueProblem]:
+    at = (*path, "with") if arguments else (*path, "python")
+    if takes.positional_only is not None:
+        message = (
+            f"{function}() takes {takes.positional_only} only by position, and `with` passes all arguments by name"
+        )
+        return [ValueProblem((*path, "python"), message, "remove the / from its parameters")]
+    problems = []
+    missing = [name for name in takes.needed if name not in arguments]
+    for name in [] if takes.any else arguments:
         if name in takes.names:
             continue
-        meant = nearest(name, [other for other in takes.names if other not in given])
-        listed = f"it takes {', '.join(takes.names)}" if takes.names else "it takes no arguments"
+        meant = nearest(name, [other for other in takes.names if other not in arguments])
+        listed = f"its parameters are {', '.join(takes.names)}" if takes.names else "it has no parameters"
         fix = f"did you mean {meant}?" if meant else listed
-        found.append(Problem((*at, name), f"{function}() takes no argument {name!r}", fix, "key"))
+        problems.append(ValueProblem((*at, name), f"{function}() has no parameter {name!r}", fix, "key"))
         if meant in missing:
-            missing.remove(meant)  # the same slip of the pen, told once
+            missing.remove(meant)  # the same mistake, reported once
     if missing:
-        words = ", ".join(missing)
-        message = f"{function}() needs {words}, which `with` does not give"
-        found.append(Problem(at, message, f"add {words} to `with`", "key"))
-    return found
+        names = ", ".join(missing)
+        message = f"{function}() needs {names}, which `with` does not pass"
+        problems.append(ValueProblem(at, message, f"add {names} to `with`", "key"))
+    return problems

@@ -1,6 +1,6 @@
-"""The workflows that a definition's tasks run, where it names files or flows: loaded with it, checked with it.
+"""Child definitions: the files and flows that the tasks of a definition run are loaded and checked with it.
 
-Names are another matter: they are looked up in the store when a run is submitted.
+Names of stored workflows are looked up in the store when a run is submitted.
 """
 
 import os
@@ -9,73 +9,73 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from weft.authoring.code_positions import display_path
 from weft.authoring.errors import DefinitionErrors, LocatedError
-from weft.authoring.sdk_places import shown_path
-from weft.core.child_workflows import DEPTH_MAX, kind_of
-from weft.core.definition import Document, encode_document
-from weft.core.inputs import wrong_inputs
-from weft.core.problems import Path as ValuePath
-from weft.core.problems import Problem
+from weft.core.definition.child_workflows import DEPTH_MAX, kind_of
+from weft.core.definition.document import Document, encode_document
+from weft.core.definition.inputs import wrong_inputs
+from weft.core.definition.problems import Path as ValuePath
+from weft.core.definition.problems import ValueProblem
+from weft.core.definition.source_paths import SourcePaths
 from weft.core.rows import Pin
 from weft.core.workflow import Workflow
-from weft.core.written import Written
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
 
 
-class Trail(msgspec.Struct):
-    """The files that led here, and all that have been loaded on the way."""
+class LoadTrail(msgspec.Struct):
+    """The files that led to the present one, and all files loaded so far, by real path."""
 
     files: list[str] = []
     loaded: dict[str, "Loaded"] = {}
 
 
-class Children(msgspec.Struct):
-    """By what the tasks call them; `problems` are of the definition itself, `errors` of the others' own files."""
+class ChildDefinitions(msgspec.Struct):
+    """`loaded`: by the reference of the tasks. `problems` are in the parent, `errors` in the files of children."""
 
-    found: dict[str, "Loaded"] = {}
-    problems: list[Problem] = []
+    loaded: dict[str, "Loaded"] = {}
+    problems: list[ValueProblem] = []
     errors: list[LocatedError] = []
 
 
-def find_children(document: Document, value: Any, directory: Path, trail: Trail) -> Children:
-    """`value` is the definition as it was written, to tell places in it."""
-    out = Children()
+def find_children(document: Document, value: Any, directory: Path, trail: LoadTrail) -> ChildDefinitions:
+    """`value` is the definition as the author wrote it, for the paths of problems."""
+    out = ChildDefinitions()
     broken: dict[str, None] = {}
-    written = Written(value)
+    source = SourcePaths(value)
     for name, task in document["tasks"].items():
         reference = task.get("workflow")
-        if reference is None or kind_of(reference) == "name" or reference in out.found or reference in broken:
+        if reference is None or kind_of(reference) == "name" or reference in out.loaded or reference in broken:
             continue
         try:
-            out.found[reference] = _load(reference, directory, trail)
+            out.loaded[reference] = _load(reference, directory, trail)
         except DefinitionErrors as errors:
             broken[reference] = None
             out.errors += errors.errors
-        except _Wrong as wrong:
-            out.problems.append(Problem((*written.task(name)[0], "workflow"), *wrong.args))
-    out.problems += input_problems(document, written, out.found)
+        except _BadReference as bad:
+            out.problems.append(ValueProblem((*source.task(name)[0], "workflow"), *bad.args))
+    out.problems += input_problems(document, source, out.loaded)
     return out
 
 
-def input_problems(document: Document, written: Written, found: dict[str, "Loaded"]) -> list[Problem]:
-    """What the tasks give to the workflows they run, held against the inputs that those declare."""
+def input_problems(document: Document, source: SourcePaths, children: dict[str, "Loaded"]) -> list[ValueProblem]:
+    """Checks `with` of the tasks against the inputs that their child workflows declare."""
     out = []
     for name, task in document["tasks"].items():
-        child = found.get(task.get("workflow", ""))
+        child = children.get(task.get("workflow", ""))
         if child is not None:
-            out += _inputs(task, written.task(name)[0], child.workflow)
+            out += _inputs(task, source.task(name)[0], child.workflow)
     return out
 
 
-class _Wrong(Exception):
-    """(message, fix) about a reference."""
+class _BadReference(Exception):
+    """(message, fix): the reference cannot be loaded."""
 
 
-def _load(reference: str, directory: Path, trail: Trail) -> "Loaded":
+def _load(reference: str, directory: Path, trail: LoadTrail) -> "Loaded":
     if kind_of(reference) == "flow":
-        from weft.authoring.sdk_load import find_flow
+        from weft.authoring.flow_files import find_flow
 
         return find_flow(reference, str(directory)).load()
     from weft.authoring.load import load_file
@@ -85,32 +85,34 @@ def _load(reference: str, directory: Path, trail: Trail) -> "Loaded":
     if identity in trail.files:
         files = [*trail.files[trail.files.index(identity) :], identity]
         shown = " -> ".join(os.path.relpath(file, directory) for file in files)
-        raise _Wrong(f"these files run each other: {shown}", "remove one of these tasks")
+        raise _BadReference(f"these files run each other: {shown}", "remove one of these tasks")
     if len(trail.files) >= DEPTH_MAX:
-        raise _Wrong(f"workflows run each other more than {DEPTH_MAX} deep", "let one of them do the work itself")
+        raise _BadReference(
+            f"workflows run each other more than {DEPTH_MAX} deep", "let one of them run the tasks itself"
+        )
     known = trail.loaded.get(identity)
     if known is not None:
         return known
     if not path.is_file():
-        fix = "the path counts from the directory of this definition"
-        raise _Wrong(f"there is no file {reference}", None if Path(reference).is_absolute() else fix)
-    loaded = load_file(shown_path(str(path)), trail=trail)
+        fix = "the path is relative to the directory of this definition"
+        raise _BadReference(f"there is no file {reference}", None if Path(reference).is_absolute() else fix)
+    loaded = load_file(display_path(str(path)), trail=trail)
     trail.loaded[identity] = loaded
     return loaded
 
 
-def _inputs(task: dict[str, Any], place: ValuePath, child: Workflow) -> list[Problem]:
+def _inputs(task: dict[str, Any], task_path: ValuePath, child: Workflow) -> list[ValueProblem]:
     out = []
     for problem in wrong_inputs(child.inputs, task.get("with", {})):
-        path = (*place, "with", *problem.path) if "with" in task else (*place, "workflow")
+        path = (*task_path, "with", *problem.path) if "with" in task else (*task_path, "workflow")
         at = problem.at if problem.path or "with" in task else "value"
         out.append(msgspec.structs.replace(problem, path=path, at=at))
     return out
 
 
 def family_of(loaded: "Loaded", source: str) -> tuple[list[tuple[str, str, bytes]], list[Pin]]:
-    """What a submission carries beside its own document: (hash, name, document) of all that its tasks run, at any
-    depth, and which name means which. `source` is the directory where the run's tasks start."""
+    """What a submission carries beside its own document: (hash, name, document) of all child workflows, at any depth,
+    and the pins from references to them. `source` is the directory where the tasks of the run start."""
     documents: dict[str, tuple[str, str, bytes]] = {}
     pins: list[Pin] = []
     pending = [(loaded, source)]
@@ -128,11 +130,11 @@ def family_of(loaded: "Loaded", source: str) -> tuple[list[tuple[str, str, bytes
 
 
 def workflows_of(loaded: "Loaded") -> list[Workflow]:
-    """It and all that its tasks run, as far as it is known here; each once."""
-    found: dict[str, Workflow] = {}
+    """The workflow and its child workflows that are loaded, at any depth, each once."""
+    workflows: dict[str, Workflow] = {}
     pending = [loaded]
     for one in pending:
-        if one.workflow.hash not in found:
-            found[one.workflow.hash] = one.workflow
+        if one.workflow.hash not in workflows:
+            workflows[one.workflow.hash] = one.workflow
             pending += one.children.values()
-    return list(found.values())
+    return list(workflows.values())

@@ -1,39 +1,39 @@
-"""Mistakes in a definition, each with file, line, column, the line itself and a fix, printed for people."""
+"""Errors of a definition, each with file, line, column, the line itself and a fix, formatted for people."""
 
 import unicodedata
 from typing import Any, NamedTuple
 
 import msgspec
 
-_WINDOW = 100  # characters of a line that are shown: a whole file may be one line
+_WINDOW = 100  # characters shown of a line: a whole file may be one line
 
 
-class Place(NamedTuple):
-    """Counted from 1, in characters. `length` is how much the caret underlines."""
+class TextPosition(NamedTuple):
+    """Line and column, counted from 1, in characters. `length` is how much the carets underline."""
 
     line: int
     column: int
     length: int = 1
 
 
-class Fault(msgspec.Struct, frozen=True):
-    """What is wrong with the text itself, before anything is known of its meaning."""
+class SyntaxFault(msgspec.Struct, frozen=True):
+    """An error of the text itself, whatever it means."""
 
-    place: Place
+    position: TextPosition
     message: str
     fix: str | None = None
 
 
-class Unreadable(Exception):
-    """The text can't be read any further."""
+class UnreadableText(Exception):
+    """The text cannot be parsed any further."""
 
-    def __init__(self, *faults: Fault) -> None:
+    def __init__(self, *faults: SyntaxFault) -> None:
         super().__init__(faults[0].message)
         self.faults = faults
 
 
 class LocatedError(msgspec.Struct, frozen=True):
-    """`line` is None where there is no text to point at: a file that is missing, a value made in Python."""
+    """`line` is None where there is no text to point at: a missing file, a value created in Python."""
 
     file: str
     line: int | None
@@ -58,7 +58,7 @@ class LocatedError(msgspec.Struct, frozen=True):
 
 
 class DefinitionErrors(Exception):
-    """All that is wrong with one definition. `more` counts what is left out of the list."""
+    """All errors of one definition. `more` counts those left out of the list."""
 
     def __init__(self, errors: list[LocatedError], more: int = 0) -> None:
         super().__init__(errors[0].message if errors else "the definition has errors")
@@ -74,13 +74,13 @@ class DefinitionErrors(Exception):
 
 
 def located(
-    file: str, lines: list[str], place: Place, message: str, fix: str | None, path: str | None
+    file: str, lines: list[str], position: TextPosition, message: str, fix: str | None, path: str | None
 ) -> LocatedError:
-    line = lines[place.line - 1] if place.line <= len(lines) else ""
+    line = lines[position.line - 1] if position.line <= len(lines) else ""
     if not line.strip():
-        return LocatedError(file, place.line, place.column, message, fix, path)
-    source, caret = excerpt(line, place.column - 1, place.length)
-    return LocatedError(file, place.line, place.column, message, fix, path, source, caret)
+        return LocatedError(file, position.line, position.column, message, fix, path)
+    source, caret = excerpt(line, position.column - 1, position.length)
+    return LocatedError(file, position.line, position.column, message, fix, path, source, caret)
 
 
 def excerpt(line: str, at: int, length: int) -> tuple[str, str]:
@@ -94,7 +94,7 @@ def excerpt(line: str, at: int, length: int) -> tuple[str, str]:
 
 
 def printable(text: str) -> str:
-    """A definition may hold escape sequences; a terminal must not get them."""
+    """Without control characters: a definition may contain escape sequences, which must not reach a terminal."""
     return "".join(c if c.isprintable() else " " if c == "\t" else "\ufffd" for c in text)
 
 

@@ -1,8 +1,8 @@
-"""Reads what a Python function takes from its source, without importing anything.
+"""Reads the parameters of a Python function from its source, without importing anything.
 
-Importing a module runs it, and looking at a definition must have no effects. So the file is found as `import` would
-find it, and parsed. Simple re-exports are followed. Whatever cannot be known this way (a decorator that may change a
-signature, a name made at run time, a module written in C) is left to the runner that calls the function.
+Importing a module runs it, and loading a definition must have no effects. So the file is found as `import` would find
+it, and parsed. Simple re-exports are followed. What cannot be known this way (a decorator that may change the
+signature, a name created at run time, a module written in C) is left to the runner that calls the function.
 """
 
 import ast
@@ -16,75 +16,79 @@ import msgspec
 
 IMPORTS_MAX: Final = 8  # re-exports that are followed
 BYTES_MAX: Final = 4 * 1024 * 1024
-#: Decorators that leave what a function takes as it is: (module, name).
+#: Decorators that keep the parameters of a function: (module, name).
 _TRANSPARENT: Final = (("weft", "task"), ("functools", "cache"), ("functools", "lru_cache"))
-#: With one of these about, a module may have names that nobody wrote down.
-_MAKES_NAMES: Final = ("globals", "vars", "locals", "exec", "setattr", "import_module", "__import__")
+#: A module that calls one of these may have names that its source does not show.
+_CREATES_NAMES: Final = ("globals", "vars", "locals", "exec", "setattr", "import_module", "__import__")
 
 
-class Takes(msgspec.Struct, frozen=True):
-    """What a function takes by name, in order; `any`: whatever name; `by_place`: needed, but nameless."""
+class FunctionParameters(msgspec.Struct, frozen=True):
+    """Parameters by name, in order; `any`: it has **; `positional_only`: a required one that has no keyword."""
 
     names: tuple[str, ...]
     needed: tuple[str, ...]
     any: bool
-    by_place: str | None = None
+    positional_only: str | None = None
 
 
-class NoFunction(Exception):
-    """There is a module, but no such function in it. `known` are the functions that it has."""
+class FunctionNotFound(Exception):
+    """The module exists, but not the function. `known` are the functions of the module."""
 
     def __init__(self, message: str, known: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.known = known
 
 
-class Sources:
-    """The modules that one definition names, each parsed once, as seen from one directory."""
+class FunctionSources:
+    """The modules that one definition names, found from one directory, each parsed once."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._modules: dict[str, _Module | None] = {}
 
-    def takes(self, place: str, name: str) -> Takes | None:
-        """What `place:name` takes; None if that cannot be known here. Raises NoFunction."""
-        module = self._from_file(place) if place.endswith(".py") else self._from_name(place)
-        return None if module is None else self._look(module, name, place, IMPORTS_MAX)
+    def takes(self, module_or_file: str, name: str) -> FunctionParameters | None:
+        """The parameters of `module:name`; None if they cannot be known. Raises FunctionNotFound."""
+        module = (
+            self._from_file(module_or_file) if module_or_file.endswith(".py") else self._from_name(module_or_file)
+        )
+        return None if module is None else self._look(module, name, module_or_file, IMPORTS_MAX)
 
-    def _look(self, module: "_Module", name: str, place: str, imports: int) -> Takes | None:
+    def _look(self, module: "_Module", name: str, module_or_file: str, imports: int) -> FunctionParameters | None:
         bound = module.bound.get(name)
         if bound is None:
-            if module.makes_names() or module.mentions(name):
+            if module.creates_names() or module.mentions(name):
                 return None
-            raise NoFunction(f"{place} has no function {name!r}", module.functions)
+            raise FunctionNotFound(f"{module_or_file} has no function {name!r}", module.functions)
         if len(bound) > 1:
             return None
-        (made,) = bound
-        if isinstance(made, ast.ClassDef):
-            raise NoFunction(f"{place}:{name} is a class, not a function", module.functions)
-        if isinstance(made, ast.ImportFrom):
-            return self._follow(module, made, name, imports)
-        if isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef) and module.keeps_signature(made):
-            return _takes(made.args)
+        (binding,) = bound
+        if isinstance(binding, ast.ClassDef):
+            raise FunctionNotFound(f"{module_or_file}:{name} is a class, not a function", module.functions)
+        if isinstance(binding, ast.ImportFrom):
+            return self._follow(module, binding, name, imports)
+        if isinstance(binding, ast.FunctionDef | ast.AsyncFunctionDef) and module.keeps_signature(binding):
+            return _takes(binding.args)
         return None
 
-    def _follow(self, module: "_Module", statement: ast.ImportFrom, name: str, imports: int) -> Takes | None:
+    def _follow(
+        self, module: "_Module", statement: ast.ImportFrom, name: str, imports: int
+    ) -> FunctionParameters | None:
         source = module.imported(statement)
         found = self._from_name(source) if source and imports else None
         if found is None:
             return None
         original = next(alias.name for alias in statement.names if (alias.asname or alias.name) == name)
         if original not in found.bound:
-            return None  # a submodule, or a name made at run time
+            return None  # a submodule, or a name created at run time
         return self._look(found, original, source, imports - 1)
 
     # -- modules ------------------------------------------------------------------------------------------
 
-    def _from_file(self, place: str) -> "_Module | None":
-        path = os.path.abspath(os.path.join(self._root, place))
-        if place not in self._modules:
-            self._modules[place] = _parsed(path, "") if os.path.isfile(path) else None
-        return self._modules[place]
+    def _from_file(self, module_or_file: str) -> "_Module | None":
+        path = os.path.abspath(os.path.join(self._root, module_or_file))
+        if module_or_file not in self._modules:
+            self._modules[module_or_file] = _parsed(path, "") if os.path.isfile(path) else None
+        return self._modules[module_or_file]
 
     def _from_name(self, name: str) -> "_Module | None":
         if name not in self._modules:
@@ -96,11 +100,11 @@ class Sources:
         return self._modules[name]
 
     def _spec(self, name: str) -> ModuleSpec | None:
-        """As `import` would find it in a runner, whose path begins with the definition's directory."""
+        """The module that `import` finds in a runner, whose path begins with the directory of the definition."""
         parts = name.split(".")
         if parts[0] in sys.builtin_module_names or not all(part.isidentifier() for part in parts):
             return None
-        # A runner has modules of the standard library loaded before it looks into the directory.
+        # In a runner, modules of the standard library are loaded before it searches the directory.
         path = [*([] if parts[0] in sys.stdlib_module_names else [self._root]), *[p for p in sys.path if p]]
         spec: ModuleSpec | None = None
         for at in range(len(parts)):
@@ -115,7 +119,7 @@ class Sources:
 
 
 class _Module:
-    """What a parsed module binds at its top level, inside `if`, `try`, `with` and loops as well."""
+    """The names that a parsed module binds at its top level, also inside `if`, `try`, `with` and loops."""
 
     def __init__(self, tree: ast.Module, package: str) -> None:
         self._tree = tree
@@ -132,16 +136,16 @@ class _Module:
     @property
     def functions(self) -> tuple[str, ...]:
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-        return tuple(name for name, made in self.bound.items() if isinstance(made[-1], kinds))
+        return tuple(name for name, bindings in self.bound.items() if isinstance(bindings[-1], kinds))
 
-    def makes_names(self) -> bool:
+    def creates_names(self) -> bool:
         if self._stars or "__getattr__" in self.bound:
             return True
         called = (node.func for node in ast.walk(self._tree) if isinstance(node, ast.Call))
-        return any(getattr(f, "id", getattr(f, "attr", None)) in _MAKES_NAMES for f in called)
+        return any(getattr(f, "id", getattr(f, "attr", None)) in _CREATES_NAMES for f in called)
 
     def mentions(self, name: str) -> bool:
-        """Is it bound in some way that is not looked at closely?"""
+        """Whether the name is bound in a way that is not analyzed."""
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
                 return True
@@ -153,27 +157,27 @@ class _Module:
         return all(self._origin(decorator) in _TRANSPARENT for decorator in function.decorator_list)
 
     def _origin(self, decorator: ast.expr) -> tuple[str, str] | None:
-        """(module, name) that a decorator was imported as, if that is plain to see."""
+        """(module, name) from which a decorator was imported, if the source shows it."""
         if isinstance(decorator, ast.Call):
             decorator = decorator.func
         if isinstance(decorator, ast.Attribute) and isinstance(decorator.value, ast.Name):
-            made = self._only(decorator.value.id)
-            if isinstance(made, ast.Import):
-                names = {alias.asname or alias.name: alias.name for alias in made.names}
+            binding = self._only(decorator.value.id)
+            if isinstance(binding, ast.Import):
+                names = {alias.asname or alias.name: alias.name for alias in binding.names}
                 return (names.get(decorator.value.id, ""), decorator.attr)
         elif isinstance(decorator, ast.Name):
-            made = self._only(decorator.id)
-            if isinstance(made, ast.ImportFrom) and not made.level:
-                names = {alias.asname or alias.name: alias.name for alias in made.names}
-                return (made.module or "", names[decorator.id])
+            binding = self._only(decorator.id)
+            if isinstance(binding, ast.ImportFrom) and not binding.level:
+                names = {alias.asname or alias.name: alias.name for alias in binding.names}
+                return (binding.module or "", names[decorator.id])
         return None
 
     def _only(self, name: str) -> ast.stmt | None:
-        made = self.bound.get(name, [])
-        return made[0] if len(made) == 1 else None
+        bindings = self.bound.get(name, [])
+        return bindings[0] if len(bindings) == 1 else None
 
     def imported(self, statement: ast.ImportFrom) -> str:
-        """The module that `from … import` names; empty if it goes beyond the top."""
+        """The module that `from … import` names; empty if its dots go beyond the top package."""
         if not statement.level:
             return statement.module or ""
         parts = self._package.split(".") if self._package else []
@@ -185,7 +189,7 @@ class _Module:
 
 
 def _parsed(path: str, package: str) -> _Module | None:
-    """None: it cannot be read. What Python itself cannot parse is told: no runner could either."""
+    """None if the file cannot be read. A syntax error is raised: no runner could load the module either."""
     try:
         with open(path, "rb") as file:
             source = file.read(BYTES_MAX + 1)
@@ -193,7 +197,7 @@ def _parsed(path: str, package: str) -> _Module | None:
             return None
         return _Module(ast.parse(source, path), package)
     except SyntaxError as error:
-        raise NoFunction(f"{os.path.basename(path)}, line {error.lineno}: {error.msg}") from None
+        raise FunctionNotFound(f"{os.path.basename(path)}, line {error.lineno}: {error.msg}") from None
     except (OSError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -222,11 +226,15 @@ def _binds(statement: ast.stmt) -> list[str]:
     return []
 
 
-def _takes(arguments: ast.arguments) -> Takes:
-    places = [*arguments.posonlyargs, *arguments.args]
-    required = len(places) - len(arguments.defaults)
+def _takes(arguments: ast.arguments) -> FunctionParameters:
+    positional = [*arguments.posonlyargs, *arguments.args]
+    required = len(positional) - len(arguments.defaults)
     nameless = arguments.posonlyargs[:required]
-    needed = [arg.arg for arg in places[len(arguments.posonlyargs) : max(required, len(arguments.posonlyargs))]]
-    needed += [a.arg for a, given in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if given is None]
+    needed = [arg.arg for arg in positional[len(arguments.posonlyargs) : max(required, len(arguments.posonlyargs))]]
+    needed += [
+        a.arg for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
+    ]
     names = [arg.arg for arg in [*arguments.args, *arguments.kwonlyargs]]
-    return Takes(tuple(names), tuple(needed), arguments.kwarg is not None, nameless[0].arg if nameless else None)
+    return FunctionParameters(
+        tuple(names), tuple(needed), arguments.kwarg is not None, nameless[0].arg if nameless else None
+    )

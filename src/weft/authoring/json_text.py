@@ -1,5 +1,5 @@
-"""JSON text to plain values. The fast parser of the standard library reads good files; only when something is wrong
-does a scanner of our own go over the text again and say where.
+"""JSON text to plain values. The fast parser of the standard library reads valid files; only after an error a scanner
+of our own reads the text again, to find its position.
 """
 
 import json
@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from weft.authoring.errors import Fault, Place, Unreadable
-from weft.authoring.places import Token
-from weft.core.problems import quoted
-from weft.core.shapes import DEPTH_MAX
+from weft.authoring.errors import SyntaxFault, TextPosition, UnreadableText
+from weft.authoring.source_positions import TextToken
+from weft.core.definition.container_types import DEPTH_MAX
+from weft.core.definition.problems import quoted
 
 LINE_BREAK: Final = re.compile("\r?\n")
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -20,17 +20,17 @@ _WORD: Final = re.compile(r"[^\s,:{}\[\]]{1,40}")
 
 
 class _Doubtful(Exception):
-    """The fast parser met something that the slow one shall explain."""
+    """The fast parser found something that the scanner has to explain."""
 
 
-def build(text: str) -> tuple[Any, list[Fault]]:
+def build(text: str) -> tuple[Any, list[SyntaxFault]]:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant), []
     except (ValueError, RecursionError, _Doubtful):
         faults = _explain(text)
         if not faults:
-            raise Unreadable(Fault(Place(1, 1), "not JSON")) from None
-        raise Unreadable(*faults) from None
+            raise UnreadableText(SyntaxFault(TextPosition(1, 1), "not JSON")) from None
+        raise UnreadableText(*faults) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -44,9 +44,9 @@ def _no_constant(name: str) -> Any:
     raise _Doubtful(name)
 
 
-def _explain(text: str) -> list[Fault]:
-    """Syntax errors, nesting and duplicate keys: what makes a text unreadable as JSON."""
-    faults: list[Fault] = []
+def _explain(text: str) -> list[SyntaxFault]:
+    """Syntax errors, too deep nesting and duplicate keys."""
+    faults: list[SyntaxFault] = []
     stack: list[dict[str, None] | None] = []  # the keys of each open mapping; None for a list
     key_next = False
     try:
@@ -59,32 +59,38 @@ def _explain(text: str) -> list[Fault]:
                 keys = stack[-1]
                 assert keys is not None
                 if token.value in keys:
-                    place = Place(token.line, token.column, token.length)
-                    faults.append(Fault(place, f"the key {quoted(token.value)} stands here twice", "remove one"))
+                    position = TextPosition(token.line, token.column, token.length)
+                    faults.append(
+                        SyntaxFault(
+                            position,
+                            f"the key {quoted(token.value)} is used twice in this mapping",
+                            "remove one of them",
+                        )
+                    )
                 keys[token.value] = None
             elif token.kind == "scalar":
                 key_next = bool(stack) and stack[-1] is not None
             else:
                 if len(stack) >= DEPTH_MAX:
-                    place = Place(token.line, token.column)
-                    return [*faults, Fault(place, f"nested more than {DEPTH_MAX} deep")]
+                    position = TextPosition(token.line, token.column)
+                    return [*faults, SyntaxFault(position, f"nested more than {DEPTH_MAX} levels deep")]
                 stack.append({} if token.kind == "map" else None)
                 key_next = token.kind == "map"
-    except Unreadable as error:
+    except UnreadableText as error:
         return [*faults, *error.faults]
     return faults
 
 
-def tokens(text: str) -> Iterator[Token]:
-    """The text again, with places; ends where the text stops being JSON."""
+def tokens(text: str) -> Iterator[TextToken]:
+    """The tokens of the text, with positions; ends at the first syntax error."""
     try:
         yield from scan(text)
-    except Unreadable:
+    except UnreadableText:
         return
 
 
-def scan(text: str) -> Iterator[Token]:
-    """An iterative scanner. `expect` says what may come next: v(alue), k(ey), a comma or an end."""
+def scan(text: str) -> Iterator[TextToken]:
+    """An iterative scanner. `expect` is what may come next: a value, a key, a comma, a colon, or nothing (done)."""
     at, line, line_start = 0, 1, 0
     stack: list[str] = []
     expect = "value"
@@ -96,38 +102,36 @@ def scan(text: str) -> Iterator[Token]:
         if newlines:
             line += newlines
             line_start = text.rfind("\n", 0, at) + 1
-        place = Place(line, at - line_start + 1)
+        position = TextPosition(line, at - line_start + 1)
         if at >= len(text):
             if expect == "done":
                 return
-            raise Unreadable(_end_fault(text, place, stack))
+            raise UnreadableText(_end_fault(text, position, stack))
         sign = text[at]
         if expect == "done":
-            raise Unreadable(Fault(place, "the file goes on after the end of its value", "remove the rest"))
+            raise UnreadableText(
+                SyntaxFault(position, "not JSON: there is more text after the end of the value", "remove it")
+            )
         if sign in "}]" and _may_close(stack, sign, expect):
             stack.pop()
-            yield Token("end", None, line, place.column, 1)
+            yield TextToken("end", None, line, position.column, 1)
             at += 1
             expect = "comma" if stack else "done"
-        elif expect == "comma":
-            if sign != ",":
-                raise Unreadable(Fault(place, f"not JSON: expected a comma, found {_near(text, at)}", "add a comma"))
+        elif expect in ("comma", "colon"):
+            if sign != {"comma": ",", "colon": ":"}[expect]:
+                message = f"not JSON: expected a {expect}, found {_near(text, at)}"
+                raise UnreadableText(SyntaxFault(position, message, f"add a {expect}"))
             at += 1
-            expect = "key" if stack[-1] == "{" else "value"
-        elif expect == "colon":
-            if sign != ":":
-                raise Unreadable(Fault(place, f"not JSON: expected a colon, found {_near(text, at)}", "add a colon"))
-            at += 1
-            expect = "value"
+            expect = "key" if expect == "comma" and stack[-1] == "{" else "value"
         elif sign in "{[" and expect in ("value", "first value"):
             stack.append(sign)
-            yield Token("map" if sign == "{" else "list", None, line, place.column, 1)
+            yield TextToken("map" if sign == "{" else "list", None, line, position.column, 1)
             at += 1
             expect = "first key" if sign == "{" else "first value"
         else:
-            end = _scalar_end(text, at, place, "key" in expect)
+            end = _scalar_end(text, at, position, "key" in expect)
             value = json.loads(text[at:end]) if "key" in expect else None
-            yield Token("scalar", value, line, place.column, end - at)
+            yield TextToken("scalar", value, line, position.column, end - at)
             at = end
             expect = "colon" if "key" in expect else ("comma" if stack else "done")
 
@@ -138,7 +142,7 @@ def _may_close(stack: list[str], sign: str, expect: str) -> bool:
     return expect in ("comma", "first key", "first value")
 
 
-def _scalar_end(text: str, at: int, place: Place, key: bool) -> int:
+def _scalar_end(text: str, at: int, position: TextPosition, key: bool) -> int:
     match = _STRING.match(text, at) if text[at] == '"' else None
     if match is None and not key and text[at] != '"':
         match = _ATOM.match(text, at)
@@ -146,25 +150,27 @@ def _scalar_end(text: str, at: int, place: Place, key: bool) -> int:
             match = None
     if match is not None:
         return match.end()
-    raise Unreadable(_scalar_fault(text, at, place, key))
+    raise UnreadableText(_scalar_fault(text, at, position, key))
 
 
-def _scalar_fault(text: str, at: int, place: Place, key: bool) -> Fault:
+def _scalar_fault(text: str, at: int, position: TextPosition, key: bool) -> SyntaxFault:
     sign = text[at]
     if sign == '"':
-        return Fault(place, "not JSON: the text has no end, or holds a raw control character or a wrong escape")
+        return SyntaxFault(
+            position, "not JSON: the string is not closed, or contains a raw control character or an invalid escape"
+        )
     if sign in "}]":
-        return Fault(
-            place, f"not JSON: '{sign}' stands after a comma, or closes nothing", "remove the comma before it"
+        return SyntaxFault(
+            position, f"not JSON: '{sign}' follows a comma, or closes nothing", "remove the comma before it"
         )
     if sign == "'":
-        return Fault(place, "not JSON: text stands in double quotes", 'write "…"')
+        return SyntaxFault(position, "not JSON: strings need double quotes", 'write "…"')
     if text.startswith(("//", "/*", "#"), at):
-        return Fault(place, "not JSON: there are no comments in JSON", "remove it, or use YAML")
+        return SyntaxFault(position, "not JSON: JSON has no comments", "remove it, or use YAML")
     word = _WORD.match(text, at)
     length = len(word[0]) if word else 1
     what = "a key in double quotes" if key else "a value"
-    return Fault(place._replace(length=length), f"not JSON: expected {what}, found {_near(text, at)}")
+    return SyntaxFault(position._replace(length=length), f"not JSON: expected {what}, found {_near(text, at)}")
 
 
 def _near(text: str, at: int) -> str:
@@ -172,8 +178,8 @@ def _near(text: str, at: int) -> str:
     return quoted(word[0] if word else text[at])
 
 
-def _end_fault(text: str, place: Place, stack: list[str]) -> Fault:
+def _end_fault(text: str, position: TextPosition, stack: list[str]) -> SyntaxFault:
     if not stack:
-        return Fault(Place(1, 1), "the file is empty", "add tasks, or a list of commands")
+        return SyntaxFault(TextPosition(1, 1), "the file is empty", "add tasks, or a list of commands")
     close = {"{": "}", "[": "]"}[stack[-1]]
-    return Fault(place, f"not JSON: the file ends too early; a '{close}' is missing", f"add '{close}'")
+    return SyntaxFault(position, f"not JSON: the file ends before '{close}'", f"add '{close}'")

@@ -1,14 +1,14 @@
-"""Cron expressions and time zones of a definition, checked where the zone database may be read."""
+"""Checks cron expressions and time zones of a definition, which needs the zone database."""
 
 from typing import Any
 
-from weft.core.problems import Problem
+from weft.core.definition.problems import ValueProblem
 from weft.triggers.cron import Cron, zone_of
 from weft.triggers.protocol import BadTrigger
 
 
-def check_times(document: dict[str, Any]) -> list[Problem]:
-    out: list[Problem] = []
+def check_times(document: dict[str, Any]) -> list[ValueProblem]:
+    out: list[ValueProblem] = []
     for at, trigger in enumerate(document.get("triggers", ())):
         if "cron" not in trigger:
             continue
@@ -16,10 +16,10 @@ def check_times(document: dict[str, Any]) -> list[Problem]:
         try:
             zone_of(zone)
         except BadTrigger as error:
-            out.append(Problem(("triggers", at, "timezone"), error.message, error.fix))
+            out.append(ValueProblem(("triggers", at, "timezone"), error.message, error.fix))
             zone = "UTC"
         try:
             Cron(trigger["cron"], zone)
         except BadTrigger as error:
-            out.append(Problem(("triggers", at, "cron"), error.message, error.fix))
+            out.append(ValueProblem(("triggers", at, "cron"), error.message, error.fix))
     return out

@@ -4,15 +4,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from weft.authoring import DefinitionErrors, Loaded
-from weft.authoring.load import with_defaults
-from weft.authoring.sdk_load import load_definition
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.flow_files import load_definition
+from weft.authoring.load import Loaded, with_defaults
 from weft.cli.definition_input import source_directory
 from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.words import counted
 from weft.control.watching import definitions_in
-from weft.core.definition_defaults import SiteDefaults
+from weft.core.definition.site_defaults import SiteDefaults
 from weft.operations.submissions import Applied
 
 

@@ -13,7 +13,7 @@ SHOWN_MAX = 60
 
 def check_words(words: Sequence[str]) -> None:
     """Bytes that are not UTF-8 come as halves of surrogate pairs, which neither a store nor JSON can hold."""
-    from weft.core.problems import encodes
+    from weft.core.definition.problems import encodes
 
     for word in words:
         if not word.isascii() and not encodes(word):
@@ -39,7 +39,7 @@ def whole(text: str) -> int:
 
 def duration_ms(option: str, text: str) -> int:
     """A plain number counts seconds."""
-    from weft.core.durations import NotReadable, parse_duration_ms
+    from weft.core.definition.text_formats import NotReadable, parse_duration_ms
 
     try:
         return parse_duration_ms(float(text) if text.isascii() and text.isdecimal() else text)

@@ -7,10 +7,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from weft.authoring import Loaded, load_text, load_value
-from weft.authoring.sdk_load import load_definition
+from weft.authoring.flow_files import load_definition
+from weft.authoring.load import Loaded, load_text, load_value
 from weft.cli.exits import BAD_INPUT, GiveUp
-from weft.core.inputs import InputError, parse_input, resolve_inputs
+from weft.core.definition.inputs import InputError, parse_input, resolve_inputs
 from weft.core.workflow import Workflow
 
 INPUT_BYTES_MAX = 16 * 1024 * 1024

@@ -22,8 +22,8 @@ OK, BAD_INPUT = 0, 2
 
 def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO) -> int:
     """Checks every file, whatever is wrong with those before it."""
-    from weft.authoring import DefinitionErrors
-    from weft.authoring.sdk_load import load_definition
+    from weft.authoring.errors import DefinitionErrors
+    from weft.authoring.flow_files import load_definition
 
     reports: list[dict[str, Any]] = []
     wrong = 0
@@ -47,7 +47,7 @@ def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO) 
 
 
 def schema(out: TextIO) -> int:
-    from weft.core.schema import definition_schema
+    from weft.core.definition.json_schema import definition_schema
 
     _print_json(out, definition_schema())
     return OK
@@ -61,8 +61,8 @@ def graph(
     err: TextIO,
     width: int | None = None,
 ) -> int:
-    from weft.authoring import DefinitionErrors
-    from weft.authoring.sdk_load import load_definition
+    from weft.authoring.errors import DefinitionErrors
+    from weft.authoring.flow_files import load_definition
 
     try:
         workflow = load_definition(path).workflow

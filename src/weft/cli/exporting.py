@@ -8,8 +8,8 @@ from weft.cli.session import Session
 
 
 def export(args: Namespace, session: Session) -> int:
-    from weft.authoring.sdk_export import yaml_of
-    from weft.authoring.sdk_load import load_definition
+    from weft.authoring.flow_files import load_definition
+    from weft.authoring.yaml_export import yaml_of
 
     document = load_definition(args.file).document
     if args.json:

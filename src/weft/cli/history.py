@@ -14,8 +14,8 @@ from weft.cli.views import event_json
 from weft.cli.words import clock, counted, state_word
 from weft.control.following import Followed
 from weft.control.protocol import Control
-from weft.core.event_kinds import EVENT_KINDS
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
+from weft.core.events import EVENT_KINDS
 from weft.operations.records import EventInfo
 
 EVENTS_LIMIT = 1000

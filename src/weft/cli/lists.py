@@ -10,8 +10,8 @@ from weft.cli.terminal import printable
 from weft.cli.words import ago, duration, moment, size, state_word
 from weft.control.protocol import Control
 from weft.control.timing import task_ms
+from weft.core.definition.suggest import nearest
 from weft.core.states import RUN_STATES, TASK_STATES
-from weft.core.suggest import nearest
 from weft.operations.records import RunInfo, TaskInfo
 
 RUNS_LIMIT = 20

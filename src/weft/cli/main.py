@@ -53,7 +53,7 @@ def _parse(words: list[str]) -> "Namespace | None":
     first = next((w for w in words if not w.startswith("-")), None)
     at = words.index(first) if first is not None else 0
     if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] not in ("--store", "--server")):
-        from weft.core.suggest import nearest
+        from weft.core.definition.suggest import nearest
 
         meant = ELSEWHERE.get(first) or nearest(first, BY_NAME)
         fix = f"did you mean {meant!r}?" if meant else "weft --help lists the commands"
@@ -110,7 +110,7 @@ def _call(args: "Namespace") -> int:
 
 def _code_of(problem: Exception) -> int:
     """The exit code of an error that is not ours to be surprised at; below 0: it is a bug."""
-    from weft.authoring import DefinitionErrors
+    from weft.authoring.errors import DefinitionErrors
     from weft.core.commands import Refused
     from weft.operations.errors import Ambiguous, NotFound
     from weft.store.protocol import StoreError, StoreGone, StoreUnusable

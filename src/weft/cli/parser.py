@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def unknown(self, command: str | None, word: str) -> NoReturn:
-        from weft.core.suggest import nearest
+        from weft.core.definition.suggest import nearest
 
         options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE, SERVER)
         meant = nearest(word.split("=")[0], [name for option in options for name in option.names])

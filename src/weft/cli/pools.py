@@ -6,7 +6,7 @@ from weft.cli.exits import BAD_INPUT, OK, GiveUp
 from weft.cli.session import Session
 from weft.cli.tables import table
 from weft.cli.words import counted
-from weft.core.fields import POOL_NAME
+from weft.core.definition.fields import POOL_NAME
 
 SIZE_MAX = 1_000_000
 

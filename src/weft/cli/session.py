@@ -12,7 +12,7 @@ from weft import config as settings
 from weft.cli.arguments import shown
 from weft.cli.exits import BAD_INPUT, NOT_FOUND, GiveUp
 from weft.cli.terminal import Terminal, printable
-from weft.core.problems import encodes
+from weft.core.definition.problems import encodes
 from weft.store.postgres.url import PostgresUrl
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import msgspec
 
 from weft.authoring.children import input_problems
 from weft.authoring.load import Loaded, path_text
-from weft.core.child_workflows import DEPTH_MAX, references_of
-from weft.core.written import Written
+from weft.core.definition.child_workflows import DEPTH_MAX, references_of
+from weft.core.definition.source_paths import SourcePaths
 from weft.operations.errors import ApiError
 from weft.operations.submissions import Calls, ChildDefinition
 
@@ -54,7 +54,7 @@ def _joined(
                 child = msgspec.structs.replace(child, source_path=Path(body.source) / child.workflow.name)
             known[key] = _joined(child, body.calls, bodies, load, known, [*trail, key])
         found[reference] = known[key]
-    problems = input_problems(loaded.document, Written(loaded.document), found)
+    problems = input_problems(loaded.document, SourcePaths(loaded.document), found)
     if problems:
         errors = [{"path": path_text(p.path), "message": p.message, "fix": p.fix} for p in problems]
         raise ApiError("inputs", "; ".join(p.message for p in problems[:5]), errors=errors)

@@ -14,8 +14,8 @@ from weft.control.child_definitions import with_children
 from weft.control.plan import live_nodes
 from weft.control.protocol import Control
 from weft.core.commands import Submit
-from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
-from weft.core.inputs import resolve_inputs
+from weft.core.definition.inputs import resolve_inputs
+from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.core.placement import NodeFacts
 from weft.core.workflow import Workflow
 from weft.operations.errors import ApiError, bad_inputs

@@ -9,7 +9,7 @@ from weft.control.following import Followed, LookedAt
 from weft.control.protocol import Control
 from weft.core import commands as c
 from weft.core.artifacts import Reference
-from weft.core.definition import encode_document
+from weft.core.definition.document import encode_document
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
@@ -26,7 +26,7 @@ from weft.operations.tokens import holder
 from weft.store.protocol import Store
 
 if TYPE_CHECKING:
-    from weft.authoring import Loaded
+    from weft.authoring.load import Loaded
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from weft.control.protocol import Control
-from weft.core.child_workflows import kind_of, references_of
+from weft.core.definition.child_workflows import kind_of, references_of
 from weft.core.demands import demand_of
 from weft.core.placement import eligible
 from weft.core.workflow import Workflow

@@ -12,7 +12,7 @@ import msgspec
 
 from weft.core.artifacts import Reference
 from weft.core.commands import BY_REQUEST, Refused, Reply, Submit
-from weft.core.compile import compile_workflow
+from weft.core.definition.compile import compile_workflow
 from weft.core.workflow import Workflow
 from weft.operations import events, nodes, run_changes, runs, store, tasks, tokens, triggers, workflows
 from weft.operations import parameters as p
@@ -47,7 +47,7 @@ from weft.operations.tokens import TokenRevoked
 from weft.operations.triggers import TriggerDone
 
 if TYPE_CHECKING:
-    from weft.authoring import Loaded
+    from weft.authoring.load import Loaded
     from weft.control.following import Followed
     from weft.executors.output import StreamName
     from weft.operations.attempt_output import AttemptOutput

@@ -33,7 +33,7 @@ from weft.store.protocol import StoreError
 from weft.store.shipment import CHUNK_MAX
 
 if TYPE_CHECKING:
-    from weft.authoring import Loaded
+    from weft.authoring.load import Loaded
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")

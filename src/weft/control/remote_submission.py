@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Submit
-from weft.core.definition import decode_document
+from weft.core.definition.document import decode_document
 
 
 def submit_body(command: Submit) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from weft.authoring import DefinitionErrors, load_file
-from weft.authoring.load import with_defaults
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import load_file, with_defaults
 from weft.control.local import LocalControl
 from weft.core.commands import Refused
-from weft.core.definition_defaults import NO_DEFAULTS, SiteDefaults
+from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.store.protocol import StoreError
 
 LOOK_EVERY_S = 1.0

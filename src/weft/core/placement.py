@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from weft.core.durations import format_size
+from weft.core.definition.text_formats import format_size
 
 #: What a task takes of its node while it runs, in the words of `requires`.
 COUNTED: Final = ("memory", "disk", "gpu")

@@ -14,7 +14,7 @@ from weft import __version__
 from weft.api.app_state import AppState
 from weft.api.auth import Caller
 from weft.api.validation import body_error
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 from weft.mcp import looking, results, submitting
 from weft.mcp.replies import shortened
 from weft.mcp.tools import RequestContext, Tool, schema_of, tool_of

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from weft.authoring.errors import DefinitionErrors
 from weft.control.plan import plan_of
-from weft.core.inputs import resolve_inputs
+from weft.core.definition.inputs import resolve_inputs
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools

@@ -8,7 +8,7 @@ import asyncio
 import msgspec
 
 from weft.core.artifacts import File, Reference, reference_of, with_error, with_output
-from weft.core.names import Ended
+from weft.core.expressions.run_names import Ended
 from weft.executors.protocol import Outcome
 from weft.store.artifact_files import ArtifactError, ArtifactFiles
 

@@ -13,9 +13,9 @@ import msgspec
 
 from weft.core import commands as c
 from weft.core.artifacts import File, Files, FilesNeeded
-from weft.core.compile import compile_workflow
 from weft.core.decide import decide
-from weft.core.definition import decode_document
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import decode_document
 from weft.core.draft import Draft, Hint
 from weft.core.rows import RunRow, StoredWorkflow, TriggerRow
 from weft.core.workflow import Workflow

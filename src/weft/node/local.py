@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.core import commands as c
+from weft.core.expressions.run_names import Ended
 from weft.core.liveness import agree
-from weft.core.names import Ended
 from weft.core.rows import RecordRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from weft.core import commands as c
-from weft.core.names import Ended
+from weft.core.expressions.run_names import Ended
 from weft.core.placement import NodeFacts
 from weft.core.rows import RecordRow, TriggerRow
 from weft.core.workflow import Workflow

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from weft.core.commands import Claim
-from weft.core.names import Ended, array_of, names_for, tasks_view, with_item
+from weft.core.expressions.run_names import Ended, array_of, names_for, tasks_view, with_item
 from weft.core.workflow import TaskDef, Workflow
 from weft.node.artifacts import load_output
 from weft.node.ports import Link, RunFacts

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from weft.core import commands as c
-from weft.core.compile import compile_workflow
-from weft.core.definition import decode_document
+from weft.core.definition.compile import compile_workflow
+from weft.core.definition.document import decode_document
 from weft.core.workflow import Workflow
 from weft.node.local import LocalLink
 from weft.operations import node_reading

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from weft.core.event_kinds import EventKind
+from weft.core.events import EventKind
 from weft.operations import node_reading
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource

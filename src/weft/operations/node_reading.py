@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from weft.core.definition.suggest import nearest
 from weft.core.liveness import health
 from weft.core.placement import decode_facts
-from weft.core.suggest import nearest
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.records import ClaimInfo, LeaderInfo, NodeInfo, NodeWork
 

@@ -8,7 +8,7 @@ import msgspec
 from weft.core.artifacts import KEY, Reference, reference_of, with_error, with_output
 from weft.core.commands import Refused
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.names import Ended, names_for, tasks_view
+from weft.core.expressions.run_names import Ended, names_for, tasks_view
 from weft.operations.errors import NotFound
 from weft.operations.run_reading import attempts_of, find_run, run_info
 from weft.store.artifact_files import ArtifactError, ArtifactFiles

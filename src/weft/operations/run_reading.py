@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from weft.core.definition.suggest import nearest
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
-from weft.core.suggest import nearest
 from weft.core.workflow import Workflow
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.records import AttemptInfo, RunInfo, TaskInfo

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from weft.core.canonical import RECORD_KINDS, canonical_lines
 from weft.core.commands import Refused
+from weft.core.events import RECORD_KINDS, canonical_lines
 from weft.operations import results, verifying
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.core.commands import Submit
-from weft.core.definition import encode_document
+from weft.core.definition.document import encode_document
 from weft.core.rows import Pin
 from weft.operations.ids import new_id
 

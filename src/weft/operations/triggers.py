@@ -6,10 +6,10 @@ import msgspec
 from msgspec import Meta
 
 from weft.core import commands as c
-from weft.core.durations import format_duration
+from weft.core.definition.suggest import nearest
+from weft.core.definition.text_formats import format_duration
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.apply import trigger_of
-from weft.core.suggest import nearest
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import REFUSABLE, NotFound

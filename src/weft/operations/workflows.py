@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from weft.core.suggest import nearest
+from weft.core.definition.suggest import nearest
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import NotFound

@@ -46,12 +46,12 @@ import msgspec
 
 from tests.core.driver import CHIEF, Engine
 from tests.core.scenarios.situation import situation
-from weft.authoring import Loaded, load_text, load_value
 from weft.authoring.children import family_of
+from weft.authoring.load import Loaded, load_text, load_value
 from weft.core import commands as c
-from weft.core.canonical import canonical_lines
-from weft.core.child_workflows import references_of
-from weft.core.durations import parse_duration_ms, parse_size_bytes
+from weft.core.definition.child_workflows import references_of
+from weft.core.definition.text_formats import parse_duration_ms, parse_size_bytes
+from weft.core.events import canonical_lines
 from weft.core.explain import explain
 from weft.core.needs import Trigger
 from weft.core.rows import TriggerRow

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import weft
-from weft.authoring import load_value
+from weft.authoring.load import load_value
 from weft.control.here import make_node, node_settings
 from weft.control.local import LocalControl
 from weft.core import commands as c
-from weft.core.definition import encode_document
+from weft.core.definition.document import encode_document
 from weft.store.sqlite.driver import SqliteStore
 
 

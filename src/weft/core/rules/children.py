@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Report
+from weft.core.definition.inputs import resolve_inputs
 from weft.core.draft import Draft, Rule
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.inputs import resolve_inputs
-from weft.core.names import array_of, with_item
+from weft.core.expressions.run_names import array_of, with_item
 from weft.core.needs import (
     Current,
     Errands,

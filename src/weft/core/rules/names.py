@@ -6,7 +6,7 @@ import msgspec
 
 from weft.core.artifacts import with_files
 from weft.core.draft import Draft, Rule
-from weft.core.names import Ended, names_for, tasks_view
+from weft.core.expressions.run_names import Ended, names_for, tasks_view
 from weft.core.needs import Ends, Inputs
 from weft.core.rows import RunRow
 from weft.core.rules.context import context_values

@@ -8,14 +8,14 @@ from typing import NoReturn
 
 import msgspec
 
-from weft.core.child_workflows import DEPTH_MAX, kind_of, references_of
 from weft.core.commands import Refused, Submit
+from weft.core.definition.child_workflows import DEPTH_MAX, kind_of, references_of
+from weft.core.definition.inputs import wrong_inputs
+from weft.core.definition.problems import quoted
+from weft.core.definition.suggest import did_you_mean
 from weft.core.draft import Draft, Rule
-from weft.core.inputs import wrong_inputs
 from weft.core.needs import Named, Pins, WorkflowNames, Workflows
-from weft.core.problems import quoted
 from weft.core.rows import Pin
-from weft.core.suggest import did_you_mean
 from weft.core.workflow import Workflow
 
 NAMES_MAX = 1000

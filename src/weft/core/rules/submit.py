@@ -1,7 +1,7 @@
 """A new run: all its tasks are stored pending, and those that need nothing are queued at once."""
 
-from weft.core.child_workflows import references_of
 from weft.core.commands import Refused, Reply, Submit
+from weft.core.definition.child_workflows import references_of
 from weft.core.draft import Draft, Rule
 from weft.core.needs import NextRun, RunByKey, Workflows
 from weft.core.rows import Pin, TaskRow

@@ -12,8 +12,8 @@ import msgspec
 
 from weft.core import needs
 from weft.core.commands import Refused, Reply, Signal
+from weft.core.definition.text_formats import parse_duration_ms
 from weft.core.draft import Draft, Rule
-from weft.core.durations import parse_duration_ms
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.needs import RunById, TasksAt
 from weft.core.rows import WHOLE, AttemptRow, RunRow, TaskRow

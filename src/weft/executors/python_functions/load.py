@@ -74,7 +74,7 @@ class Function:
         if self._parameters.rest is not None:
             return
         extra = [name for name in passed if name not in self._names]
-        from weft.core.suggest import nearest
+        from weft.core.definition.suggest import nearest
 
         suggestion = nearest(extra[0], names)
         takes = f"it takes {_listed(names)}" if names else "it takes no arguments by name"
@@ -96,7 +96,7 @@ def load(text: str, root: str) -> Function:
     missing = object()
     call = getattr(module, name, missing)
     if call is missing:
-        from weft.core.suggest import nearest
+        from weft.core.definition.suggest import nearest
 
         known = [key for key, value in vars(module).items() if isinstance(value, FunctionType)]
         suggestion = nearest(name, known)
@@ -133,7 +133,7 @@ def _from_module(name: str, root: str) -> ModuleType:
 
 
 def _suggestion(name: str, root: str) -> str:
-    from weft.core.suggest import nearest
+    from weft.core.definition.suggest import nearest
 
     try:
         modules = [entry[:-3] for entry in os.listdir(root) if entry.endswith(".py")]

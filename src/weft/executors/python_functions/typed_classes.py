@@ -67,7 +67,7 @@ def _enum(cls: type[enum.Enum]) -> Converter:
 
 
 def _text_format(cls: type, name: str) -> Converter:
-    from weft.core.formats import FORMATS
+    from weft.core.definition.text_formats import FORMATS
 
     parse, expected = FORMATS[name]
 
@@ -222,7 +222,7 @@ def _check_keys(expected: str, known: Mapping[str, Any] | None, required: list[s
         raise TypeMismatch(expected, value)
     unknown = next((name for name in value if known is not None and name not in known), None)
     if unknown is not None and known is not None:
-        from weft.core.suggest import nearest
+        from weft.core.definition.suggest import nearest
 
         suggestion = nearest(unknown, list(known))
         fix = f"did you mean {suggestion}?" if suggestion else f"it has {', '.join(known)}"

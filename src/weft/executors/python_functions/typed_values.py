@@ -28,11 +28,11 @@ class TypeMismatch(ValueError):
     """A value that does not have the annotated type. `path` is where in the value, from the outside in."""
 
     def __init__(self, expected: str, value: Any, reason: str = "") -> None:
-        from weft.core.problems import found
+        from weft.core.definition.problems import describe
 
         super().__init__()
         self.path = ""
-        self.message = f"takes {expected}, " + (reason or f"found {found(value)}")
+        self.message = f"takes {expected}, " + (reason or f"found {describe(value)}")
 
     def under(self, member: str) -> "TypeMismatch":
         self.path = member + self.path

@@ -8,7 +8,7 @@ import msgspec
 
 from weft.core import needs as n
 from weft.core.draft import Draft
-from weft.core.names import Ended
+from weft.core.expressions.run_names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,
     FireRow,

@@ -1,0 +1,401 @@
+"""Compiles a canonical document to the workflow that runs: merges defaults, turns names into positions, finds levels.
+
+Deterministic: the same document gives the same workflow on every node, whatever happened there before.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from weft.core.definition.document import Document
+from weft.core.definition.inferred_needs import (
+    RESOLVED_BY_RULES,
+    ReferencesByText,
+    TaskReferences,
+    complete_needs,
+    condition_of,
+    has_template,
+    shell_of,
+    task_references,
+    tasks_in_value,
+    templates_of,
+    value_reads_context,
+)
+from weft.core.definition.inputs import define_inputs
+from weft.core.definition.text_formats import parse_duration_ms, parse_size_bytes
+from weft.core.definition.triggers import define_triggers
+from weft.core.demands import own_demand, workflow_pool
+from weft.core.graph import levels_of, successors_of
+from weft.core.workflow import Cache, Passes, Retry, TaskDef, TaskKind, Tolerate, TriggerDef, Workflow
+
+HANDLERS_TIMEOUT = "10m"
+_ACCEPTING = ("any_success", "on_failure", "always")
+_HANDLERS = ("on_failure", "always")
+_NO_ENV: dict[str, str] = {}
+_NO_REQUIREMENTS: dict[str, Any] = {}
+_NO_TOLERANCE = Tolerate()
+
+
+def compile_workflow(document: Document, hash: str, references: ReferencesByText | None = None) -> Workflow:
+    """`document` comes from `read`, so it is known to be valid; `hash` is its `document_hash`, `references` are those
+    that `read` collected."""
+    tasks: dict[str, dict[str, Any]] = document["tasks"]
+    position = {name: pos for pos, name in enumerate(tasks)}
+    graph = _graph(document, position, {} if references is None else references)
+    defaults = _Defaults(document.get("defaults", {}), document)
+    complete = tuple(
+        defaults.complete(name, task, in_graph)
+        for (name, task), in_graph in zip(tasks.items(), graph.tasks, strict=True)
+    )
+    triggers = define_triggers(document)
+    in_levels = document.get("mode") == "levels"
+    return Workflow(
+        hash=hash,
+        name=document["name"],
+        tasks=complete,
+        successors=graph.successors,
+        levels=graph.levels,
+        position=position,
+        inputs=define_inputs(document.get("inputs", {})),
+        on_failure=document.get("on_failure", "halt"),
+        max_parallel=document.get("max_parallel"),
+        timeout_ms=_ms(document.get("timeout")),
+        handlers_timeout_ms=parse_duration_ms(document.get("handlers_timeout", HANDLERS_TIMEOUT)),
+        env=document.get("env", {}),
+        chain=document.get("chain", False),
+        description=document.get("description"),
+        context=document.get("context", {}),
+        output=document.get("output"),
+        output_reads=_positions(tasks_in_value(document.get("output")), position),
+        secrets=_secrets(document, triggers),
+        concurrency=document.get("concurrency"),
+        passes=_passes(complete, graph.order) if in_levels else None,
+        own=own_demand(complete) if in_levels or document.get("ownership") == "run" else None,
+        triggers=triggers,
+    )  # fmt: skip
+
+
+def _secrets(document: Document, triggers: tuple[TriggerDef, ...]) -> tuple[str, ...]:
+    """The names of all secrets of tasks and triggers, each once, ascending."""
+    names = [
+        name
+        for task in (document.get("defaults", {}), *document["tasks"].values())
+        for name in task.get("secrets", ())
+    ]
+    names += [name for one in triggers for name in (one.secret, one.token) if name is not None]
+    return tuple(sorted(dict.fromkeys(names)))
+
+
+class _TaskInGraph(NamedTuple):
+    """What a task gets from the graph; see `TaskDef`."""
+
+    needs: tuple[int, ...]
+    accepts: tuple[int, ...]
+    accepts_failure: bool
+    survives_halt: bool
+    final: bool
+    reads: tuple[int, ...]
+    template_reads: tuple[int, ...]
+    map_reads: tuple[int, ...]
+    reads_context: bool
+    map_reads_context: bool
+
+
+class _Graph(NamedTuple):
+    """`tasks`, `successors` and `levels` are by position; `order` has needs before the tasks that need them."""
+
+    tasks: list[_TaskInGraph]
+    successors: tuple[tuple[int, ...], ...]
+    levels: tuple[int, ...]
+    order: list[int]
+
+
+def _graph(document: Document, position: dict[str, int], known: ReferencesByText) -> _Graph:
+    tasks = list(document["tasks"].values())
+    references = [task_references(task, document.get("defaults", {}), known) for task in tasks]
+    declared = [[position[need] for need in task.get("needs", ())] for task in tasks]
+    named = [[position[name] for name in (*own.condition, *own.templates, *own.map)] for own in references]
+    needs = complete_needs(declared, named)
+    successors = successors_of(needs)
+    levels = levels_of(needs, successors)
+    order = sorted(range(len(needs)), key=levels.__getitem__)
+    accepts = [_accepted(task, references[pos], position, needs[pos]) for pos, task in enumerate(tasks)]
+    accepting = [task.get("when") in _ACCEPTING or bool(accepts[pos]) for pos, task in enumerate(tasks)]
+    handlers = [task.get("when") in _HANDLERS and not needs[pos] for pos, task in enumerate(tasks)]
+    final = _spread(order, successors, handlers)
+    survives = _spread(order, successors, accepting)
+    in_graph = [
+        _TaskInGraph(
+            needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
+            _positions(own.condition, position), _positions(own.templates, position), _positions(own.map, position),
+            own.context, own.map_context,
+        )
+        for pos, own in enumerate(references)
+    ]  # fmt: skip
+    return _Graph(
+        in_graph,
+        tuple([tuple(after) for after in successors]),
+        tuple(_final_last(levels, order, needs, final)),
+        order,
+    )
+
+
+def _passes(tasks: tuple[TaskDef, ...], order: list[int]) -> Passes:
+    """Main tasks by level; then handlers and their descendants, by levels of their own; then handlers of the whole
+    run. The wait tasks of a level come after its other tasks."""
+    key: list[tuple[int, int, bool]] = [(0, 0, False)] * len(tasks)
+    for pos in order:
+        task = tasks[pos]
+        group = 2 if task.final else int(task.survives_halt)
+        depth = max((key[need][1] + 1 for need in task.needs if key[need][0] == group), default=0)
+        key[pos] = (group, depth, task.kind == "wait")
+    number = {distinct: at for at, distinct in enumerate(sorted(set(key)))}
+    by_name = sorted(range(len(tasks)), key=lambda pos: tasks[pos].name)
+    members: list[list[int]] = [[] for _ in number]
+    place = [0] * len(tasks)
+    for at, pos in enumerate(by_name):
+        members[number[key[pos]]].append(pos)
+        place[pos] = at
+    return Passes(
+        at=tuple([number[k] for k in key]),
+        tasks=tuple([tuple(m) for m in members]),
+        handlers=sum(1 for group, _, _ in number if group == 0),
+        place=tuple(place),
+    )
+
+
+def _positions(names: Sequence[str], position: dict[str, int]) -> tuple[int, ...]:
+    return tuple(sorted([position[name] for name in names]))
+
+
+def _ms(text: str | None) -> int | None:
+    return None if text is None else parse_duration_ms(text)
+
+
+def _accepted(
+    task: dict[str, Any], references: TaskReferences, position: dict[str, int], needs: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Without `when`, a need whose end the condition reads is accepted in whatever state it ends."""
+    if not references.ends or "when" in task:
+        return ()
+    read = dict.fromkeys([position[name] for name in references.ends])
+    return tuple(pos for pos in needs if pos in read)
+
+
+def _spread(order: list[int], successors: Sequence[Sequence[int]], marked: list[bool]) -> list[bool]:
+    """The marked positions and all their descendants."""
+    out = list(marked)
+    for pos in order:
+        if out[pos]:
+            for after in successors[pos]:
+                out[after] = True
+    return out
+
+
+def _final_last(levels: list[int], order: list[int], needs: Sequence[Sequence[int]], final: list[bool]) -> list[int]:
+    """Levels with final tasks after all others, although no edge leads there."""
+    if not any(final):
+        return levels
+    out = list(levels)
+    behind = max((level for level, last in zip(levels, final, strict=True) if not last), default=-1) + 1
+    for pos in order:
+        if final[pos]:
+            out[pos] = max(behind, max((out[need] + 1 for need in needs[pos]), default=0))
+    return out
+
+
+class _Defaults:
+    """Merges defaults into tasks, key by key, and shares the objects that thousands of tasks have in common."""
+
+    def __init__(self, defaults: dict[str, Any], document: Document) -> None:
+        self.defaults = defaults
+        self.workflow: str = document["name"]
+        self.scored = document.get("placement") == "scored"
+        self.own_pool = workflow_pool(self.workflow) if "concurrency" in document else None
+        shared = [document.get("env"), defaults.get("env")]
+        self.env_templated = has_template(shared)
+        self.cwd_templated = has_template(defaults.get("cwd"))
+        self.env_reads_context = value_reads_context(shared)
+        self.cwd_reads_context = value_reads_context(defaults.get("cwd"))
+        self.env: dict[str, str] = defaults.get("env", _NO_ENV)
+        self.retry = _retry(defaults.get("retry", {}))
+        self.secrets: tuple[str, ...] = tuple(defaults.get("secrets", ()))
+        self.ms: dict[str, int] = {}
+
+    def complete(self, name: str, task: dict[str, Any], graph: _TaskInGraph) -> TaskDef:
+        if "wait" in task:
+            return self._wait(name, task, graph)
+        defaults = self.defaults
+        kind, spec = _kind_and_spec(task, defaults)
+        env = task.get("env")
+        retry = task.get("retry")
+        return TaskDef(
+            name=name,
+            kind=kind,
+            spec=spec,
+            needs=graph.needs,
+            when=task.get("when", "all_success"),
+            condition=condition_of(task),
+            long_form=task.get("long_form", False),
+            env=self.env if not env else {**self.env, **env},
+            cwd=task.get("cwd", defaults.get("cwd")),
+            timeout_ms=self._ms(task["timeout"] if "timeout" in task else defaults.get("timeout")),
+            grace_ms=self._ms(task.get("grace", defaults.get("grace", "10s"))) or 0,
+            retry=self.retry if retry is None else _retry({**defaults.get("retry", {}), **retry}),
+            priority=task.get("priority", defaults.get("priority", 0)),
+            allow_failure=task.get("allow_failure", defaults.get("allow_failure", False)),
+            replicas=task.get("replicas"),
+            map=_array(task.get("map")),
+            map_reads=graph.map_reads,
+            map_reads_context=graph.map_reads_context,
+            batch=task.get("batch"),
+            tolerate=_tolerate(task.get("tolerate")),
+            max_parallel=task.get("max_parallel"),
+            requires=_requirements(task, f"{self.workflow}/{name}", self.scored),
+            accepts=graph.accepts,
+            accepts_failure=graph.accepts_failure,
+            survives_halt=graph.survives_halt,
+            final=graph.final,
+            reads=graph.reads,
+            template_reads=graph.template_reads,
+            reads_context=self._reads_context(task, graph),
+            templated=self._templated(task),
+            secrets=() if kind in ("inline", "workflow") else tuple(task.get("secrets", self.secrets)),
+            cache=_cache(task.get("cache")),
+            pools=() if kind == "workflow" else _pools(task, self.own_pool),
+            scored=self.scored and kind != "workflow",
+        )
+
+    def _wait(self, name: str, task: dict[str, Any], graph: _TaskInGraph) -> TaskDef:
+        """A wait runs on no node: of the defaults only `allow_failure` applies."""
+        return TaskDef(
+            name=name,
+            kind="wait",
+            spec=_wait_spec(task["wait"]),
+            needs=graph.needs,
+            when=task.get("when", "all_success"),
+            condition=condition_of(task),
+            long_form=task.get("long_form", False),
+            allow_failure=task.get("allow_failure", self.defaults.get("allow_failure", False)),
+            accepts=graph.accepts,
+            accepts_failure=graph.accepts_failure,
+            survives_halt=graph.survives_halt,
+            final=graph.final,
+            reads=graph.reads,
+            template_reads=graph.template_reads,
+        )
+
+    def _reads_context(self, task: dict[str, Any], graph: _TaskInGraph) -> bool:
+        return graph.reads_context or self.env_reads_context or (self.cwd_reads_context and "cwd" not in task)
+
+    def _templated(self, task: dict[str, Any]) -> bool:
+        """Whether the node must resolve templates. $${{ counts too: it becomes ${{."""
+        if self.env_templated or (self.cwd_templated and "cwd" not in task):
+            return True
+        return any(path[0] not in RESOLVED_BY_RULES for path, _ in templates_of(task))
+
+    def _ms(self, text: str | None) -> int | None:
+        if text is None:
+            return None
+        ms = self.ms.get(text)
+        if ms is None:
+            ms = self.ms[text] = parse_duration_ms(text)
+        return ms
+
+
+def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[TaskKind, dict[str, Any]]:
+    if "run" in task:
+        return "shell", _with_input({"run": task["run"], "shell": shell_of(task, defaults)}, task)
+    if "argv" in task:
+        return "shell", _with_input({"argv": task["argv"]}, task)
+    if "python" in task:
+        return "python", {"function": task["python"], "with": task.get("with", {})}
+    if "workflow" in task:
+        return "workflow", {"workflow": task["workflow"], "with": task.get("with", {})}
+    return "inline", {key: task[key] for key in ("inline", "with") if key in task}
+
+
+def _with_input(spec: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
+    """`with` of a command is the content of the file $WEFT_INPUT."""
+    return {**spec, "with": task["with"]} if "with" in task else spec
+
+
+def _wait_spec(value: dict[str, Any]) -> dict[str, Any]:
+    if "signal" not in value:
+        return dict(value)
+    out: dict[str, Any] = {"signal": value["signal"]}
+    if "timeout" in value:
+        out["timeout_ms"] = parse_duration_ms(value["timeout"])
+    if "default" in value:
+        out["default"] = value["default"]
+    return out
+
+
+def _array(value: Any) -> Any:
+    """The array of `map`, without the spaces around it: a ${{ }} keeps its type only if it is the whole text."""
+    return value.strip() if isinstance(value, str) else value
+
+
+def _tolerate(value: int | str | None) -> Tolerate:
+    if value is None:
+        return _NO_TOLERANCE
+    if isinstance(value, str):
+        return Tolerate(share=float(value.removesuffix("%")) / 100)
+    return Tolerate(count=value)
+
+
+def _cache(value: Any) -> Cache | None:
+    """`true` is the same as `{}`; `false` is the same as no `cache`."""
+    if value is None or value is False:
+        return None
+    value = {} if value is True else value
+    return Cache(value.get("key"), _ms(value.get("ttl")))
+
+
+def _retry(value: dict[str, Any]) -> Retry:
+    own = Retry()
+    return Retry(
+        max=value.get("max", own.max),
+        backoff_ms=parse_duration_ms(value["backoff"]) if "backoff" in value else own.backoff_ms,
+        multiplier=float(value.get("multiplier", own.multiplier)),
+        max_backoff_ms=parse_duration_ms(value["max_backoff"]) if "max_backoff" in value else own.max_backoff_ms,
+        jitter=float(value.get("jitter", own.jitter)),
+        on_lost=value.get("on_lost", own.on_lost),
+    )
+
+
+def _requirements(task: dict[str, Any], task_path: str, scored: bool) -> dict[str, Any]:
+    """One canonical form for `requires` of the short form and `constraints` of the long form: sizes in bytes, GPUs as
+    a number, the stricter of the two where both set the same. `task_path` names the task, for `max_per_node`."""
+    if "requires" not in task and "constraints" not in task and not (scored and task.get("prefers")):
+        return _NO_REQUIREMENTS
+    out = dict(task.get("requires", {}))
+    for size in ("memory", "disk", "gpu_memory"):
+        if size in out:
+            out[size] = parse_size_bytes(out[size])
+    out["gpu"] = int(out.get("gpu", 0))
+    _add_constraints(out, task.get("constraints", {}))
+    if "gpu_memory" in out:
+        out["gpu"] = max(1, out["gpu"])
+    if "max_per_node" in out:
+        out["of"] = task_path
+    if scored and task.get("prefers"):
+        out["prefers"] = task["prefers"].get("labels", [])
+    return {name: sorted(value) if type(value) is list else value for name, value in out.items() if value}
+
+
+def _add_constraints(out: dict[str, Any], value: dict[str, Any]) -> None:
+    out["gpu"] = max(out["gpu"], int(value.get("requiresGpu", False)))
+    if value.get("avoidGaming"):
+        out["not_labels"] = list(dict.fromkeys([*out.get("not_labels", ()), "gaming"]))
+    for name, target, unit in (("minMemoryMb", "memory", 10**6), ("minDiskGb", "disk", 10**9)):
+        if name in value:
+            out[target] = max(out.get(target, 0), round(value[name] * unit))
+    for name, target in (("nodeLabels", "any_labels"), ("targetNode", "node")):
+        if name in value:
+            out.setdefault(target, value[name])
+
+
+def _pools(task: dict[str, Any], own: str | None) -> tuple[str, ...]:
+    """Ascending, which is the order in which pools are locked."""
+    named = task.get("pools", ())
+    return tuple(sorted(named if own is None else (*named, own))) if named or own is not None else ()

@@ -1,0 +1,231 @@
+"""Every key that a definition may have: its type, its meaning, and whether this version supports it.
+
+This table is the only list of keys. The checker uses it, `weft schema` prints it, and "did you mean" messages search
+it.
+"""
+
+from typing import Final
+
+from weft.core.definition.child_workflows import WorkflowReference
+from weft.core.definition.container_types import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.scalar_types import Boolean, Duration, Enum, Number, Pattern, Size, Text
+from weft.core.definition.task_field_types import WAIT, ArrayToMap, CacheType, NeedsType, RetryType, Tolerance
+from weft.core.definition.text_formats import FORMATS
+
+TASKS_MAX: Final = 1_000_000
+INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")
+#: Weft sets these for every attempt: a value from a definition would be lost without a message.
+RESERVED_VARIABLES: Final = (
+    "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
+    "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED",
+)  # fmt: skip
+
+INPUT_NAME: Final = Pattern(
+    expected="an input name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+    refused=("__proto__",),
+)
+WORKFLOW_NAME: Final = Pattern(
+    expected="a workflow name",
+    regex=r"[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?",
+    fix="use 1 to 128 characters on one line, without spaces at either end",
+)
+ENV_NAME: Final = Pattern(
+    expected="the name of an environment variable",
+    regex=r"(?!WEFT_V[0-9]+$)[^=\x00-\x20\x7f]{1,256}",
+    fix="use letters, digits and _; WEFT_V1, WEFT_V2 … hold the values of expressions in `run`",
+    refused=RESERVED_VARIABLES,
+)
+
+SECRET_NAME: Final = Pattern(
+    expected="the name of a secret",
+    regex=r"(?!WEFT_)[A-Za-z_][A-Za-z0-9_]{0,127}",
+    fix="use letters, digits and _, as in DB_PASSWORD; names that begin with WEFT_ are reserved",
+    # A variable that is a secret of one task is removed from the environment of all tasks that do not list it.
+    refused=("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "PWD", "TMPDIR"),
+)
+SECRETS: Final = ListOf(SECRET_NAME, "a list of the names of secrets", single=True, once=True)
+
+COMMAND: Final = Text("a shell command", templates=True, booleans=True)
+ARGUMENT: Final = Text("an argument as text", templates=True, empty=True, integers=True)
+ARGV: Final = ListOf(
+    ARGUMENT, "a list of arguments, the program first", least=1, fix="write [program, argument, …], or use run"
+)
+ENV: Final = MapOf(
+    ENV_NAME,
+    Text("the variable's value as text", templates=True, empty=True, integers=True),
+    "a mapping of variables to values",
+)
+CWD: Final = Text("a directory", templates=True)
+CONDITION: Final = Text("a condition as text", templates=True)
+FUNCTION: Final = Pattern(
+    expected="a function",
+    regex=r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|[^:\x00-\x1f\x7f]*[^:/\x00-\x1f\x7f]\.py):[A-Za-z_]\w*",
+    fix="write module:function or file.py:function",
+)
+INLINE: Final = Pattern(
+    expected="the name of an inline function",
+    regex=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
+    fix="write the name under which the application registers it: weft.open(inline=[…])",
+)
+DESCRIPTION: Final = Text("a description as text", empty=True)
+TEXT_LIST: Final = ListOf(Text("text"), "a list of texts", single=True, once=True)
+ARGUMENTS: Final = MapOf(Text("text"), Json(expressions=True), "a mapping of arguments to values")
+CONTEXT: Final = MapOf(Text("text"), Json(expressions=False), "a mapping")
+
+
+SHELL: Final = OneOf(
+    (Enum(("sh", "bash")), ListOf(Text("text"), "a list: the program and its arguments", least=1)),
+    pick=lambda value: 1 if isinstance(value, (list, tuple)) else 0,
+)
+
+REQUIRES: Final = Record(
+    (
+        Field("labels", TEXT_LIST, "Labels a node must have, all of them: `name` or `name=value`."),
+        Field("any_labels", TEXT_LIST, "Labels of which a node must have at least one."),
+        Field("not_labels", TEXT_LIST, "Labels a node must not have."),
+        Field("capabilities", TEXT_LIST, "Capabilities a node must have, all of them."),
+        Field("executors", TEXT_LIST, "Executors a node must offer."),
+        Field("memory", Size(), "Free memory a node must have; reserved while the task runs."),
+        Field("disk", Size(), "Free disk space a node must have; reserved while the task runs."),
+        Field("gpu", OneOf((Boolean(), Number(0, 1024)), lambda v: 0 if isinstance(v, bool) else 1),
+              "GPUs, reserved while the task runs: a number, or true for one."),
+        Field("gpu_memory", Size(), "Memory that each of these GPUs must have."),
+        Field("node", Text("a node's name"), "The one node that may run it, by name or session."),
+        Field("nodes", TEXT_LIST, "The nodes that may run it."),
+        Field("not_nodes", TEXT_LIST, "Nodes that may not run it."),
+        Field("max_per_node", Number(1, TASKS_MAX), "How many of this task, of all runs, one node runs at a time."),
+    ),
+    "requires",
+)  # fmt: skip
+PREFERS: Final = Record(
+    (Field("labels", TEXT_LIST, "Labels that a node should have; they count with `placement: scored`."),), "prefers"
+)
+POOL_NAME: Final = Pattern(
+    expected="a pool's name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+)
+POOLS: Final = ListOf(POOL_NAME, "a list of pools", single=True, once=True)
+CONSTRAINTS: Final = Record(
+    (
+        Field("requiresGpu", Boolean(), "Only nodes with a GPU."),
+        Field("avoidGaming", Boolean(), "Not on nodes with the label `gaming`."),
+        Field("minMemoryMb", Number(0, 1 << 40, whole=False), "Free memory a node must have, in MB."),
+        Field("minDiskGb", Number(0, 1 << 30, whole=False), "Free disk space a node must have, in GB."),
+        Field("nodeLabels", TEXT_LIST, "Labels of which a node must have at least one."),
+        Field("targetNode", Text("a node's name"), "The one node that may run it."),
+    ),
+    "constraints",
+)
+
+INPUT_RECORD: Final = Record(
+    (
+        Field("type", Enum(INPUT_TYPES), "The type of its value."),
+        Field("format", Enum(tuple(FORMATS)), "The form of a text: a date, a time, a UUID …"),
+        Field(
+            "default",
+            Json("the default", expressions=False),
+            "Its value if a run sets none; an input without a default is required.",
+            null=True,
+        ),
+        Field("enum", ListOf(Json(expressions=False), "a list of values", least=1), "The only values it may have."),
+        Field("description", DESCRIPTION, "What it is for."),
+        Field("required", Boolean(), "Whether a run must set it; true unless it has a default."),
+    ),
+    "an input",
+)
+
+
+def _shared(*names: str) -> tuple[Field, ...]:
+    return tuple(_TASK_OPTIONS[name] for name in names)
+
+
+_TASK_OPTIONS: Final[dict[str, Field]] = {
+    f.name: f
+    for f in (
+        Field("shell", SHELL, "What runs `run`: sh (sh -e -c), bash (bash -eo pipefail -c), or a list."),
+        Field("env", ENV, "Environment variables."),
+        Field("cwd", CWD, "The directory to start in, relative to the definition's own."),
+        Field("timeout", Duration(least_ms=1), "How long one attempt may take.", null=True),
+        Field("grace", Duration(), "How long a stopped task may take to end by itself."),
+        Field("retry", RetryType(), "Retries: a number, or a mapping."),
+        Field("priority", Number(0, 10), "0 to 10; higher goes first."),
+        Field(
+            "allow_failure", Boolean(), "Its failure counts as success, for the tasks that need it and for the run."
+        ),
+        Field("secrets", SECRETS, "Secrets that it gets as variables; masked in its output and results."),
+    )
+}
+
+DEFAULTS: Final = Record(
+    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"), "defaults"
+)
+
+#: The keys that say what a task does: a task has exactly one of them.
+TASK_KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
+#: The other keys that a wait may have: it runs on no node, so most of them would not apply.
+WAIT_TASK_KEYS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "long_form")
+
+TASK: Final = Record(
+    (
+        Field("description", DESCRIPTION, "What the task is for."),
+        Field("run", COMMAND, "A command for the shell."),
+        Field("argv", ARGV, "A program and its arguments, without a shell."),
+        Field("inline", INLINE, "An async function of the application that embeds Weft."),
+        Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
+        Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or the content of $WEFT_INPUT."),
+        Field("map", ArrayToMap(), "One task per element of this array; `item` is the element, `index` its number."),
+        Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is then an array."),
+        Field("tolerate", Tolerance(), "How many elements may fail: a number, or a share like 5%."),
+        Field("wait", WAIT, "Wait for a signal, for a duration or until a time."),
+        Field("workflow", WorkflowReference(), "Another workflow to run: its name, or its file (./other.yaml)."),
+        Field("cache", CacheType(), "Keep the result of a success, and reuse it when the same task would run again."),
+        Field("needs", NeedsType(), "Tasks that must end first."),
+        Field("when", Enum(("all_success", "none_failed", "any_success", "on_failure", "always")),
+              "How the needed tasks must end for it to start; all_success by default."),
+        Field("if", CONDITION, "A condition; false skips the task."),
+        Field("condition", CONDITION, "The long form's `if`.", hidden=True),
+        *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"),
+        Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX is the number of each."),
+        Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
+        Field("requires", REQUIRES, "What a node must have to run it."),
+        Field("prefers", PREFERS, "What a node should have."),
+        Field("pools", POOLS, "Pools in which it takes a place while it runs: `weft pools set NAME SIZE`."),
+        Field("constraints", CONSTRAINTS, "The long form's placement.", hidden=True),
+        Field("long_form", Boolean(), "The task was written in the long form.", hidden=True),
+    ),
+    "a task",
+)  # fmt: skip
+
+
+def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) -> Record:
+    """The top level. The types of tasks, inputs and triggers are passed in: their modules import this one."""
+    return Record(
+        (
+            Field("name", WORKFLOW_NAME, "The workflow's name; by default the file's."),
+            Field("description", DESCRIPTION, "What the workflow is for."),
+            Field("chain", Boolean(), "The workflow was written as a bare list.", hidden=True),
+            Field("inputs", inputs, "Values that a run is started with."),
+            Field("context", CONTEXT, "The initial context of a run."),
+            Field("on_failure", Enum(("halt", "halt_now", "continue")),
+                  "What a failed task does to the others; halt by default."),
+            Field("mode", Enum(("eager", "levels")), "How the run advances; eager by default."),
+            Field("ownership", Enum(("task", "run")), "run: one node takes the whole run; task by default."),
+            Field("max_parallel", Number(0, TASKS_MAX),
+                  "How many tasks of a run may run at a time; with mode: levels, 0 is one at a time, by name."),
+            Field("concurrency", Number(1, TASKS_MAX), "How many tasks of all its runs may run at a time."),
+            Field("placement", Enum(("pull", "scored")),
+                  "Who picks the node of a task: the first with room (pull, the default), or the leader, by score."),
+            Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
+            Field("handlers_timeout", Duration(least_ms=1),
+                  "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
+            Field("env", ENV, "Environment variables of all tasks."),
+            Field("defaults", DEFAULTS, "Options of every task that does not set its own."),
+            Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
+            Field("triggers", triggers, "What starts runs automatically, once `weft apply` has stored it."),
+            Field("tasks", tasks, "The tasks, by name."),
+        ),
+        "the workflow",
+    )  # fmt: skip

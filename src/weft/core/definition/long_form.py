@@ -1,0 +1,109 @@
+"""The long form of a task (`type`, `spec`, `dependsOn`, `retryPolicy`, …), converted to the short form.
+
+The canonical task keeps `condition` and `constraints` under their own names, because their meaning differs from that
+of `if` and `requires`, and has `long_form: true`, because `parent.x.state` has other values there.
+"""
+
+from typing import Any, Final
+
+from weft.core.definition.container_types import Field, ListOf, OneOf, Record
+from weft.core.definition.fields import ARGUMENT, ARGV, COMMAND, CONDITION, CONSTRAINTS, CWD, ENV, TASK
+from weft.core.definition.problems import ProblemCollector
+from weft.core.definition.scalar_types import Boolean, Enum, Milliseconds, Number, Text
+from weft.core.definition.source_paths import NAME_KEYS
+from weft.core.definition.task_field_types import TASK_NAME, NeedsType
+
+#: A task with one of these keys is in the long form.
+_MARKS: Final = frozenset(("type", "spec", "dependsOn", "retryPolicy"))
+
+SPEC: Final = Record(
+    (
+        Field(
+            "command",
+            OneOf((COMMAND, ARGV), lambda value: 1 if isinstance(value, (list, tuple)) else 0),
+            "A shell command, or a program and its arguments as a list.",
+        ),
+        Field("argv", ARGV, "A program and its arguments, without a shell."),
+        Field("args", ListOf(ARGUMENT, "a list of arguments"), "The arguments; `command` is then the program."),
+        Field("cwd", CWD, "The directory to start in."),
+        Field("env", ENV, "Environment variables."),
+        Field("timeoutMs", Milliseconds(least_ms=1), "How long one attempt may take.", target="timeout"),
+    ),
+    "spec",
+)
+
+RETRY_POLICY: Final = Record(
+    (
+        Field("maxRetries", Number(0, 10_000), "Retries after the first attempt.", target="max"),
+        Field("backoffMs", Milliseconds(), "The delay before the first retry.", target="backoff"),
+        Field("backoffMultiplier", Number(1, 1000, whole=False), "Growth of the delay.", target="multiplier"),
+        Field("maxBackoffMs", Milliseconds(), "The longest delay.", target="max_backoff"),
+        Field("retryable", Boolean(), "Whether an attempt lost with its node runs again.", target="on_lost"),
+    ),
+    "retryPolicy",
+)
+
+_LATER_TYPES: Final = ("container", "docker", "kubernetes", "agent", "subagent", "python", "http", "wait")
+_SHORT_FORM_KEYS: Final = (
+    "description", "needs", "when", "if", "env", "cwd", "timeout", "grace", "retry", "priority",
+    "allow_failure", "with", "secrets", "map", "batch", "tolerate", "replicas", "max_parallel", "requires", "prefers",
+    "cache", "pools",
+)  # fmt: skip
+
+LONG_TASK: Final = Record(
+    (
+        Field("key", TASK_NAME, "The task's name."),
+        Field("id", TASK_NAME, "The task's name."),
+        Field("name", Text("a name"), "The task's name, or a title beside `key`."),
+        Field("type", Enum(("shell",), later=_LATER_TYPES), "What runs the task."),
+        Field("spec", SPEC, "What to run."),
+        Field("dependsOn", NeedsType(), "Tasks that must be done first.", target="needs"),
+        Field("condition", CONDITION, "A condition; false skips the task."),
+        Field("constraints", CONSTRAINTS, "Where the task may run."),
+        Field("retryPolicy", RETRY_POLICY, "Retries.", target="retry"),
+        *(TASK.by_name[name] for name in _SHORT_FORM_KEYS),
+    ),
+    "a task",
+)
+
+
+def is_long(value: dict[Any, Any]) -> bool:
+    return not _MARKS.isdisjoint(value)
+
+
+def read_long(collector: ProblemCollector, value: dict[Any, Any]) -> dict[str, Any]:
+    """The task in canonical short form. Its needs are not yet checked against the other tasks."""
+    out: dict[str, Any] = LONG_TASK.read(collector, value)
+    if "name" in out and ("key" in value or "id" in value):
+        out.setdefault("description", out["name"])  # `key` or `id` is the name, so this is a title
+    for name in (*NAME_KEYS, "type"):
+        out.pop(name, None)
+    spec = out.pop("spec", None)
+    if "spec" not in value and not collector.misspelled(value, LONG_TASK.by_name, ("spec",)):
+        collector.problem("the task has no `spec`", "add spec: {command: …}", at="key")
+    if spec is not None:
+        collector.path.append("spec")
+        for key in ("cwd", "env", "timeout"):
+            if key in spec:
+                if key in out:
+                    collector.problem(f"`{key}` is set both in `spec` and beside it", "keep one of them")
+                out[key] = spec[key]
+        out.update(_action(collector, spec, value["spec"]))
+        collector.path.pop()
+    out["long_form"] = True
+    return {key: out[key] for key in sorted(out, key=TASK.rank.__getitem__)}
+
+
+def _action(collector: ProblemCollector, spec: dict[str, Any], source: dict[Any, Any]) -> dict[str, Any]:
+    """A `command` that is text is for the shell; with `args`, or as a list, it is a program and its arguments."""
+    command, argv, args = spec.get("command"), spec.get("argv"), spec.get("args")
+    if "argv" in source and ("command" in source or "args" in source):
+        collector.problem("`spec` has both `argv` and `command` or `args`", "keep one of them")
+    missing = "command" not in source and "argv" not in source and not args
+    if missing and not collector.misspelled(source, SPEC.by_name, ("command", "argv", "args")):
+        collector.problem("the spec has no `command`", "add command: …", at="key")
+    if command is None:
+        return {"argv": argv or args}
+    if isinstance(command, list):
+        return {"argv": command + (args or [])}
+    return {"run": command} if args is None else {"argv": [command, *args]}

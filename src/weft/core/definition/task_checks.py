@@ -1,0 +1,109 @@
+"""Checks of a task that depend on more than one of its keys: which exclude each other, which need each other."""
+
+from typing import Any
+
+from weft.core.definition.child_workflows import CHILD_TASK_KEYS
+from weft.core.definition.fields import TASK, TASK_KINDS, WAIT_TASK_KEYS
+from weft.core.definition.inferred_needs import uses_element
+from weft.core.definition.problems import INVALID, ProblemCollector
+
+
+def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> Any:
+    """Checks that depend on more than one key of a task; returns the canonical task."""
+    if out is INVALID:
+        return INVALID
+    if not out.get("needs", True):
+        del out["needs"]
+    if "shell" in out and "run" not in value:
+        collector.problem_at((*collector.path, "shell"), "`shell` applies only to `run`", "remove it", "key")
+    if "wait" in value:
+        _check_wait(collector, value)
+    else:
+        _check_elements(collector, value)
+        _check_cache(collector, value, out)
+    if "inline" in value and "secrets" in out:
+        fix = "remove it: an inline function runs in the node itself, and sees the environment of the node"
+        collector.problem_at((*collector.path, "secrets"), "`secrets` does not apply to `inline`", fix, "key")
+    if "workflow" in value:
+        _check_child(collector, value)
+    if "if" in out and "condition" in out:
+        collector.problem_at(
+            (*collector.path, "condition"),
+            "`if` and `condition` are the same key in two forms",
+            "keep one of them",
+            "key",
+        )
+    return out
+
+
+def _check_elements(collector: ProblemCollector, value: dict[Any, Any]) -> None:
+    """Options about elements need `map` or `replicas`."""
+    if "map" in value and "replicas" in value:
+        collector.problem_at(
+            (*collector.path, "replicas"), "a task can have only one of map and replicas", "remove one of them", "key"
+        )
+    if "batch" in value and "map" not in value:
+        collector.problem_at(
+            (*collector.path, "batch"), "`batch` applies only to `map`", "add map, or remove it", "key"
+        )
+    if "map" in value or "replicas" in value:
+        return
+    for key in ("max_parallel", "tolerate"):
+        if key in value:
+            fix = "add map or replicas, or " + (
+                "set max_parallel on the workflow" if key == "max_parallel" else "remove it"
+            )
+            collector.problem_at(
+                (*collector.path, key),
+                f"`{key}` applies to the elements of a task, and this task has none",
+                fix,
+                "key",
+            )
+
+
+def _check_cache(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> None:
+    """The key of a cached result must differ where results can differ."""
+    cache = out.get("cache", False)
+    if cache is False:
+        return
+    key = cache.get("key") if isinstance(cache, dict) else None
+    path = (*collector.path, "cache")
+    if key is None and "inline" in value:
+        collector.problem_at(
+            path, "the source of an inline function is not known, so its result needs a key", "add cache: {key: …}"
+        )
+    if key is not None and ("map" in value or "replicas" in value) and not uses_element(key):
+        collector.problem_at(
+            (*path, "key"),
+            "all elements would share one result, because the key is the same for all of them",
+            "put ${{ item }} or ${{ index }} into it",
+        )
+
+
+def _check_wait(collector: ProblemCollector, value: dict[Any, Any]) -> None:
+    """A wait runs on no node: options about running do not apply to it."""
+    for key in value:
+        known = TASK.by_name.get(key) if isinstance(key, str) else None
+        if known is None or known.later or key in TASK_KINDS or key in WAIT_TASK_KEYS:
+            continue
+        fix = "remove it"
+        if key == "timeout":
+            fix = "write it inside: wait: {signal: …, timeout: 24h}"
+        elif key in ("map", "replicas"):
+            fix = "remove it: a wait cannot be mapped, but the tasks before it can"
+        collector.problem_at((*collector.path, key), f"`{key}` does not apply to a wait", fix, "key")
+
+
+def _check_child(collector: ProblemCollector, value: dict[Any, Any]) -> None:
+    """The other workflow runs by its own definition: options about running belong there."""
+    for key in value:
+        known = TASK.by_name.get(key) if isinstance(key, str) else None
+        if known is None or known.later or key in TASK_KINDS or key in CHILD_TASK_KEYS or key == "shell":
+            continue
+        fix = "set it in that workflow" if key != "env" else "set it in that workflow, or pass it as an input in with"
+        collector.problem_at(
+            (*collector.path, key),
+            f"`{key}` belongs in the definition of the workflow that the task runs",
+            fix,
+            "key",
+        )

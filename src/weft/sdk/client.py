@@ -1,0 +1,129 @@
+"""A client of a Weft server:
+
+    with weft.Client("http://127.0.0.1:8700", token="…") as client:
+        total = client.run(nightly, {"day": "2026-01-01"})   # on the server, durably; the result, or RunFailed
+        run_id = client.start("deploy.yaml", key="deploy-7")  # one run per key
+        client.wait(run_id)
+
+`client.control` has all other operations: the same as for a local store.
+"""
+
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from weft import config as settings
+from weft.control.owner_token import token_for
+from weft.control.remote import RemoteControl
+from weft.operations.records import RunInfo
+from weft.operations.submission import submission
+from weft.sdk.errors import Closed
+from weft.sdk.flows import Flow
+from weft.sdk.runs import load_for_run, output_of
+
+if TYPE_CHECKING:
+    from weft.authoring.load import Loaded
+
+R = TypeVar("R")
+
+NOTIFIED_WAIT_MAX_S = 10.0  # while the server sends the end of the run
+POLL_S = 0.02  # while it does not
+POLL_MAX_S = 0.5
+POLL_BACKOFF = 1.2
+
+
+class Client:
+    """Without a `token` it sends that of WEFT_TOKEN, or, to a server on this machine, that of the owner
+    (`.weft/token`). Close it, or use it in a `with` statement; threads may share it."""
+
+    def __init__(self, url: str, *, token: str | None = None) -> None:
+        directory = Path.cwd()
+        config = settings.load(os.environ, directory)
+        self._defaults = config.definition_defaults
+        token = token_for(url, config, directory) if token is None else token
+        self._control: RemoteControl | None = RemoteControl(url, token)
+
+    @property
+    def control(self) -> RemoteControl:
+        """All other operations on this server."""
+        if self._control is None:
+            raise Closed("this client is closed: create another, or use it inside the `with` statement")
+        return self._control
+
+    def __enter__(self) -> "Client":
+        self.control  # noqa: B018 - raises Closed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
+
+    def start(
+        self,
+        definition: "Flow[Any, Any] | str | Path | Loaded",
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        key: str | None = None,
+        priority: int = 0,
+        max_parallel: int | None = None,
+        labels: Mapping[str, str] | None = None,
+        source: str | Path | None = None,
+        fresh: bool = False,
+    ) -> str:
+        """Submit a run of a flow or of a definition file; its id. `source` is the directory on the server's nodes
+        where its tasks start; by default that of the file."""
+        loaded, values = load_for_run(definition, inputs or {}, self._defaults)
+        if source is None:
+            source = Path.cwd() if loaded.source_path is None else loaded.source_path.parent
+        command = submission(
+            loaded, json.dumps(values), source=str(source), priority=priority, max_parallel=max_parallel, key=key,
+            labels=labels, fresh=fresh,
+        )  # fmt: skip
+        reply = self.control.submit(command)
+        assert reply.run_id is not None
+        for warning in reply.data["warnings"]:
+            logging.getLogger("weft").warning("run %s: %s", reply.run_id, warning)
+        return reply.run_id
+
+    def run(self, definition: "Flow[Any, Any] | str | Path | Loaded", *arguments: Any, **options: Any) -> Any:
+        """Submit a run as `start` does, and wait for it: its output, or RunFailed. The output is JSON, or, of a flow,
+        the type of its return annotation."""
+        run_id = self.start(definition, *arguments, **options)
+        self.wait(run_id)
+        return output_of(self.control, run_id, definition if isinstance(definition, Flow) else None)
+
+    def wait(self, run_id: str, timeout_s: float | None = None) -> RunInfo:
+        """Wait until the run ends; TimeoutError after `timeout_s`."""
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        if (run := self.control.run(run_id)).finished:
+            return run
+        pause = POLL_S
+        events = self.control.follow(run.id, after=self.control.last_event(), kinds=["run_finished"])
+        try:
+            while not (run := self.control.run(run.id)).finished:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"run {run.id} is {run.state} after {timeout_s:g} s")
+                events.wait(min(pause, left), min(NOTIFIED_WAIT_MAX_S, left))
+                pause = min(POLL_MAX_S, pause * POLL_BACKOFF)
+            return run
+        finally:
+            events.close()
+
+    @overload
+    def output(self, run_id: str) -> Any: ...
+    @overload
+    def output(self, run_id: str, flow: Flow[Any, R]) -> R: ...
+    def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
+        """The output of a finished run: JSON, or, with `flow`, the type of its return annotation. RunFailed if it did
+        not succeed."""
+        return output_of(self.control, run_id, flow)

@@ -1,0 +1,104 @@
+"""Options of tasks, waits and flows, and the keys of the definition that they become."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from weft.authoring.code_positions import flow_error
+from weft.sdk.symbols import Symbol
+from weft.sdk.tracing import Trace, document_value
+
+
+class TaskOptions(TypedDict, total=False):
+    """Durations are texts such as "10m" or "1h30m", or numbers of seconds."""
+
+    name: str  # of the task; by default that of the function
+    needs: Any  # results of earlier task calls, or names of tasks, which must end first
+    when: str  # all_success, none_failed, any_success, on_failure, always
+    if_: Any  # a condition as text, "tasks.check.output > 3", or a symbol
+    retries: int  # after the first attempt
+    backoff: str | float  # the delay before the first retry
+    retry: Mapping[str, Any]  # all options of retries: max, backoff, multiplier, max_backoff, jitter, on_lost
+    timeout: str | float | None  # of one attempt
+    grace: str | float  # how long a stopped task may take to end by itself
+    priority: int  # 0 to 10
+    allow_failure: bool  # its failure counts as success for the tasks that need it
+    env: Mapping[str, Any]
+    cwd: str
+    description: str
+    max_parallel: int  # of the elements of .map
+    batch: int  # how many elements of .map one task takes, as a list
+    tolerate: int | str  # how many elements of .map may fail: 3 or "5%"
+    requires: Mapping[str, Any]  # what a node must have: labels, memory, gpu …
+    prefers: Mapping[str, Any]
+    cache: bool | Mapping[str, Any]  # keep and reuse the result of a success: True, or {"key": …, "ttl": "1d"}
+    pools: str | Sequence[str]  # in which it takes a place while it runs
+    secrets: Sequence[str]
+    inline: bool  # run the async function in the application, on the event loop of its node
+
+
+class WaitOptions(TypedDict, total=False):
+    """Options of a wait, which runs on no node and so has fewer."""
+
+    name: str
+    needs: Any
+    when: str
+    if_: Any
+    allow_failure: bool
+    description: str
+
+
+class FlowOptions(TypedDict, total=False):
+    """Options of a workflow as a whole."""
+
+    name: str
+    description: str
+    on_failure: str  # halt, halt_now, continue
+    mode: str  # eager, levels
+    ownership: str  # task, run
+    max_parallel: int
+    concurrency: int  # tasks of all its runs at a time
+    placement: str  # pull, scored
+    timeout: str | float  # of the whole run
+    handlers_timeout: str | float  # of its handlers, after a cancel or the run's timeout
+    env: dict[str, Any]
+    defaults: dict[str, Any]
+    context: dict[str, Any]
+    triggers: list[dict[str, Any]]
+
+
+_MAP_OPTIONS = ("batch", "tolerate", "max_parallel")
+_TEMPLATED_OPTIONS = ("env", "cwd", "cache")
+
+
+def check_options(options: Mapping[str, Any], what: str, kind: type = TaskOptions) -> None:
+    known = list(kind.__annotations__)
+    for name in options:
+        if name not in known:
+            from weft.core.definition.suggest import nearest
+
+            meant = nearest(name, known)
+            fix = f"did you mean {meant}=?" if meant else f"its options are {', '.join(known)}"
+            raise flow_error(f"{what} has no option {name!r}", fix)
+
+
+def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) -> dict[str, Any]:
+    """The options as keys of a task in the definition; `name` is not one of them."""
+    out: dict[str, Any] = {}
+    retry: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "needs":
+            needed = [value] if isinstance(value, (str, Symbol)) else list(value)
+            out["needs"] = list(dict.fromkeys([trace.need(need) for need in needed]))
+        elif name == "if_":
+            out["if"] = document_value(trace, value, "if_", data=False)
+        elif name == "retry":
+            retry = {**document_value(None, dict(value), name), **retry}
+        elif name in ("retries", "backoff"):
+            retry["max" if name == "retries" else "backoff"] = document_value(None, value, name)
+        elif name in _MAP_OPTIONS and not mapped:
+            raise flow_error(f"{name}= applies only to the elements of a map", "use it with .map(…)")
+        elif name not in ("name", "inline"):
+            out[name] = document_value(trace if name in _TEMPLATED_OPTIONS else None, value, name, data=False)
+    if retry:
+        out["retry"] = retry
+    return out

@@ -1,0 +1,76 @@
+"""Shared by the embedded store and the client: loading what a run is started from, and reading its output."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft.sdk.errors import RunFailed, TaskFailure
+from weft.sdk.flows import Flow
+
+if TYPE_CHECKING:
+    from weft.authoring.load import Loaded
+    from weft.control.protocol import Control
+    from weft.core.definition.site_defaults import SiteDefaults
+
+FAILURES_MAX = 20
+
+
+def failures_of(control: "Control", run_id: str) -> list[TaskFailure]:
+    """The failed tasks of a run, including those of child runs."""
+    tasks, _ = control.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
+    out: list[TaskFailure] = []
+    for task in [task for task in tasks if task.elements is None] or tasks:
+        if task.child is not None:
+            of_child = failures_of(control, task.child)
+            out += [TaskFailure(f"{task.name}/{f.task}", f.state, f.reason, f.traceback) for f in of_child]
+            continue
+        attempts = control.attempts(run_id, task.name)
+        error = (attempts[-1].result or {}).get("error") if attempts else None
+        traceback = error.get("traceback") if isinstance(error, dict) else None
+        out.append(TaskFailure(task.name, task.state, task.reason, traceback))
+    return out
+
+
+def output_of(control: "Control", run_id: str, flow: Flow[Any, Any] | None) -> Any:
+    """The output of a run: JSON, or the type of the return annotation of `flow`. Raises RunFailed."""
+    from weft.core.commands import Refused
+
+    run = control.run(run_id)
+    if run.state != "succeeded":
+        raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(control, run.id))
+    try:
+        value = control.output(run.id, whole=True)
+    except Refused as refused:
+        raise RunFailed(run.id, run.name, run.state, f"the run has no output: {refused}", []) from None
+    return value if flow is None else require_flow(flow, "output").result_from(value)
+
+
+def require_flow(flow: Any, verb: str) -> Flow[Any, Any]:
+    """Raises TypeError for an object that is not a flow, above all for a function without the decorator."""
+    if isinstance(flow, Flow):
+        return flow
+    name = getattr(flow, "__name__", type(flow).__name__)
+    if hasattr(flow, "options"):
+        fix = f"{name} is a task: call it in a function with @flow, and pass that function"
+    elif callable(flow):
+        fix = f"{name} is a plain function: write @flow above its def"
+    else:
+        fix = f"this is a {name}; for the path of a definition use start()"
+    raise TypeError(f"{verb}() takes a flow; {fix}")
+
+
+def load_for_run(
+    definition: "Flow[Any, Any] | str | Path | Loaded", inputs: Mapping[str, Any], defaults: "SiteDefaults"
+) -> "tuple[Loaded, dict[str, Any]]":
+    """The loaded definition, and the checked values of its inputs as JSON."""
+    from weft.authoring.load import Loaded, load_file, with_defaults
+    from weft.core.definition.inputs import checked_inputs
+    from weft.executors.python_functions.json_values import plain_value
+
+    if isinstance(definition, (str, Path)):
+        definition = load_file(definition)
+    if isinstance(definition, Loaded):
+        plain = {name: plain_value(value, f"the input {name} is") for name, value in inputs.items()}
+        return with_defaults(definition, defaults), checked_inputs(definition.workflow.inputs, plain)
+    flow = require_flow(definition, "start")
+    return with_defaults(flow.load(), defaults), flow.inputs_from(inputs)
