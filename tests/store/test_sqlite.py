@@ -20,7 +20,7 @@ from weft.store.protocol import CommandUsed, StoreFull, StoreGone, StoreUnusable
 from weft.store.sqlite import clock as clock_module
 from weft.store.sqlite import migrate as m
 from weft.store.sqlite.driver import SqliteStore
-from weft.store.sqlite.transaction import SQL
+from weft.store.sqlite.statements import SQL
 
 MS_READONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
 
@@ -396,7 +396,7 @@ def test_no_plan_sorts_a_page_or_makes_an_index_for_one_read(tmp_path: Path) -> 
     connection = store.reader().connection
     found = []
     for name, text in SQL.items():
-        if "{rows}" in text or not text.startswith(("SELECT", "WITH")):
+        if not text.startswith(("SELECT", "WITH")):
             continue
         count = max([int(number) for number in re.findall(r"\?(\d+)", text)] or [text.count("?")])
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", (None,) * count)]

@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 
 from weft.core.rows import RecordRow, TriggerRow
+from weft.store.loads import triggers
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
     NO_SPACE,
@@ -31,7 +32,8 @@ from weft.store.sqlite.migrate import check, latest, migrate, version
 from weft.store.sqlite.moved import Moved, moved, set_moved_if_alone
 from weft.store.sqlite.output import keep_output
 from weft.store.sqlite.reader import SqliteReader
-from weft.store.sqlite.transaction import SQL, SqliteTransaction, trigger_row
+from weft.store.sqlite.statements import SQL
+from weft.store.sqlite.transaction import SqliteTransaction
 from weft.store.sqlite.turnstile import Turnstile
 
 NUMBER_MAX = 2**63 - 1
@@ -227,8 +229,7 @@ class SqliteStore:
             try:
                 self._refuse_if_gone()
                 now = self.clock.now()
-                connection.execute(SQL["lease_renew_if_live"], (session, now + ttl_ms))
-                if connection.changes() != 1:
+                if not connection.execute(SQL["lease_renew_if_live"], (session, ttl_ms, now)).fetchall():
                     return None
                 if facts is not None:
                     connection.execute(SQL["node_facts_set_if_live"], (session, now, facts))
@@ -268,7 +269,7 @@ class SqliteStore:
         return changed
 
     def _rows(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Outside of a transaction, and all at once: see SqliteTransaction._plain."""
+        """Outside of a transaction, and all at once: see SqliteTransaction._all."""
         with explained(self.name), self._lock:
             return self._writer.execute(SQL[name], parameters).fetchall()
 
@@ -287,17 +288,17 @@ class SqliteStore:
             rows = self._writer.execute(SQL["triggers_due"], (now,)).fetchall()
             later: list[Any] = self._writer.execute(SQL["triggers_next"]).fetchall()
             ((next_ms, follows),) = later
-            return now, next_ms, bool(follows), [trigger_row(row) for row in rows]
+            return now, next_ms, bool(follows), triggers(rows)
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
-        rows = self._rows("ends_to_follow", limit)
-        return [(trigger_row(row[:-4]), *row[-4:]) for row in rows]
+        rows = self._rows("ends_to_follow", limit, self.settled_event())
+        return [(trigger, *row[-4:]) for trigger, row in zip(triggers([row[:-4] for row in rows]), rows, strict=True)]
 
     def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
         with explained(self.name), self._lock:
             newest = int(self._writer.execute(SQL["event_newest"]).get)
             rows = self._writer.execute(SQL["triggers_behind"], (newest - lag,)).fetchall()
-        return newest, [trigger_row(row) for row in rows]
+        return newest, triggers(rows)
 
     def watch(self, *, late: bool = False) -> Watch:
         leaders = self._rows("leader_left", self.clock.now())
