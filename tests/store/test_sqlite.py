@@ -113,6 +113,19 @@ def test_a_newer_schema_is_refused(good: Path) -> None:
     refused(good, "newer Weft", f"schema {m.latest() + 1}", "Update weft")
 
 
+@pytest.mark.parametrize(
+    "sql", ["DELETE FROM meta WHERE key = 'origin'", "UPDATE meta SET value = 'x' WHERE key = 'origin'"]
+)
+@pytest.mark.parametrize("schema", [m.latest(), 23])
+def test_a_store_of_a_development_version_is_refused(good: Path, sql: str, schema: int) -> None:
+    """Under whichever number: its tables are not those that this version expects."""
+    connection = apsw.Connection(str(good))
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute(f"{sql}; PRAGMA user_version = {schema}")
+    connection.close()
+    refused(good, "development version", f"schema {schema}", "a new store (--store)", "weft store copy")
+
+
 def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     connection = apsw.Connection(str(path))

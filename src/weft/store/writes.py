@@ -1,7 +1,7 @@
 """What a draft writes: statements, their parameters and rows, the same for every store and in the order of the locks.
 
-Most changes of tasks are a claim, a success, or a task whose needs are met. Those are told apart here: a statement that
-knows only the columns that such a change touches costs half of one that writes them all.
+Most changes of tasks are a claim, a success, or a task whose needs are met. Those are told apart here: a statement
+that knows only the columns that such a change touches costs half of one that writes them all.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ _encode = msgspec.json.Encoder().encode
 _values = msgspec.structs.astuple
 
 Rows = list[tuple[Any, ...]]
-#: A statement, its parameters, and the rows of a set-based one. What it must change if it is `guarded`: as many rows as
-#: it is given, or one.
+#: A statement, its parameters, and the rows of a set-based one. Where its head says `guarded`, it must change as many
+#: rows as it is given, or one.
 Write = tuple[str, tuple[Any, ...], Rows | None]
 
 

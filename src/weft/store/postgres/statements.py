@@ -1,4 +1,4 @@
-"""The named statements of this dialect, and how their parameters are encoded: by the types that their heads declare."""
+"""The named statements of this dialect, and how their parameters are encoded: by the types that the heads declare."""
 
 import hashlib
 from collections.abc import Callable, Sequence

@@ -107,9 +107,11 @@ class PostgresTransaction:
         if isinstance(need, n.Glance):
             self._asks = need.session
             return "session_overview", (need.session,), self._overview
-        if isinstance(need, n.Queued) and self._asks is not None and self._wire.shared:
-            if need.demands and need.root is None and need.limit >= ROWS_MANY:
-                return "tasks_queued_spread", (need.demands, need.limit, self._asks), tasks
+        if (
+            isinstance(need, n.Queued) and self._asks is not None and self._wire.shared
+            and need.demands and need.root is None and need.limit >= ROWS_MANY
+        ):  # fmt: skip
+            return "tasks_queued_spread", (need.demands, need.limit, self._asks), tasks
         return LOADS[type(need)](need, self)
 
     def _overview(self, rows: Rows) -> list[Any]:
