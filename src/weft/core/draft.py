@@ -328,9 +328,8 @@ class Draft:
         if run.ordinals >= TASKS_MAX:
             raise IllegalTransition(f"run {run.id}: more than {TASKS_MAX} tasks")
         row = TaskRow(
-            (run.no << ORDINAL_BITS) + run.ordinals, run.no, pos, idx, generation, "pending", attempt, 0, 0,
-            open_needs, 0, 0, 0, None, 0, demand, None, 0, None, None, None, None, False, True,
-            None, None, None, None,
+            (run.no << ORDINAL_BITS) + run.ordinals, run.no, pos, idx, demand,
+            generation=generation, attempt=attempt, open=open_needs,
         )  # fmt: skip
         row.guard = Guard("new", attempt, None)  # never in dirty_tasks: it is inserted, not updated
         run.ordinals += 1

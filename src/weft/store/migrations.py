@@ -34,7 +34,7 @@ def origin(dialect: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def steps(dialect: str, have: int, target: int) -> Iterator[str]:
+def scripts(dialect: str, have: int, target: int) -> Iterator[str]:
     """The SQL that leads from one schema to the other."""
     known = migrations(dialect)
     for number in range(have + 1, target + 1):

@@ -3,10 +3,10 @@ notation is explained in store/sql/loads.sql. Every statement is read and transl
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
@@ -160,3 +160,59 @@ def queries(dialect: str) -> dict[str, Query]:
         assert match is not None, f"the head of {name} cannot be read: {head}"
         found[name] = Query(_filled(body, marks), _declared(match[3]), _declared(match[4]), match[5] is not None)
     return found
+
+
+class RunView(NamedTuple):
+    """What the statements run_shown and runs_page give."""
+
+    run: RunRow
+    inputs: str
+    source: str | None
+    key: str | None
+    parent_id: str | None
+    root_id: str
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> "RunView":
+        width = len(RUN_COLUMNS)
+        return cls(RunRow(*values[:width]), *values[width:])
+
+
+class TaskView(NamedTuple):
+    """What the statements tasks_page, tasks_at and dead_page give."""
+
+    task: TaskRow
+    run_id: str
+    workflow: str
+    node: str | None  # that holds it
+    exit_code: int | None
+    attempt_session: str | None  # of its newest ended attempt
+    attempt_node: str | None
+    cached: str | None
+    lease_until: int | None
+    child_id: str | None
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> "TaskView":
+        width = len(TASK_COLUMNS)
+        return cls(TaskRow(*values[:width]), *values[width:])
+
+
+class TriggerView(NamedTuple):
+    """What the statement triggers_all gives: a trigger, its newest fire, and how many fires are queued and runs are
+    unfinished."""
+
+    trigger: TriggerRow
+    cause: str | None
+    due_at: int | None
+    at: int | None
+    outcome: str | None
+    run: str | None
+    reason: str | None
+    queued: int
+    unfinished: int
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> "TriggerView":
+        width = len(TRIGGER_COLUMNS)
+        return cls(TriggerRow(*values[:width]), *values[width:])

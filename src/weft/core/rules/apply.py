@@ -56,8 +56,9 @@ def _activate(
     """Makes a trigger active; how it differs from what was there, if it does."""
     body = msgspec.json.encode(one, order="deterministic").decode()
     fresh = TriggerRow(
-        id, command.name, one.kind, one.key, body, command.workflow, command.source, True, one.paused,
-        draft.now, draft.now if one.timed else None, newest,
+        id=id, workflow=command.name, kind=one.kind, key=one.key, body=body, hash=command.workflow,
+        source=command.source, active=True, paused=one.paused, since_ms=draft.now,
+        next_ms=draft.now if one.timed else None, cursor=newest,
     )  # fmt: skip
     if row is None:
         draft.triggers.append((fresh, None))

@@ -38,9 +38,8 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     now = draft.now
     limit = new.max_parallel if new.max_parallel is not None else workflow.max_parallel
     run = RunRow(
-        new.no, new.id, workflow.name, new.workflow, "pending", 1, new.priority, limit,
-        False, None, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, now, None, None,
-        None if workflow.timeout_ms is None else now + workflow.timeout_ms, None,
+        new.no, new.id, workflow.name, new.workflow, now, priority=new.priority, max_parallel=limit,
+        deadline_at=None if workflow.timeout_ms is None else now + workflow.timeout_ms,
         root=new.no if new.root is None else new.root, parent=new.parent,
     )  # fmt: skip
     if workflow.passes is not None:

@@ -30,7 +30,10 @@ def register(draft: Draft, command: Register) -> Rule:
     (known,) = yield (Session(command.session),)
     if known:
         raise Refused("conflict", f"session {command.session} is known already")
-    row = SessionRow(command.session, command.node, "live", 0, scope, draft.now, None, command.body, command.role)
+    row = SessionRow(
+        id=command.session, node=command.node, state="live", exchange=0, scope=scope, started_at=draft.now,
+        ended_at=None, body=command.body, role=command.role,
+    )  # fmt: skip
     draft.new_session = (row, command.ttl_ms)
     told = {"node": row.node, "role": row.role, "scope": command.scope}
     if draft.given_up_session is not None:

@@ -138,8 +138,10 @@ def _end(draft: Draft, task: TaskRow, state: Any, data: str | None, following: l
     draft.touch(task)
     draft.attempts.append(
         AttemptRow(
-            task.id, task.attempt, task.generation, "", state, None, task.reason if state == "failed" else None,
-            task.started_at, task.started_at, draft.now, result, hash,
+            task_id=task.id, attempt=task.attempt, generation=task.generation, session="", outcome=state,
+            exit_code=None, error=task.reason if state == "failed" else None,
+            claimed_at=task.started_at, started_at=task.started_at, finished_at=draft.now,
+            result=result, result_hash=hash,
         )
     )  # fmt: skip
     run = draft.runs[task.run_no]

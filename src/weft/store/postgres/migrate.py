@@ -50,7 +50,7 @@ def migrate(connection: "psycopg.Connection[Any]", name: str, target: int | None
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, 1)", (LOCKS,))
         have = check(connection, name)
-        for sql in shared.steps("postgres", have, target):
+        for sql in shared.scripts("postgres", have, target):
             connection.execute(sql.encode())
         if target and target != have:
             connection.execute(

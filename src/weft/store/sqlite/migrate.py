@@ -32,7 +32,7 @@ def check(connection: apsw.Connection, name: str) -> int:
 def migrate(connection: apsw.Connection, target: int | None = None) -> None:
     """Bring the schema to the target inside the caller's write transaction."""
     target = latest() if target is None else target
-    for sql in shared.steps("sqlite", version(connection), target):
+    for sql in shared.scripts("sqlite", version(connection), target):
         connection.execute(sql)
     connection.execute(f"PRAGMA user_version = {target}")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
