@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from weft.core.draft import Draft
+from weft.core.draft_groups import KeptResults, PoolChanges, Pruned, RunValues, SessionChanges, TriggerChanges
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.store.queries import RUN_CHANGING, RUN_COLUMNS, TASK_CHANGING, TASK_COLUMNS
 
@@ -40,7 +41,6 @@ _changed = attrgetter("id", "guard.state", "guard.attempt", "guard.session", *TA
 _task, _run, _run_changed = attrgetter(*TASK_COLUMNS), attrgetter(*RUN_COLUMNS), attrgetter("no", *RUN_CHANGING)
 _fresh = attrgetter("id", "pos", "idx", "state", "open", "demand", "ready_at", "rank")
 _unqueued = attrgetter("trigger", "cause", "at", "outcome", "run", "reason")
-_stale = attrgetter("task_id", "attempt", "session", "why", "body")
 
 
 def changes(tasks: list[TaskRow], replaced: dict[int, None], now: int) -> Changes:
@@ -87,38 +87,24 @@ def json_of(value: Any) -> str:
 
 
 def writes(draft: Draft, now: int) -> Iterator[Write]:
-    for workflow in draft.new_workflows:
+    for workflow in draft.created.workflows:
         yield "workflow_insert", (*workflow, now), None
-    if draft.new_demands:
-        yield "demand_insert", (), list(draft.new_demands.items())
+    if draft.created.demands:
+        yield "demand_insert", (), list(draft.created.demands.items())
     yield from _of_runs(draft)
-    if draft.dirty_tasks or draft.new_tasks:
+    if draft.dirty_tasks or draft.created.tasks:
         yield from _of_tasks(draft, now)
-    for name, size in sorted(draft.pool_sizes.items()):
-        yield "pool_set", (name, size), None
-    for name, change in sorted(draft.pool_changes.items()):
-        if change:
-            yield "pool_use", (name, change), None
+    yield from _of_pools(draft.pools)
     yield from _of_history(draft, now)
-    for row in draft.context:
-        yield "context_set", row, None
-    for array in draft.arrays:
-        yield "array_insert", array, None
-    for signal in draft.forgotten_signals:
-        yield "signal_delete", signal, None
-    for sent in draft.signals:
-        yield "signal_insert", (*sent, now), None
-    if draft.kept:  # by key: two nodes that keep the same ones must not wait for each other crosswise
-        yield "records_keep", (), [_values(draft.kept[key]) for key in sorted(draft.kept)]
-    if draft.once is not None:
-        yield "record_set_if_held", _values(draft.once), None
-    yield from _of_sessions(draft, now)
-    yield from _of_triggers(draft, now)
-    if draft.new_token is not None:
-        yield "token_insert", _values(draft.new_token), None
-    if draft.revoked_token is not None:
-        yield "token_revoke", (draft.revoked_token, now), None
-    yield from _of_pruning(draft, now)
+    yield from _of_values(draft.values, now)
+    yield from _of_kept_results(draft.kept_results)
+    yield from _of_sessions(draft.sessions, now)
+    yield from _of_triggers(draft.triggers, now)
+    if draft.tokens.new is not None:
+        yield "token_insert", _values(draft.tokens.new), None
+    if draft.tokens.revoked is not None:
+        yield "token_revoke", (draft.tokens.revoked, now), None
+    yield from _of_pruning(draft.pruned, now)
 
 
 def reply_writes(command_id: str, body_hash: str, reply: str, now: int) -> Iterator[Write]:
@@ -127,10 +113,10 @@ def reply_writes(command_id: str, body_hash: str, reply: str, now: int) -> Itera
 
 
 def _of_runs(draft: Draft) -> Iterator[Write]:
-    new = draft.new_runs
+    new = draft.created.runs
     if new:
         yield "run_insert", (), [(*_run(run), *extra.values()) for run, extra in new.values()]
-    for root, pin in draft.new_pins:
+    for root, pin in draft.created.pins:
         yield "pin_insert", (root, *_values(pin)), None
     for run in draft.dirty_runs:
         if run.no not in new:
@@ -148,58 +134,81 @@ def _of_tasks(draft: Draft, now: int) -> Iterator[Write]:
         yield "tasks_ready_if_pending", (), readied
     if changed:
         yield "tasks_update_if_unchanged", (), changed
-    fresh, others = additions(draft.new_tasks)
+    fresh, others = additions(draft.created.tasks)
     for run_no, rows in fresh.items():
         yield "tasks_insert_fresh", (run_no,), rows
     if others:
         yield "tasks_insert", (), others
 
 
+def _of_pools(pools: PoolChanges) -> Iterator[Write]:
+    for name, size in sorted(pools.sizes.items()):
+        yield "pool_set", (name, size), None
+    for name, change in sorted(pools.taken.items()):
+        if change:
+            yield "pool_use", (name, change), None
+
+
 def _of_history(draft: Draft, now: int) -> Iterator[Write]:
     if draft.attempts:
         yield "attempts_insert", (), [_values(attempt) for attempt in draft.attempts]
     if draft.events:
-        yield (
-            "events_insert",
-            (now,),
-            [
-                (e.run_no, e.pos, e.idx, e.kind, e.session, e.data if isinstance(e.data, str) else json_of(e.data))
-                for e in draft.events
-            ],
-        )
+        events = [
+            (e.run_no, e.pos, e.idx, e.kind, e.session, e.data if isinstance(e.data, str) else json_of(e.data))
+            for e in draft.events
+        ]
+        yield "events_insert", (now,), events
     if draft.stale:
-        yield "stale_insert", (now,), [_stale(row) for row in draft.stale]
+        yield "stale_insert", (now,), [_values(row) for row in draft.stale]
 
 
-def _of_sessions(draft: Draft, now: int) -> Iterator[Write]:
-    if draft.exchanged:
-        yield "session_exchanged", draft.exchanged, None
-    if draft.new_session:
-        row, ttl_ms = draft.new_session
+def _of_values(values: RunValues, now: int) -> Iterator[Write]:
+    for entry in values.context:
+        yield "context_set", entry, None
+    for array in values.arrays:
+        yield "array_insert", array, None
+    for forgotten in values.forgotten_signals:
+        yield "signal_delete", forgotten, None
+    for signal in values.signals:
+        yield "signal_insert", (*signal, now), None
+
+
+def _of_kept_results(results: KeptResults) -> Iterator[Write]:
+    if results.cached:  # by key: two nodes that keep the same ones must not wait for each other crosswise
+        yield "records_keep", (), [_values(results.cached[key]) for key in sorted(results.cached)]
+    if results.once is not None:
+        yield "record_set_if_held", _values(results.once), None
+
+
+def _of_sessions(sessions: SessionChanges, now: int) -> Iterator[Write]:
+    if sessions.exchanged:
+        yield "session_exchanged", sessions.exchanged, None
+    if sessions.new:
+        row, ttl_ms = sessions.new
         yield "session_insert", _values(row), None
         yield "lease_insert", (row.id, now + ttl_ms), None
-    if draft.given_up_session:
-        yield "session_give_up", (draft.given_up_session,), None
-    for drained in draft.drained_sessions:
+    if sessions.abandoned:
+        yield "session_give_up", (sessions.abandoned,), None
+    for drained in sessions.drained:
         yield "session_drain", drained, None
-    if draft.leadership:
-        lead, was_term = draft.leadership
+    if sessions.leadership:
+        lead, was_term = sessions.leadership
         yield "leadership_set_if_term", (*_values(lead), was_term), None
-    for session, state in draft.ended_sessions:
+    for session, state in sessions.ended:
         yield "session_end", (session, state, now), None
         yield "lease_delete", (session,), None
 
 
-def _of_triggers(draft: Draft, now: int) -> Iterator[Write]:
-    if draft.applied is not None:
-        yield "applied_set", (*draft.applied, now), None
-    for row, since_ms in draft.triggers:
+def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
+    if triggers.applied is not None:
+        yield "applied_set", (*triggers.applied, now), None
+    for row, since_ms in triggers.changed:
         yield "trigger_set_if_unmoved", (*_values(row), since_ms), None
-    for trigger in draft.dropped_queues:
+    for trigger in triggers.dropped_queues:
         yield "fires_drop_queued", (trigger, now), None
-    for fire in draft.fires:
+    for fire in triggers.fires:
         yield "fire_insert", _values(fire), None
-    for fire in draft.unqueued:
+    for fire in triggers.unqueued:
         yield "fire_update_if_queued", _unqueued(fire), None
 
 
@@ -207,20 +216,20 @@ _BY_TASK = ("attempts", "stale", "records", "output_chunks", "output_ends", "tas
 _BY_RUN = ("_events", "_context", "_signals", "_arrays", "_pins", "")
 
 
-def _of_pruning(draft: Draft, now: int) -> Iterator[Write]:
-    for run_no in draft.pruned_runs:
+def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:
+    for run_no in pruned.runs:
         for what in _BY_TASK:
             yield f"run_delete_{what}", (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS), None
         for what in _BY_RUN:
             yield f"run_delete{what}", (run_no,), None
-    before = draft.pruned_before
+    before = pruned.before
     if before is None:
         return
     yield "workflows_delete_unused", (), None
     yield "demands_delete_private", (), None
     yield "sessions_delete_before", (before,), None
     yield "records_delete_expired", (now,), None
-    if draft.pruned_cache:
+    if pruned.cached:
         yield "records_delete_cached", (before,), None
     yield "node_facts_delete_unused", (), None
     for name in ("events_delete_cluster_before", "fires_delete_before", "triggers_delete_unused"):

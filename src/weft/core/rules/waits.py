@@ -34,7 +34,7 @@ def begin_wait(
     spec = definition.spec
     if "signal" in spec:
         (rows,) = yield (needs.Signal(run.no, spec["signal"]),)
-        if rows and (run.no, spec["signal"]) not in draft.forgotten_signals:
+        if rows and (run.no, spec["signal"]) not in draft.values.forgotten_signals:
             data, rejected = rows[0]
             draft.move(task, "waiting")
             draft.event(run.no, "waiting", {"signal": spec["signal"], "wake_at": None}, task)
@@ -62,7 +62,7 @@ def forget_rejections(draft: Draft, run: RunRow, workflow: Workflow, positions: 
     for name in dict.fromkeys(signals):
         if name is not None:
             (rows,) = yield (needs.Signal(run.no, name),)
-            draft.forgotten_signals += [(run.no, name) for _, rejected in rows if rejected is not None]
+            draft.values.forgotten_signals += [(run.no, name) for _, rejected in rows if rejected is not None]
 
 
 def _moment(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef) -> Rule:
@@ -101,7 +101,7 @@ def signal(draft: Draft, command: Signal) -> Rule:
         raise Refused("conflict", f"the signal {command.name!r} has come already")
     if run.state in RUN_TERMINAL:
         raise Refused("conflict", f"run {run.id} has {_ENDED[run.state]}")
-    draft.signals.append((run.no, command.name, command.data, command.rejected))
+    draft.values.signals.append((run.no, command.name, command.data, command.rejected))
     draft.event(run.no, "signalled", {"signal": command.name, "rejected": command.rejected})
     (rows,) = yield (TasksAt([(run.no, pos, WHOLE) for pos in waits]),)
     draft.adopt(rows)
