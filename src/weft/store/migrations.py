@@ -28,8 +28,8 @@ def latest(dialect: str) -> int:
 
 @cache
 def origin(dialect: str) -> str:
-    """Tells which first migration created a store. It changed while Weft was developed, under the same number; now
-    that it is released it never changes again."""
+    """Tells which first migration created a store. It changes while Weft is developed, under the same number; once it
+    is released it never changes again."""
     text = " ".join(_COMMENT.sub("", migrations(dialect)[1]["up"]).split())
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

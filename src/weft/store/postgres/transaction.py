@@ -1,7 +1,7 @@
 """One write transaction on PostgreSQL: everything that a rule asks for at once is one round trip, and so is the end.
 
 Nothing is sent before the first load; the server's clock is read after its locks. Writes and COMMIT travel together,
-guarded inside the server (sql/writes.sql).
+guarded inside the server (statements.py).
 """
 
 from collections.abc import Iterable, Sequence
