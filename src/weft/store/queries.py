@@ -1,5 +1,5 @@
 """Named SQL. What both databases understand is in store/sql, what must differ in sqlite/sql and postgres/sql; the
-notation is explained in store/sql/loads.sql. Every statement is read and translated once per process.
+notation is explained in store/sql/loads.sql. Every statement is read once per process.
 """
 
 import re

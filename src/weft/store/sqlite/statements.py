@@ -39,8 +39,16 @@ class RowsStatement:
         return text
 
 
-SQL = {name: query.text(_value, _members) for name, query in queries("sqlite").items() if not query.columns}
-GUARDED = frozenset(name for name in SQL if queries("sqlite")[name].guarded)
+class _Texts(dict[str, str]):
+    """Each is translated when it is first used: all of them would cost every command 8 ms."""
+
+    def __missing__(self, name: str) -> str:
+        text = self[name] = queries("sqlite")[name].text(_value, _members)
+        return text
+
+
+SQL = _Texts()
+GUARDED = frozenset(name for name, query in queries("sqlite").items() if query.guarded)
 ROWS = {name: RowsStatement(query) for name, query in queries("sqlite").items() if query.columns}
 
 
