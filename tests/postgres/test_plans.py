@@ -78,8 +78,9 @@ def prepare(connection: Connection, name: str, statement: Statement) -> None:
     """As a reader has it, or under the settings of a write transaction, which last until COMMIT."""
     in_transaction: set[str] = set()
     for file in ("loads.sql", "writes.sql"):
-        text = files("weft.store").joinpath("postgres", "sql", file).read_text(encoding="utf-8")
-        in_transaction |= set(re.findall(r"^-- name: (\w+)", text, re.MULTILINE))
+        for directory in (("sql",), ("postgres", "sql")):
+            text = files("weft.store").joinpath(*directory, file).read_text(encoding="utf-8")
+            in_transaction |= set(re.findall(r"^-- name: (\w+)", text, re.MULTILINE))
     connection.execute("BEGIN")
     if name in in_transaction:
         connection.execute(t.limits(5000).text)

@@ -172,13 +172,13 @@ def test_demands_appear_in_the_order_of_their_numbers(make_store: Make) -> None:
         with two.transaction() as tx:
             assert tx is not None
             draft = draft_of(tx)
-            draft.new_demands = {"b": "{}"}
+            draft.created.demands = {"b": "{}"}
             tx.write(draft)
 
     with one.transaction() as tx:
         assert tx is not None
         draft = draft_of(tx)
-        draft.new_demands = {"a": "{}"}
+        draft.created.demands = {"a": "{}"}
         tx.write(draft)
         tx.load([n.Lease("x")])
         beside = Beside(one, second)

@@ -27,7 +27,7 @@ from weft.store.postgres import transaction as t
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.errors import connect_error
 from weft.store.postgres.reader import PostgresReader
-from weft.store.postgres.statements import Statement, statements
+from weft.store.postgres.statements import Statement, rows_statement, statements
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import StoreBusy, StoreCrowded, StoreUnusable
@@ -103,6 +103,17 @@ def test_a_newer_schema_is_refused(fresh_url: str, make_store: Make) -> None:
     with psycopg.connect(fresh_url, autocommit=True) as connection:
         connection.execute("UPDATE meta SET value = %s WHERE key = 'schema'", (str(m.latest() + 1),))
     with pytest.raises(StoreUnusable, match=f"newer Weft \\(schema {m.latest() + 1}"):
+        make_store(fresh_url)
+
+
+@pytest.mark.parametrize("schema", [m.latest(), 23])
+def test_a_database_of_a_development_version_is_refused(fresh_url: str, make_store: Make, schema: int) -> None:
+    """Under whichever number: its tables are not those that this version expects."""
+    make_store(fresh_url).close()
+    with psycopg.connect(fresh_url, autocommit=True) as connection:
+        connection.execute("DELETE FROM meta WHERE key = 'origin'")
+        connection.execute("UPDATE meta SET value = %s WHERE key = 'schema'", (str(schema),))
+    with pytest.raises(StoreUnusable, match=f"development version of Weft \\(schema {schema}, .*weft store copy"):
         make_store(fresh_url)
 
 
@@ -184,14 +195,14 @@ BY_ID = (
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless
 QUEUE = (
     "tasks_queued", "tasks_queued_of_family", "tasks_queued_each_of_family", "tasks_due", "tasks_unsettled",
-    "tasks_queued_spread", "tasks_ready", "glance", "tasks_errands", "tasks_errands_of_family", "runs_untold",
-    "runs_untold_of_family",
+    "tasks_queued_spread", "tasks_ready", "session_overview", "tasks_errands", "tasks_errands_of_family",
+    "runs_untold", "runs_untold_of_family",
 )  # fmt: skip
 
 
 def alike(name: str) -> Statement:
     """For rows that differ in their first column only."""
-    statement = statements()[name]
+    statement = rows_statement(name)
     width = sum(kind.endswith("[]") for kind in statement.kinds)
     found = statement.with_alike((False, *[True] * (width - 1)))
     assert found is not None
@@ -209,7 +220,7 @@ def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, ma
             connection.execute("VACUUM ANALYZE")
         connection.execute("BEGIN")
         connection.execute(t.limits(5000).text)
-        few = {f"{name} of 2": statements()[name].of_few(2) for name in BY_ID if "_if_" in name}
+        few = {f"{name} of 2": rows_statement(name).of_few(2) for name in BY_ID if "_if_" in name}
         few |= {f"{name}, alike": alike(name) for name in BY_ID if "_if_" in name}
         for name, statement in ({name: statements()[name] for name in (*BY_ID, *QUEUE)} | few).items():
             nulls = ", ".join("NULL" for _ in statement.kinds)
@@ -225,7 +236,7 @@ def test_plans_made_on_a_small_table_are_good_for_a_large_one(fresh_url: str, ma
 def test_columns_with_one_value_travel_once(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """And when there are too many kinds of rows for that, as arrays like all others."""
     monkeypatch.setattr(s, "ALIKE_MAX", 3)
-    monkeypatch.setattr(statements()["tasks_insert_fresh"], "_alike", {})
+    monkeypatch.setattr(rows_statement("tasks_insert_fresh"), "_alike", {})
     mixed: list[dict[str, Any]] = [
         {}, {"rank": lambda i: i}, {"demand": lambda i: f"d{i}"}, {"ready_at": lambda i: None if i else 7},
         {"rank": lambda i: -i, "ready_at": lambda i: i}, {"state": lambda i: "queued" if i % 2 else "pending"},
@@ -237,7 +248,7 @@ def test_columns_with_one_value_travel_once(store: PostgresStore, monkeypatch: p
             rows = [task_row(no, i, **{k: of(i) for k, of in columns.items()}) for i in range(t.ROWS_MANY)]
             put_run(tx, run_row(no), rows)
             wanted += [(row.id, row.state, row.demand, row.ready_at, row.rank) for row in rows]
-    assert len(statements()["tasks_insert_fresh"]._alike) == 3
+    assert len(rows_statement("tasks_insert_fresh")._alike) == 3
     assert store.reader().query("SELECT id, state, demand, ready_at, rank FROM tasks ORDER BY id") == wanted
 
 

@@ -119,15 +119,15 @@ def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -
         "inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", "fresh": False, "trigger": None,
         **extra,
     }  # fmt: skip
-    draft.new_runs = {run.no: (run, facts)}
-    draft.new_tasks = tasks
+    draft.created.runs = {run.no: (run, facts)}
+    draft.created.tasks = tasks
     transaction.write(draft)
 
 
 def put_session(transaction: Any, session: str, ttl_ms: int = 30_000, **given: Any) -> None:
     draft = draft_of(transaction)
     row = blank(SessionRow, **{"id": session, "node": "n", "state": "live", "body": "{}", "role": "auto", **given})
-    draft.new_session = (row, ttl_ms)
+    draft.sessions.new = (row, ttl_ms)
     transaction.write(draft)
 
 
@@ -136,15 +136,17 @@ def make_world(store: Any) -> int:
     with store.transaction() as tx:
         now: int = tx.now
         draft = draft_of(tx)
-        draft.new_workflows = [("hash", "w", b'{"name":"w","tasks":{}}')]
-        draft.new_demands = {"x": '{"kind":"x"}', "y": '{"kind":"y"}'}
-        draft.pool_sizes = {"small": 2, "large": 500, "middle": 7}
-        draft.applied = ("v", "applied", None, None)
-        draft.triggers = [(trigger_row("w/tock"), None), (trigger_row("w/tick", next_ms=now), None)]
-        draft.triggers.append((trigger_row("v/gone", kind="webhook", key="hook", workflow="v", active=False), None))
-        draft.triggers.append((trigger_row("v/hook", kind="webhook", key="hook", workflow="v"), None))
-        draft.triggers.append((trigger_row("v/after", kind="after", key="w", workflow="v"), None))
-        draft.fires = [
+        draft.created.workflows = [("hash", "w", b'{"name":"w","tasks":{}}')]
+        draft.created.demands = {"x": '{"kind":"x"}', "y": '{"kind":"y"}'}
+        draft.pools.sizes = {"small": 2, "large": 500, "middle": 7}
+        draft.triggers.applied = ("v", "applied", None, None)
+        draft.triggers.changed = [(trigger_row("w/tock"), None), (trigger_row("w/tick", next_ms=now), None)]
+        draft.triggers.changed.append(
+            (trigger_row("v/gone", kind="webhook", key="hook", workflow="v", active=False), None)
+        )
+        draft.triggers.changed.append((trigger_row("v/hook", kind="webhook", key="hook", workflow="v"), None))
+        draft.triggers.changed.append((trigger_row("v/after", kind="after", key="w", workflow="v"), None))
+        draft.triggers.fires = [
             FireRow("w/tick", "3", 3, now, "queued", names="{}"),
             FireRow("w/tick", "2", 2, now, "queued", names="{}"),
             FireRow("w/tick", "1", 1, now - 5, "started", "eight"), FireRow("w/tock", "1", 1, now, "skipped"),
@@ -162,7 +164,7 @@ def make_world(store: Any) -> int:
         put_run(tx, child, tasks_of_11(), source="/here", labels='{"a":"b"}')
         put_run(tx, run_row(3, id="three", active=1), tasks_of_3(now), key="key-3", body_hash="body")
         draft = draft_of(tx)
-        draft.new_pins = [(3, Pin("hash", directory, "./x.yaml", "hash", "/")) for directory in ("/b", "/a")]
+        draft.created.pins = [(3, Pin("hash", directory, "./x.yaml", "hash", "/")) for directory in ("/b", "/a")]
         tx.write(draft)
     return now
 

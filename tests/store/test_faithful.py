@@ -35,9 +35,11 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def write(self: SqliteTransaction, draft: Draft) -> None:
         genuine(self, draft)
         tasks = {
-            task.id: task for task in [*draft.dirty_tasks, *draft.new_tasks] if task.run_no not in draft.pruned_runs
+            task.id: task
+            for task in [*draft.dirty_tasks, *draft.created.tasks]
+            if task.run_no not in draft.pruned.runs
         }
-        runs = {run.no: run for run in draft.dirty_runs if run.no not in draft.pruned_runs}
+        runs = {run.no: run for run in draft.dirty_runs if run.no not in draft.pruned.runs}
         stored_tasks, stored_runs = self.load([Tasks(sorted(tasks)), Runs(sorted(runs))])
         assert [plain(row) for row in stored_tasks] == [plain(tasks[id]) for id in sorted(tasks)]
         assert [plain(row) for row in stored_runs] == [plain(runs[no]) for no in sorted(runs)]

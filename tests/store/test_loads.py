@@ -304,8 +304,8 @@ def test_losses_with_sessions_that_were_given_up(store: Any) -> None:
         for session, _ in [*sessions, ("idle", "")]:
             put_session(tx, session)
             draft = draft_of(tx)
-            draft.given_up_session = None if session == "crash" else session
-            draft.ended_sessions = [(session, "dead")]
+            draft.sessions.abandoned = None if session == "crash" else session
+            draft.sessions.ended = [(session, "dead")]
             tx.write(draft)
         draft = draft_of(tx)
         draft.attempts = [
@@ -313,7 +313,7 @@ def test_losses_with_sessions_that_were_given_up(store: Any) -> None:
             for nth, (session, outcome) in enumerate(sessions)
         ]
         draft.attempts.append(AttemptRow(T3 + 2, 10, 1, "out-1", "lost", None, None, None, None, 5, None, None))
-        draft.pruned_before = tx.now + 1
+        draft.pruned.before = tx.now + 1
         tx.write(draft)
         found = tx.load([n.GivenUp(T3 + 1), n.GivenUp(T3 + 2), n.GivenUp(T3 + 3)])
         assert [[tuple(row) for row in rows] for rows in found] == [[(2,)], [(1,)], [(0,)]]
@@ -332,11 +332,11 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
     for value in ("1", "2"):
         with store.transaction() as tx:
             draft = draft_of(tx)
-            draft.context = [(3, "b", value, 4, -1), (3, "a", '{"x":[]}', 8, 1), (5, "b", "9", None, None)]
+            draft.values.context = [(3, "b", value, 4, -1), (3, "a", '{"x":[]}', 8, 1), (5, "b", "9", None, None)]
             tx.write(draft)
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.signals = [(3, "approve", '"yes"', None), (3, "other", None, "no"), (5, "approve", None, None)]
+        draft.values.signals = [(3, "approve", '"yes"', None), (3, "other", None, "no"), (5, "approve", None, None)]
         tx.write(draft)
         context, approve, other, never = tx.load(
             [n.Context(3), n.Signal(3, "approve"), n.Signal(3, "other"), n.Signal(3, "never")]
@@ -346,7 +346,7 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
     assert never == []
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.forgotten_signals = [(3, "approve")]
+        draft.values.forgotten_signals = [(3, "approve")]
         tx.write(draft)
         gone, other, same_name = tx.load([n.Signal(3, "approve"), n.Signal(3, "other"), n.Signal(5, "approve")])
     assert (gone, len(other), len(same_name)) == ([], 1, 1)
@@ -356,7 +356,7 @@ def test_arrays_of_maps_over_the_context(store: Any) -> None:
     make_world(store)
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.arrays = [(3, 1, 1, "[1]"), (3, 1, 2, '["\\u0000é"]'), (3, 2, 1, "[3]"), (5, 1, 3, "[4]")]
+        draft.values.arrays = [(3, 1, 1, "[1]"), (3, 1, 2, '["\\u0000é"]'), (3, 2, 1, "[3]"), (5, 1, 3, "[4]")]
         tx.write(draft)
         newest, none = tx.load([n.MapArray(3, 1), n.MapArray(3, 3)])
     assert [tuple(row) for row in newest] == [(2, '["\\u0000é"]')]
@@ -401,8 +401,8 @@ def test_who_insists_on_leading(store: Any) -> None:
         put_session(tx, "drained", role="leader")
         put_session(tx, "dead", role="leader")
         draft = draft_of(tx)
-        draft.drained_sessions = [("drained", tx.now + 5)]
-        draft.ended_sessions = [("dead", "dead")]
+        draft.sessions.drained = [("drained", tx.now + 5)]
+        draft.sessions.ended = [("dead", "dead")]
         tx.write(draft)
         (insisting,) = tx.load([n.Insisting()])
     assert [tuple(row) for row in insisting] == [("a",), ("b",)]
@@ -430,12 +430,12 @@ def test_a_token_by_its_id(store: Any) -> None:
     with store.transaction() as tx:
         tx.load([n.Token("0a1b")])
         draft = draft_of(tx)
-        draft.new_token = made
+        draft.tokens.new = made
         tx.write(draft)
     with store.transaction() as tx:
         (before, nobody) = tx.load([n.Token("0a1b"), n.Token("0a1")])
         draft, now = draft_of(tx), tx.now
-        draft.revoked_token = "0a1b"
+        draft.tokens.revoked = "0a1b"
         tx.write(draft)
     assert (before, nobody) == ([made], [])
     rows = store.reader().read("tokens_all", None)
@@ -471,7 +471,7 @@ def test_what_a_look_leaves_alone(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s", ttl_ms=10_000)
         draft = draft_of(tx)
-        draft.leadership = (LeadershipRow(1, "s", tx.now + 5_000), 0)
+        draft.sessions.leadership = (LeadershipRow(1, "s", tx.now + 5_000), 0)
         tx.write(draft)
         tasks = [task_row(1, 0, state="queued"), task_row(1, 1, state="scheduled", wake_at=tx.now + 60_000)]
         put_run(tx, run_row(1), tasks)

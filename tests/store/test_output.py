@@ -88,11 +88,11 @@ def test_it_goes_with_its_run(backend: Backend, store: Any) -> None:
     store.keep_output(Shipment([chunk(size=4)]))
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.pruned_runs = [2]
+        draft.pruned.runs = [2]
         tx.write(draft)
     assert len(stored(backend, store)) == 1
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.pruned_runs = [3]
+        draft.pruned.runs = [3]
         tx.write(draft)
     assert (stored(backend, store), backend.query(store, ENDS)) == ([], [])

@@ -6,6 +6,7 @@ import pytest
 
 from tests.store.conformance import Backend, blank, draft_of, make_world, task_id
 from weft.core import needs as n
+from weft.core.draft_groups import Pruned
 from weft.core.rows import RecordRow
 from weft.store.protocol import Superseded
 
@@ -20,8 +21,8 @@ def record(key: str, **given: Any) -> RecordRow:
 def put(store: Any, *kept: RecordRow, once: RecordRow | None = None, **more: Any) -> None:
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.kept = {row.key: row for row in kept}
-        draft.once = once
+        draft.kept_results.cached = {row.key: row for row in kept}
+        draft.kept_results.once = once
         for name, value in more.items():
             setattr(draft, name, value)
         tx.write(draft)
@@ -108,8 +109,8 @@ def test_pruning_takes_effects_with_their_run_and_results_by_age(world: Any, bac
         record("expired", kind="cache", status="completed", created_at=now, expires_at=now),
         once=record("effect"),
     )
-    put(world, pruned_runs=[5], pruned_before=now)
+    put(world, pruned=Pruned(runs=[5], before=now))
     keys = "SELECT key FROM records ORDER BY key"
     assert backend.query(world, keys) == [("effect",), ("new",), ("old",)]
-    put(world, pruned_runs=[3], pruned_before=now - 5, pruned_cache=True)
+    put(world, pruned=Pruned(runs=[3], before=now - 5, cached=True))
     assert backend.query(world, keys) == [("new",)]

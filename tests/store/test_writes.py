@@ -16,6 +16,7 @@ from tests.store.conformance import (
     task_row,
 )
 from weft.core import needs as n
+from weft.core.draft_groups import Created, PoolChanges, Pruned, SessionChanges
 from weft.core.liveness import digest
 from weft.core.rows import AttemptRow, EventRow, LeadershipRow, StaleRow, TaskRow
 from weft.store.protocol import CommandUsed, Remembered, StoreError, Superseded
@@ -80,15 +81,15 @@ def test_any_number_of_rows_at_once(store: Any, backend: Backend, count: int) ->
 def test_places_of_pools(store: Any) -> None:
     """Changes are added up under the row's lock; a size changes nothing of what is used."""
     make_world(store)
-    write(store, pool_changes={"small": 2, "large": 1, "middle": 0})
-    write(store, pool_changes={"small": -1}, pool_sizes={"small": 1, "new": 3})
+    write(store, pools=PoolChanges(taken={"small": 2, "large": 1, "middle": 0}))
+    write(store, pools=PoolChanges(taken={"small": -1}, sizes={"small": 1, "new": 3}))
     with store.transaction() as tx:
         (rows,) = tx.load([n.Pools(["large", "middle", "new", "small"])])
     assert [(row.size, row.used) for row in rows] == [(500, 1), (7, 0), (3, 0), (1, 1)]
     with pytest.raises(StoreError):
-        write(store, pool_changes={"small": -2})
+        write(store, pools=PoolChanges(taken={"small": -2}))
     with pytest.raises(Superseded):
-        write(store, pool_changes={"nobody": 1})
+        write(store, pools=PoolChanges(taken={"nobody": 1}))
 
 
 def test_a_demand_that_changed(store: Any) -> None:
@@ -108,12 +109,12 @@ def test_a_demand_that_changed(store: Any) -> None:
 
 def test_numbers_of_demands_are_never_used_again(store: Any) -> None:
     make_world(store)
-    write(store, new_demands={"session:gone/place:x": "{}"})
+    write(store, created=Created(demands={"session:gone/place:x": "{}"}))
     with store.transaction() as tx:
         ((*_, last),) = tx.load([n.Demands(0)])
     assert last[1] == "session:gone/place:x"
-    write(store, pruned_before=1)
-    write(store, new_demands={"z": "{}"})
+    write(store, pruned=Pruned(before=1))
+    write(store, created=Created(demands={"z": "{}"}))
     with store.transaction() as tx:
         (rows,) = tx.load([n.Demands(0)])
     assert [row[1] for row in rows] == ["x", "y", "z"], "private demands go with their session"
@@ -155,9 +156,9 @@ def test_documents_come_back_byte_for_byte(store: Any) -> None:
     body = bytes(range(256))
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.new_workflows = [("h", "w", body)]
+        draft.created.workflows = [("h", "w", body)]
         tx.write(draft)
-        draft.new_workflows = [("h", "w", b"another one under the same hash")]
+        draft.created.workflows = [("h", "w", b"another one under the same hash")]
         tx.write(draft)
         assert tx.document("h") == body, "a workflow is immutable once stored"
         with pytest.raises(KeyError):
@@ -168,7 +169,7 @@ def test_demands_are_stored_once_and_numbered(store: Any) -> None:
     for _ in range(2):
         with store.transaction() as tx:
             draft = draft_of(tx)
-            draft.new_demands = {"b": "{}", "a": "{}"}
+            draft.created.demands = {"b": "{}", "a": "{}"}
             tx.write(draft)
     with store.transaction() as tx:
         (demands,) = tx.load([n.Demands(0)])
@@ -179,12 +180,12 @@ def test_a_session_begins_exchanges_and_ends(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s", scope=3, node="host")
         draft = draft_of(tx)
-        draft.exchanged = ("s", 41)
+        draft.sessions.exchanged = ("s", 41)
         tx.write(draft)
         (session,) = tx.load([n.Session("s")])[0]
         assert (session.exchange, session.scope, session.node) == (41, 3, "host")
         draft = draft_of(tx)
-        draft.ended_sessions = [("s", "dead")]
+        draft.sessions.ended = [("s", "dead")]
         tx.write(draft)
         ((session,), leases) = tx.load([n.Session("s"), n.Lease("s")])
     assert (session.state, session.ended_at, leases) == ("dead", tx.now, [])
@@ -196,7 +197,7 @@ def test_an_end_is_final(store: Any) -> None:
         put_session(tx, "s")
         for state in ("left", "dead"):
             draft = draft_of(tx)
-            draft.ended_sessions = [("s", state)]
+            draft.sessions.ended = [("s", state)]
             tx.write(draft)
         assert tx.load([n.Session("s")])[0][0].state == "left"
 
@@ -209,13 +210,13 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
             draft.attempts.append(attempt(task_id(run_no, 0), 1))
             draft.events.append(EventRow(run_no, None, None, "submitted", None, {}))
             draft.stale.append(StaleRow(task_id(run_no, 0), 1, "s1", "late", "{}"))
-            draft.context.append((run_no, "key", "1", 0, -1))
-            draft.signals.append((run_no, "s", None, None))
-            draft.arrays.append((run_no, 1, 1, "[]"))
+            draft.values.context.append((run_no, "key", "1", 0, -1))
+            draft.values.signals.append((run_no, "s", None, None))
+            draft.values.arrays.append((run_no, 1, 1, "[]"))
         tx.write(draft)
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.pruned_runs = [3]
+        draft.pruned.runs = [3]
         tx.write(draft)
         assert tx.load([n.Context(3), n.Signal(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
         assert tx.load([n.Runs([3]), n.Current(3)]) == ([], [])
@@ -225,8 +226,8 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(1,)], table
     with store.transaction() as tx:
         draft = draft_of(tx)
-        draft.pruned_runs = [5, 6, 7, 8, 9, 11, 12, 13]
-        draft.pruned_before = tx.now
+        draft.pruned.runs = [5, 6, 7, 8, 9, 11, 12, 13]
+        draft.pruned.before = tx.now
         tx.write(draft)
         assert not tx.load([n.Workflows(["hash"])])[0]
 
@@ -285,7 +286,7 @@ def test_the_store_refuses_what_no_rule_may_write(store: Any, row: TaskRow) -> N
     with store.transaction() as tx:
         put_run(tx, run_row(1), [task_row(1, 0)])
     with pytest.raises(StoreError):
-        write(store, new_tasks=[row])
+        write(store, created=Created(tasks=[row]))
 
 
 def test_one_run_per_key(store: Any) -> None:
@@ -344,7 +345,7 @@ def test_a_lease_is_renewed_until_the_session_is_dead(store: Any) -> None:
         ((left,),) = tx.load([n.Lease("s")])
         assert left > 50_000
         draft = draft_of(tx)
-        draft.ended_sessions = [("s", "dead")]
+        draft.sessions.ended = [("s", "dead")]
         tx.write(draft)
     assert not store.renew("s", 60_000), "a dead session is never extended"
     assert not store.renew("nobody", 60_000)
@@ -389,10 +390,10 @@ def test_a_drain_has_a_deadline_and_no_way_back_to_life(store: Any) -> None:
         put_session(tx, "s")
         put_session(tx, "dead")
         draft = draft_of(tx)
-        draft.ended_sessions = [("dead", "dead")]
+        draft.sessions.ended = [("dead", "dead")]
         tx.write(draft)
         draft = draft_of(tx)
-        draft.drained_sessions = [("s", 77), ("dead", 77)]
+        draft.sessions.drained = [("s", 77), ("dead", 77)]
         tx.write(draft)
         ((s,), (dead,)) = tx.load([n.Session("s"), n.Session("dead")])
     assert (s.state, s.drain_at) == ("draining", 77)
@@ -403,14 +404,14 @@ def test_a_term_is_written_only_over_the_one_that_was_read(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s", ttl_ms=20_000)
         draft = draft_of(tx)
-        draft.leadership = (LeadershipRow(1, "s", tx.now + 60_000), 0)
+        draft.sessions.leadership = (LeadershipRow(1, "s", tx.now + 60_000), 0)
         tx.write(draft)
         assert tx.load([n.Leadership()])[0] == [LeadershipRow(1, "s", tx.now + 60_000)]
     leader, left, *_ = store.watch()
     assert leader == "s"
     assert 10_000 < left <= 20_000, "whoever leads does so no longer than its own lease lasts"
     with pytest.raises(Superseded):
-        write(store, leadership=(LeadershipRow(1, "other", tx.now + 60_000), 0))
+        write(store, sessions=SessionChanges(leadership=(LeadershipRow(1, "other", tx.now + 60_000), 0)))
     with store.transaction() as tx:
         assert tx.load([n.Leadership()])[0][0].session == "s"
 

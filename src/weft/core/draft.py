@@ -9,6 +9,16 @@ from typing import Any, NamedTuple
 
 from weft.core.artifacts import Files
 from weft.core.demands import pools_of, private, public
+from weft.core.draft_groups import (
+    Created,
+    KeptResults,
+    PoolChanges,
+    Pruned,
+    RunValues,
+    SessionChanges,
+    TokenChanges,
+    TriggerChanges,
+)
 from weft.core.needs import Need
 from weft.core.rows import (
     CLUSTER,
@@ -16,18 +26,10 @@ from weft.core.rows import (
     TASKS_MAX,
     AttemptRow,
     EventRow,
-    FireRow,
     Guard,
-    LeadershipRow,
-    Pin,
-    PoolRow,
-    RecordRow,
     RunRow,
-    SessionRow,
     StaleRow,
     TaskRow,
-    TokenRow,
-    TriggerRow,
 )
 from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
 from weft.core.workflow import TaskDef, Workflow
@@ -68,42 +70,21 @@ class Draft:
 
         self.dirty_tasks: list[TaskRow] = []
         self.dirty_runs: list[RunRow] = []
-        self.new_tasks: list[TaskRow] = []
         self.attempts: list[AttemptRow] = []
         self.events: list[EventRow] = []
         self.stale: list[StaleRow] = []
-        self.context: list[tuple[int, str, str, int | None, int | None]] = []  # run, key, JSON, writer
-        self.arrays: list[tuple[int, int, int, str]] = []  # run, position and generation of a map, JSON
-        self.signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
-        self.forgotten_signals: list[tuple[int, str]] = []  # run, name
+        self.created = Created()
+        self.values = RunValues()
+        self.kept_results = KeptResults()
+        self.pools = PoolChanges()
+        self.sessions = SessionChanges()
+        self.triggers = TriggerChanges()
+        self.tokens = TokenChanges()
+        self.pruned = Pruned()
+
         self.retried: dict[tuple[int, int], frozenset[int]] = {}  # by run and position of a map: only these elements
-        self.kept: dict[str, RecordRow] = {}  # results for `cache`, by key; the task's own guard is theirs
-        self.once: RecordRow | None = None  # written only while its attempt is held
-        self.new_runs: dict[int, tuple[RunRow, dict[str, Any]]] = {}  # by number, with what a row of rules lacks
-        self.new_workflows: list[tuple[str, str, bytes]] = []
-        self.new_pins: list[tuple[int, Pin]] = []  # root, pin
         self.errands: list[TaskRow] = []  # given out by this transaction: a chore for its end, or for the next one
-        self.new_demands: dict[str, str] = {}
-        self.new_session: tuple[SessionRow, int] | None = None  # with its lease's length
-        self.ended_sessions: list[tuple[str, str]] = []  # id, state
-        self.given_up_session: str | None = None
-        self.drained_sessions: list[tuple[str, int]] = []  # id, when what still runs goes back
-        self.leadership: tuple[LeadershipRow, int] | None = None  # with the term that the row must still have
-        self.exchanged: tuple[str, int] | None = None  # session, number
-        self.pools: dict[str, PoolRow] = {}  # as they are stored
-        self.pool_changes: dict[str, int] = {}  # places taken and given back
-        self.pool_sizes: dict[str, int] = {}  # pools to make, or to resize
-        self.applied: tuple[str, str, str | None, str | None] | None = None  # name, hash, source, by whom
-        self.triggers: list[tuple[TriggerRow, int | None]] = []  # with the `since_ms` it must still have; None: new
-        self.fires: list[FireRow] = []
-        self.unqueued: list[FireRow] = []  # fires that were queued, as they are now
-        self.dropped_queues: list[str] = []  # triggers whose queued fires will never start
-        self.new_token: TokenRow | None = None
-        self.revoked_token: str | None = None
         self.replaced: dict[int, None] = {}  # tasks whose demand changed
-        self.pruned_runs: list[int] = []
-        self.pruned_before: int | None = None  # sessions that ended before are forgotten too
-        self.pruned_cache = False  # and results that `cache` kept before
         self.retries = 0  # failures that are tried again
         self.stopping = False  # some attempt that runs has been told to stop
         self.wake = False  # every node must hear of this: a stop, chores left over
@@ -111,8 +92,8 @@ class Draft:
 
     def hint(self) -> "Hint":
         """What other nodes may have to do after this COMMIT."""
-        queued = sum(t.state == "queued" for t in self.dirty_tasks) + sum(t.state == "queued" for t in self.new_tasks)
-        queued -= sum(change for change in self.pool_changes.values() if change < 0)  # a task was left out, perhaps
+        queued = sum(t.state == "queued" for rows in (self.dirty_tasks, self.created.tasks) for t in rows)
+        queued -= sum(change for change in self.pools.taken.values() if change < 0)  # a task was left out, perhaps
         return Hint(self.wake, queued, self.ended)
 
     # -- what was loaded ---------------------------------------------------------------------------------
@@ -219,12 +200,12 @@ class Draft:
 
     def _count_pools(self, task: TaskRow, change: int) -> None:
         for pool in pools_of(task.demand):
-            self.pool_changes[pool] = self.pool_changes.get(pool, 0) + change
+            self.pools.taken[pool] = self.pools.taken.get(pool, 0) + change
 
     def room_in(self, pool: str) -> int:
         """Places that are left; the pool has been loaded, and so locked."""
-        row = self.pools[pool]
-        return row.size - row.used - self.pool_changes.get(pool, 0)
+        row = self.pools.loaded[pool]
+        return row.size - row.used - self.pools.taken.get(pool, 0)
 
     def _count_active(self, task: TaskRow, delta: int) -> None:
         run = self.runs[task.run_no]
@@ -318,7 +299,7 @@ class Draft:
             first = self.events[0]
             assert isinstance(first.data, dict)
             first.data = {**first.data, "actor": actor}
-        elif self.dirty_tasks or self.pool_sizes or self.pruned_runs:
+        elif self.dirty_tasks or self.pools.sizes or self.pruned.runs:
             self.cluster_event("asked", None, {"actor": actor, "command": asked, **about})
 
     def new_task(
@@ -328,9 +309,8 @@ class Draft:
         if run.ordinals >= TASKS_MAX:
             raise IllegalTransition(f"run {run.id}: more than {TASKS_MAX} tasks")
         row = TaskRow(
-            (run.no << ORDINAL_BITS) + run.ordinals, run.no, pos, idx, generation, "pending", attempt, 0, 0,
-            open_needs, 0, 0, 0, None, 0, demand, None, 0, None, None, None, None, False, True,
-            None, None, None, None,
+            (run.no << ORDINAL_BITS) + run.ordinals, run.no, pos, idx, demand,
+            generation=generation, attempt=attempt, open=open_needs,
         )  # fmt: skip
         row.guard = Guard("new", attempt, None)  # never in dirty_tasks: it is inserted, not updated
         run.ordinals += 1
@@ -343,7 +323,7 @@ class Draft:
         if run.level_open is not None and self._in_pass(run, pos):
             run.level_open += 1
         self.touch_run(run)
-        self.new_tasks.append(row)
+        self.created.tasks.append(row)
         self.tasks[row.id] = row
         self.at[(run.no, pos, idx)] = row
         return row

@@ -3,6 +3,8 @@
 Times are the store's clock in milliseconds. A row is a working copy inside one transaction: rules change it
 through the Draft, which remembers what it was when loaded, and the store writes it back under that guard.
 
+What a new row begins with are the defaults. Statements name columns in the order of these fields (store/queries.py).
+
 `gc=False`: rows come by the thousand and never form cycles; without it a tenth of the time goes to the collector.
 """
 
@@ -35,30 +37,30 @@ class TaskRow(msgspec.Struct, gc=False):
     run_no: int
     pos: int
     idx: int
-    generation: int
-    state: TaskState
-    attempt: int
-    failures: int  # of this generation, counted against retry.max
-    lost: int  # leases lost, counted apart
-    open: int  # needs not yet ended; of an opened mapped task: elements not yet ended
-    failed: int  # of those ended: failed
-    skipped: int  # of those ended: skipped by their own condition; of an opened mapped task: cancelled
-    tolerated: int  # of those ended: failed, but this task's condition asks about them; of an opened map: kept
-    elements: int | None  # of an opened mapped task: how many
-    admitted: int  # of an opened mapped task: how many may run so far; 1: `weft advance` let it start
     demand: str
-    ready_at: int | None  # since when nothing but room is missing
-    rank: int  # order in the queue, fixed when it became ready
-    wake_at: int | None
-    session: str | None
-    claim_no: int | None  # the exchange that claimed it
-    stop: str | None  # its node shall stop the attempt: cancel, timeout
-    upstream: bool  # skipped because of an earlier failure
-    settled: bool  # its end has been told to the tasks that need it
-    claimed_at: int | None
-    started_at: int | None
-    finished_at: int | None
-    reason: str | None
+    generation: int = 1
+    state: TaskState = "pending"
+    attempt: int = 0
+    failures: int = 0  # of this generation, counted against retry.max
+    lost: int = 0  # leases lost, counted apart
+    open: int = 0  # needs not yet ended; of an opened mapped task: elements not yet ended
+    failed: int = 0  # of those ended: failed
+    skipped: int = 0  # of those ended: skipped by their own condition; of an opened mapped task: cancelled
+    tolerated: int = 0  # of those ended: failed, but this task's condition asks about them; of an opened map: kept
+    elements: int | None = None  # of an opened mapped task: how many
+    admitted: int = 0  # of an opened mapped task: how many may run so far; 1: `weft advance` let it start
+    ready_at: int | None = None  # since when nothing but room is missing
+    rank: int = 0  # order in the queue, fixed when it became ready
+    wake_at: int | None = None
+    session: str | None = None
+    claim_no: int | None = None  # the exchange that claimed it
+    stop: str | None = None  # its node shall stop the attempt: cancel, timeout
+    upstream: bool = False  # skipped because of an earlier failure
+    settled: bool = True  # its end has been told to the tasks that need it
+    claimed_at: int | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+    reason: str | None = None
     held: TaskState | None = None  # finished; its level's commit will move it to this state
     deadline_at: int | None = None  # of a running attempt with a timeout: when its node should long have ended it
     child: int | None = None  # of a task that runs another workflow: the number of that run
@@ -75,29 +77,29 @@ class RunRow(msgspec.Struct):
     id: str
     name: str
     workflow: str
-    state: RunState
-    generation: int
-    priority: int
-    max_parallel: int | None
-    halted: bool  # a failure stopped it: only failure handlers start
-    stop: str | None  # cancel, timeout: nothing starts but handlers, and not even those once `deadline_at` is None
-    sweep: int | None  # tasks up to this id are already cancelled; None: nothing to sweep
-    ordinals: int  # ids handed out
-    active: int  # queued + running
-    open: int  # rows not ended
-    open_main: int  # of those, the ones that handlers of the whole run wait for
-    total: int
-    succeeded: int
-    failed: int
-    dead_letter: int
-    cancelled: int
-    skipped: int
-    broken: int  # ended failures that make the run a failed one
     created_at: int
-    started_at: int | None
-    finished_at: int | None
-    deadline_at: int | None  # when its timeout passes; once it was stopped: when its handlers must be over
-    reason: str | None
+    state: RunState = "pending"
+    generation: int = 1
+    priority: int = 0
+    max_parallel: int | None = None
+    halted: bool = False  # a failure stopped it: only failure handlers start
+    stop: str | None = None  # cancel, timeout: only handlers start, and not even those once `deadline_at` is None
+    sweep: int | None = None  # tasks up to this id are already cancelled; None: nothing to sweep
+    ordinals: int = 0  # ids handed out
+    active: int = 0  # queued + running
+    open: int = 0  # rows not ended
+    open_main: int = 0  # of those, the ones that handlers of the whole run wait for
+    total: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    dead_letter: int = 0
+    cancelled: int = 0
+    skipped: int = 0
+    broken: int = 0  # ended failures that make the run a failed one
+    started_at: int | None = None
+    finished_at: int | None = None
+    deadline_at: int | None = None  # when its timeout passes; once it was stopped: when its handlers must be over
+    reason: str | None = None
     level: int | None = None  # of `mode: levels`: the cursor, the pass that is worked on
     level_open: int | None = None  # rows of that pass neither held nor ended; None: it has not begun
     pace: str | None = None  # moved by hand: go (until this level's end), task (one more), rest

@@ -90,7 +90,7 @@ class Transaction(Protocol):
 
 
 class Reader(Protocol):
-    """Reads for people, by the names of sql/reads.sql. One thread's."""
+    """Reads for people, by the names in reads.sql, with parameters in the order of their heads. One thread's."""
 
     def read(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]: ...
     def snapshot(self) -> AbstractContextManager[None]:

@@ -1,20 +1,32 @@
-"""Named SQL: `-- name: tasks_by_id` heads a statement, the file's other lines are it. `-- part: task_ids` heads what
-several statements of a dialect have in common: it stands in them as `{task_ids}`.
-
-Both dialects have the same names (a test compares them), so a rule's need finds its statement in either.
-`{task}`, `{run}` and `{record}` stand for the columns of a row, in the order of its Struct; a task that its run began
-with has its position in its id, all others (`{later}`) are in the index tasks_by_place.
+"""Named SQL. What both databases understand is in store/sql, what must differ in sqlite/sql and postgres/sql; the
+notation is explained in store/sql/loads.sql. Every statement is read once per process.
 """
 
 import re
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
-from weft.core.rows import ORDINAL_BITS, FireRow, RecordRow, RunRow, SessionRow, TaskRow, TriggerRow
+from weft.core.rows import (
+    ORDINAL_BITS,
+    AttemptRow,
+    FireRow,
+    Pin,
+    RecordRow,
+    RunRow,
+    SessionRow,
+    TaskRow,
+    TokenRow,
+    TriggerRow,
+)
 
-_HEAD = re.compile(r"^-- (name|part): (\w+)[^\n]*\n", re.MULTILINE)  # what follows the name is a comment
+_START = re.compile(r"^-- (?=(?:name|part): )", re.MULTILINE)
+_HEAD = re.compile(r"(name|part): (\w+)(?: \(([^)]*)\))?(?: v \(([^)]*)\))?( guarded)?(?::.*)?", re.DOTALL)
+_MARK = re.compile(r"\{(\w+)(?: ([\w.]+))?\}")
+_USE = re.compile(r"(?:\b(NOT )?(IN) )?(?<![:\w']):([a-z_]+)")
 
 
 def columns(row: type[msgspec.Struct]) -> tuple[str, ...]:
@@ -28,42 +40,179 @@ RECORD_COLUMNS = columns(RecordRow)
 SESSION_COLUMNS = columns(SessionRow)
 TRIGGER_COLUMNS = columns(TriggerRow)
 FIRE_COLUMNS = columns(FireRow)
+TASK_CHANGING = tuple(c for c in TASK_COLUMNS if c not in ("id", "run_no", "pos", "idx", "generation"))
+RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in ("no", "id", "name", "workflow", "created_at", "root"))
+#: What a run's row of the rules lacks, with its types.
+RUN_EXTRA = {
+    "inputs": "text", "key": "text", "body_hash": "text", "source": "text", "labels": "text", "fresh": "boolean",
+    "trigger": "text",
+}  # fmt: skip
+
+
+class Query(NamedTuple):
+    """A statement before its translation. `columns`: those of the rows `v` that a set-based one is given."""
+
+    body: str
+    parameters: dict[str, str]  # name and type, in the order of the values
+    columns: dict[str, str]
+    guarded: bool
+
+    def text(self, value: Callable[[int, str], str], members: Callable[[int, str, bool], str], first: int = 1) -> str:
+        """`value` and `members` give a parameter, and the right-hand side of IN, by its number and type (and whether
+        it is NOT IN); the first parameter has the number `first`."""
+        names = list(self.parameters)
+
+        def used(match: re.Match[str]) -> str:
+            number, kind = names.index(match[3]) + first, self.parameters[match[3]]
+            return members(number, kind, match[1] is not None) if match[2] else value(number, kind)
+
+        return _USE.sub(used, self.body)
+
+
+def _types(row: type[msgspec.Struct]) -> dict[str, str]:
+    """Columns and their types as parameters."""
+    hints = get_type_hints(row)
+    out = {}
+    for name in columns(row):
+        arms = [arm for arm in get_args(hints[name]) or (hints[name],) if arm is not type(None)]
+        out[name] = {int: "bigint", bool: "boolean"}.get(arms[0], "text")
+    return out
 
 
 def _quoted(column: str) -> str:
     return '"trigger"' if column == "trigger" else column  # a word of SQL
 
 
+def _typed(types: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
 @cache
-def queries(dialect: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    placeholders = {
-        "{task}": ", ".join(f"t.{c}" for c in TASK_COLUMNS),
-        "{run}": ", ".join(f"r.{c}" for c in RUN_COLUMNS),
-        "{later}": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has
-        "{ordinal_bits}": str(ORDINAL_BITS),
-        "{record}": ", ".join(f"k.{c}" for c in RECORD_COLUMNS),
-        "{trigger_row}": ", ".join(f"g.{c}" for c in TRIGGER_COLUMNS),
-        "{fire_row}": ", ".join(f"f.{_quoted(c)}" for c in FIRE_COLUMNS),
-        "{trigger_columns}": ", ".join(TRIGGER_COLUMNS),
-        "{fire_columns}": ", ".join(_quoted(c) for c in FIRE_COLUMNS),
-        "{trigger_assignments}": ", ".join(f"{c} = excluded.{c}" for c in TRIGGER_COLUMNS if c != "id"),
-        "{session_row}": ", ".join(f"s.{c}" for c in SESSION_COLUMNS),
+def _marks() -> dict[str, str]:
+    """What stands for the columns of a row, always in the order of its Struct."""
+    rows: dict[str, tuple[type[msgspec.Struct], str]] = {
+        "task": (TaskRow, "t"), "run": (RunRow, "r"), "record": (RecordRow, "k"), "session": (SessionRow, "s"),
+        "trigger": (TriggerRow, "g"), "fire": (FireRow, "f"), "token": (TokenRow, "t"), "pin": (Pin, "p"),
+        "attempt": (AttemptRow, "a"),
+    }  # fmt: skip
+    marks = {
+        "later": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has
+        "ordinal_bits": str(ORDINAL_BITS),
     }
-    parts: dict[str, str] = {}
-    for file in sorted(files("weft.store").joinpath(dialect, "sql").iterdir(), key=lambda f: f.name):
-        if not file.name.endswith(".sql"):
-            continue
-        pieces = _HEAD.split(file.read_text(encoding="utf-8"))
-        for kind, name, body in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
-            if name in found or f"{{{name}}}" in parts or f"{{{name}}}" in placeholders:
-                raise ValueError(f"two statements are called {name}")
-            if kind == "part":
-                parts[f"{{{name}}}"] = body.strip()
-            else:
-                found[name] = body.strip().rstrip(";")
-    for name, body in found.items():
-        for mark, text in (*parts.items(), *placeholders.items()):
-            body = body.replace(mark, text)
-        found[name] = body
+    for word, (row, alias) in rows.items():
+        types = _types(row)
+        marks[word] = ", ".join(f"{alias}.{_quoted(c)}" for c in types)
+        marks[f"{word}_columns"] = ", ".join(map(_quoted, types))
+        marks[f"{word}_values"] = ", ".join(f":{c}" for c in types)
+        marks[f"{word}_typed"] = _typed(types)
+        marks[f"{word}_excluded"] = ", ".join(f"{_quoted(c)} = excluded.{_quoted(c)}" for c in list(types)[1:])
+    task, run = _types(TaskRow), _types(RunRow)
+    marks["task_changing_typed"] = _typed({c: task[c] for c in TASK_CHANGING})
+    marks["task_changes"] = ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING)
+    marks["run_changing_typed"] = _typed({c: run[c] for c in RUN_CHANGING})
+    marks["run_changes"] = ", ".join(f"{c} = :{c}" for c in RUN_CHANGING)
+    marks["run_extra_columns"] = ", ".join(map(_quoted, RUN_EXTRA))
+    marks["run_extra_typed"] = _typed(RUN_EXTRA)
+    return marks
+
+
+def _filled(text: str, marks: dict[str, str]) -> str:
+    """`{mark}`, and `{mark about}` for one that has a @ in it."""
+    while _MARK.search(text):
+        text = _MARK.sub(lambda match: marks[match[1]].replace("@", match[2] or "@"), text)
+    return text
+
+
+def _declared(text: str | None) -> dict[str, str]:
+    return dict(item.split() for item in (text or "").split(",") if item.strip())
+
+
+def _sources(dialect: str) -> list[str]:
+    """Of one dialect's files and the shared ones: head lines and body of every statement and part."""
+    store = files("weft.store")
+    out: list[str] = []
+    for directory in (store.joinpath("sql"), store.joinpath(dialect, "sql")):
+        for file in sorted(directory.iterdir(), key=lambda f: f.name):
+            if file.name.endswith(".sql"):
+                out += _START.split(file.read_text(encoding="utf-8"))[1:]
+    return out
+
+
+@cache
+def queries(dialect: str) -> dict[str, Query]:
+    marks = dict(_marks())
+    heads: dict[str, tuple[str, str]] = {}
+    for source in _sources(dialect):
+        lines = source.splitlines()
+        length = next((at for at, line in enumerate(lines) if at and not line.startswith("--")), len(lines))
+        head = " ".join(line.removeprefix("-- ").strip() for line in lines[:length])
+        body = "\n".join(lines[length:]).strip()
+        kind, name = head.split(":")[0], head.split()[1].rstrip(":")
+        if name in heads or (kind == "part" and name in marks):
+            raise ValueError(f"two statements are called {name}")
+        if kind == "part":
+            marks[name] = body
+        else:
+            heads[name] = (head, body)
+    found = {}
+    for name, (head, body) in heads.items():
+        match = _HEAD.fullmatch(_filled(head, marks))
+        assert match is not None, f"the head of {name} cannot be read: {head}"
+        found[name] = Query(_filled(body, marks), _declared(match[3]), _declared(match[4]), match[5] is not None)
     return found
+
+
+class RunView(NamedTuple):
+    """What the statements run_shown and runs_page give."""
+
+    run: RunRow
+    inputs: str
+    source: str | None
+    key: str | None
+    parent_id: str | None
+    root_id: str
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> "RunView":
+        width = len(RUN_COLUMNS)
+        return cls(RunRow(*values[:width]), *values[width:])
+
+
+class TaskView(NamedTuple):
+    """What the statements tasks_page, tasks_at and dead_page give."""
+
+    task: TaskRow
+    run_id: str
+    workflow: str
+    node: str | None  # that holds it
+    exit_code: int | None
+    attempt_session: str | None  # of its newest ended attempt
+    attempt_node: str | None
+    cached: str | None
+    lease_until: int | None
+    child_id: str | None
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> "TaskView":
+        width = len(TASK_COLUMNS)
+        return cls(TaskRow(*values[:width]), *values[width:])
+
+
+class TriggerView(NamedTuple):
+    """What the statement triggers_all gives: a trigger, its newest fire, and how many fires are queued and runs are
+    unfinished."""
+
+    trigger: TriggerRow
+    cause: str | None
+    due_at: int | None
+    at: int | None
+    outcome: str | None
+    run: str | None
+    reason: str | None
+    queued: int
+    unfinished: int
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> "TriggerView":
+        width = len(TRIGGER_COLUMNS)
+        return cls(TriggerRow(*values[:width]), *values[width:])

@@ -26,8 +26,8 @@ def apply(draft: Draft, command: Apply) -> Rule:
     yield from _check_hooks(draft, command)
     yield from _check_chain(draft, command)
     if not stored:
-        draft.new_workflows = [(command.workflow, command.name, command.document)]
-    draft.applied = (command.name, command.workflow, command.source, command.by)
+        draft.created.workflows = [(command.workflow, command.name, command.document)]
+    draft.triggers.applied = (command.name, command.workflow, command.source, command.by)
     known: dict[str, TriggerRow] = {row.id: row for row in rows}
     changed: dict[str, list[str]] = {"added": [], "changed": [], "removed": []}
     for one in command.triggers:
@@ -37,8 +37,8 @@ def apply(draft: Draft, command: Apply) -> Rule:
             changed[how].append(one.name)
     for row in known.values():
         if row.active:
-            draft.triggers.append((msgspec.structs.replace(row, active=False, next_ms=None), row.since_ms))
-            draft.dropped_queues.append(row.id)
+            draft.triggers.changed.append((msgspec.structs.replace(row, active=False, next_ms=None), row.since_ms))
+            draft.triggers.dropped_queues.append(row.id)
             changed["removed"].append(row.id.removeprefix(f"{command.name}/"))
     same = bool(current) and current[0][0] == command.workflow
     if not same or any(changed.values()):
@@ -56,11 +56,12 @@ def _activate(
     """Makes a trigger active; how it differs from what was there, if it does."""
     body = msgspec.json.encode(one, order="deterministic").decode()
     fresh = TriggerRow(
-        id, command.name, one.kind, one.key, body, command.workflow, command.source, True, one.paused,
-        draft.now, draft.now if one.timed else None, newest,
+        id=id, workflow=command.name, kind=one.kind, key=one.key, body=body, hash=command.workflow,
+        source=command.source, active=True, paused=one.paused, since_ms=draft.now,
+        next_ms=draft.now if one.timed else None, cursor=newest,
     )  # fmt: skip
     if row is None:
-        draft.triggers.append((fresh, None))
+        draft.triggers.changed.append((fresh, None))
         return "added"
     was = trigger_of(row)
     fresh.paused = row.paused if row.active and was.paused == one.paused else one.paused
@@ -69,7 +70,7 @@ def _activate(
     else:  # what was decided stays so, should the store's clock have been set back
         fresh.since_ms, fresh.cursor = max(row.since_ms, draft.now), max(row.cursor, newest)
     if fresh != row:
-        draft.triggers.append((fresh, row.since_ms))
+        draft.triggers.changed.append((fresh, row.since_ms))
     if not row.active:
         return "added"
     return None if was == one else "changed"
@@ -129,7 +130,7 @@ def pause_trigger(draft: Draft, command: PauseTrigger) -> Rule:
     if not command.paused:
         fresh.since_ms, fresh.cursor = max(row.since_ms, draft.now), max(row.cursor, newest[0][0])
         fresh.next_ms = None if row.next_ms is None else draft.now
-    draft.triggers.append((fresh, row.since_ms))
+    draft.triggers.changed.append((fresh, row.since_ms))
     if command.paused:
         draft.cluster_event("trigger_paused", None, {"trigger": row.id})
     else:

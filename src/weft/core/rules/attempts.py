@@ -74,13 +74,11 @@ def keep_stale(draft: Draft, session: str, report: Report, why: str) -> None:
 def _record(draft: Draft, task: TaskRow, outcome: str, finished_at: int, report: Report | None) -> None:
     draft.attempts.append(
         AttemptRow(
-            task.id, task.attempt, task.generation, task.session or "", outcome,
-            report.exit_code if report else None,
-            report.error if report else None,
-            task.claimed_at, task.started_at, finished_at,
-            report.result if report else None,
-            report.result_hash if report else None,
-            msgspec.json.encode(report.cached).decode() if report and report.cached else None,
+            task_id=task.id, attempt=task.attempt, generation=task.generation, session=task.session or "",
+            outcome=outcome, exit_code=report.exit_code if report else None, error=report.error if report else None,
+            claimed_at=task.claimed_at, started_at=task.started_at, finished_at=finished_at,
+            result=report.result if report else None, result_hash=report.result_hash if report else None,
+            cached=msgspec.json.encode(report.cached).decode() if report and report.cached else None,
         )
     )  # fmt: skip
 

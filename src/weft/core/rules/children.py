@@ -247,8 +247,8 @@ def _pin(draft: Draft, run: RunRow, definition: TaskDef, known: _Known) -> Rule:
 
 def _origin(draft: Draft, run: RunRow, known: _Known) -> Rule:
     if run.no not in known.origins:
-        if run.no in draft.new_runs:
-            extra = draft.new_runs[run.no][1]
+        if run.no in draft.created.runs:
+            extra = draft.created.runs[run.no][1]
             known.origins[run.no] = (extra["source"], extra["labels"], extra["fresh"])
         else:
             (rows,) = yield (Origin(run.no),)
@@ -283,7 +283,7 @@ def _array(draft: Draft, run: RunRow, task: TaskRow, names: dict[str, Any]) -> R
     definition = draft.definition(task)
     if task.idx < 0 or not definition.map_reads_context:
         return array_of(names, definition)
-    fresh = [text for no, pos, _, text in draft.arrays if (no, pos) == (run.no, task.pos)]
+    fresh = [text for no, pos, _, text in draft.values.arrays if (no, pos) == (run.no, task.pos)]
     if not fresh:
         (rows,) = yield (MapArray(run.no, task.pos),)
         fresh = [text for _, text in rows]

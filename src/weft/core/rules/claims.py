@@ -82,17 +82,17 @@ def _with_room(draft: Draft, command: Exchange, limited: list[str], room: "_Room
     names = sorted({pool for demand in limited for pool in pools_of(demand)})
     if names:
         (rows,) = yield (Pools(names),)
-        draft.pools |= {row.name: row for row in rows}
+        draft.pools.loaded |= {row.name: row for row in rows}
     left = []
     for demand in limited:
         pools = pools_of(demand)
         cost = dict(command.costs.get(demand, {}))
-        if any(pool not in draft.pools for pool in pools):
+        if any(pool not in draft.pools.loaded for pool in pools):
             continue  # it was removed by hand: nothing may pass a limit that is not there
         for pool in pools:
             room.left[POOL + pool] = draft.room_in(pool)
             cost[POOL + pool] = 1
-        paused = any(draft.pools[pool].size == 0 for pool in pools)
+        paused = any(draft.pools.loaded[pool].size == 0 for pool in pools)
         full = any(draft.room_in(pool) <= 0 for pool in pools)
         if paused or (full and len(pools) == 1):
             continue

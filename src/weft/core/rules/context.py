@@ -29,7 +29,7 @@ def update_context(draft: Draft, task: TaskRow, values: dict[str, Any]) -> Rule:
             if _order(workflow, *writer) > _order(workflow, task.pos, task.idx):
                 continue
         text = msgspec.json.encode(values[key]).decode()
-        draft.context.append((run.no, key, text, task.pos, task.idx))
+        draft.values.context.append((run.no, key, text, task.pos, task.idx))
 
 
 def context_values(draft: Draft, run: RunRow) -> Rule:
@@ -40,10 +40,10 @@ def context_values(draft: Draft, run: RunRow) -> Rule:
 
 def _load(draft: Draft, run: RunRow) -> Rule:
     known: dict[str, tuple[str, int | None, int | None]] = {}
-    if run.no not in draft.new_runs:
+    if run.no not in draft.created.runs:
         (rows,) = yield (Context(run.no),)
         known = {key: (value, pos, idx) for key, value, pos, idx in rows}
-    for run_no, key, value, pos, idx in draft.context:
+    for run_no, key, value, pos, idx in draft.values.context:
         if run_no == run.no:
             known[key] = (value, pos, idx)
     return known

@@ -45,7 +45,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     session, wake_at, unsettled, sweeping, stopping, newest_demand = glances[0]
     if command.number <= session.exchange:
         return (yield from _repeat(draft, command))
-    draft.exchanged = (command.session, command.number)
+    draft.sessions.exchanged = (command.session, command.number)
     draft.adopt_runs(runs)
     draft.adopt(tasks)
     draft.adopt(following)

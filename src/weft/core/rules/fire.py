@@ -77,7 +77,7 @@ class _Work:
             if not _wanted(self.definition, firing):
                 continue
             yield from self._one(firing)
-            if self.draft.new_runs:
+            if self.draft.created.runs:
                 return firings[at:]
         return []
 
@@ -150,7 +150,7 @@ class _Work:
         names: str | None = None, waiting: FireRow | None = None,
     ) -> None:  # fmt: skip
         fire = FireRow(self.row.id, firing.cause, firing.due_at, self.draft.now, outcome, run, reason, names)
-        (self.draft.fires if waiting is None else self.draft.unqueued).append(fire)
+        (self.draft.triggers.fires if waiting is None else self.draft.triggers.unqueued).append(fire)
         if outcome == "queued":
             self.queued += 1
             self.draft.wake = True
@@ -185,7 +185,7 @@ class _Work:
             else:
                 fresh.since_ms, fresh.next_ms = max(row.since_ms, command.until), command.next_ms
         if fresh != row:
-            self.draft.triggers.append((fresh, row.since_ms))
+            self.draft.triggers.changed.append((fresh, row.since_ms))
 
 
 def _wanted(definition: TriggerDef, firing: Firing) -> bool:

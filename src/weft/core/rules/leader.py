@@ -29,12 +29,12 @@ def lead(draft: Draft, command: Lead) -> Rule:
         if yields:
             end_term(draft, row, "a node with the role leader is there")
             return LeadReply(None)
-        draft.leadership = (LeadershipRow(row.term, session.id, draft.now + command.ttl_ms), row.term)
+        draft.sessions.leadership = (LeadershipRow(row.term, session.id, draft.now + command.ttl_ms), row.term)
         return LeadReply(row.term, session.id)
     if yields or not (yield from _free(draft, row)):
         return LeadReply(None, row.session)
     term = row.term + 1
-    draft.leadership = (LeadershipRow(term, session.id, draft.now + command.ttl_ms), row.term)
+    draft.sessions.leadership = (LeadershipRow(term, session.id, draft.now + command.ttl_ms), row.term)
     draft.cluster_event("leader_elected", session.id, {"term": term, "after": row.session})
     return LeadReply(term, session.id)
 
@@ -58,7 +58,7 @@ def resign(draft: Draft, command: Resign) -> Rule:
 
 def end_term(draft: Draft, row: LeadershipRow, reason: str) -> None:
     """Nobody leads from here on; the next leader has the next term."""
-    draft.leadership = (LeadershipRow(row.term, None, draft.now), row.term)
+    draft.sessions.leadership = (LeadershipRow(row.term, None, draft.now), row.term)
     draft.cluster_event("leader_resigned", row.session, {"term": row.term, "reason": reason})
     draft.wake = True
 

@@ -108,7 +108,7 @@ def _fix_array(draft: Draft, run: RunRow, task: TaskRow, array: object, data: di
     before: list[tuple[int, str]] = []
     if task.generation > 1:
         (before,) = yield (MapArray(run.no, task.pos),)
-    draft.arrays.append((run.no, task.pos, task.generation, text))
+    draft.values.arrays.append((run.no, task.pos, task.generation, text))
     return bool(before) and before[0][1] != text
 
 

@@ -38,8 +38,8 @@ def names_of_run(
     if reads:
         (stored,) = yield (Ends(run.no, list(reads)),)
     inputs: list[dict[str, Any]]
-    if run.no in draft.new_runs:
-        inputs = [msgspec.json.decode(draft.new_runs[run.no][1]["inputs"])]
+    if run.no in draft.created.runs:
+        inputs = [msgspec.json.decode(draft.created.runs[run.no][1]["inputs"])]
     else:
         (inputs,) = yield (Inputs(run.no),)
     context = yield from context_values(draft, run)

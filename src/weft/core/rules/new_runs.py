@@ -38,9 +38,8 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     now = draft.now
     limit = new.max_parallel if new.max_parallel is not None else workflow.max_parallel
     run = RunRow(
-        new.no, new.id, workflow.name, new.workflow, "pending", 1, new.priority, limit,
-        False, None, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, now, None, None,
-        None if workflow.timeout_ms is None else now + workflow.timeout_ms, None,
+        new.no, new.id, workflow.name, new.workflow, now, priority=new.priority, max_parallel=limit,
+        deadline_at=None if workflow.timeout_ms is None else now + workflow.timeout_ms,
         root=new.no if new.root is None else new.root, parent=new.parent,
     )  # fmt: skip
     if workflow.passes is not None:
@@ -53,10 +52,10 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
         "inputs": new.inputs, "key": new.key, "body_hash": new.body_hash, "source": new.source,
         "labels": new.labels, "fresh": new.fresh, "trigger": new.trigger,
     }  # fmt: skip
-    draft.new_runs[run.no] = (run, extra)
+    draft.created.runs[run.no] = (run, extra)
     for key in sorted(workflow.context):
         text = msgspec.json.encode(workflow.context[key]).decode()
-        draft.context.append((run.no, key, text, None, None))
+        draft.values.context.append((run.no, key, text, None, None))
     told: dict[str, Any] = {"workflow": new.workflow, "tasks": len(workflow.tasks)}
     if new.trigger is not None:
         told |= {"trigger": new.trigger, "cause": new.cause}
@@ -67,12 +66,12 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
 def note_demand(draft: Draft, workflow: Workflow, definition: TaskDef) -> str:
     """Nodes hear of demands as they are stored. Of a run that one node owns there is only one."""
     if workflow.own is not None:
-        draft.new_demands[workflow.own[0]] = workflow.own[1]
+        draft.created.demands[workflow.own[0]] = workflow.own[1]
         return workflow.own[0]
     demand, body = demand_of(definition)
-    draft.new_demands[demand] = body
+    draft.created.demands[demand] = body
     if definition.scored:
-        draft.new_demands[open_to_all(demand)] = body  # should no node be picked in time
+        draft.created.demands[open_to_all(demand)] = body  # should no node be picked in time
     return demand
 
 

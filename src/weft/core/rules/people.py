@@ -134,9 +134,9 @@ def prune(draft: Draft, command: Prune) -> Rule:
         before = draft.now - (command.older_ms or 0)
     states = command.states or sorted(RUN_TERMINAL)
     (rows,) = yield (Finished(before, states, command.limit),)
-    draft.pruned_runs = [run.no for run in rows]
-    draft.pruned_before = before
-    draft.pruned_cache = command.cache
+    draft.pruned.runs = [run.no for run in rows]
+    draft.pruned.before = before
+    draft.pruned.cached = command.cache
     return Reply(
         changed=len(rows), more=len(rows) == command.limit, data={"runs": [[run.no, run.id] for run in rows]}
     )

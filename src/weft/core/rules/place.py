@@ -128,7 +128,7 @@ def _place(draft: Draft, task: TaskRow, demand: dict[str, Any], nodes: dict[str,
         return False
     until = draft.now + CLAIM_WITHIN_MS
     id = private(chosen.session, task.demand)
-    draft.new_demands[id] = msgspec.json.encode({**demand, "session": chosen.session}, order="sorted").decode()
+    draft.created.demands[id] = msgspec.json.encode({**demand, "session": chosen.session}, order="sorted").decode()
     draft.place(task, chosen.session, until)
     nodes[chosen.session].held.append(demand)
     draft.event(task.run_no, "placed", {"on": chosen.name, "to": chosen.session, "wake_at": until}, task)

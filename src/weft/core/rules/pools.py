@@ -10,7 +10,7 @@ from weft.core.workflow import Workflow
 def set_pool(draft: Draft, command: SetPool) -> Rule:
     """A smaller size stops nothing that runs: no new task starts until enough have ended."""
     (rows,) = yield (Pools([command.name]),)
-    draft.pool_sizes[command.name] = command.size
+    draft.pools.sizes[command.name] = command.size
     draft.wake = not rows or rows[0].size < command.size
     used = rows[0].used if rows else 0
     return Reply(existing=bool(rows), changed=1, data={"name": command.name, "size": command.size, "used": used})
@@ -31,5 +31,5 @@ def check_pools(draft: Draft, workflow: Workflow) -> Rule:
         )
     own = workflow_pool(workflow.name)
     if workflow.concurrency is not None and known.get(own) != workflow.concurrency:
-        draft.pool_sizes[own] = workflow.concurrency
+        draft.pools.sizes[own] = workflow.concurrency
         draft.wake = True

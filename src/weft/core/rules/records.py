@@ -15,10 +15,10 @@ def keep_result(draft: Draft, task: TaskRow, session: str, report: Report) -> No
     assert report.keep is not None
     key, ttl_ms = report.keep
     run = draft.runs[task.run_no]
-    draft.kept[key] = RecordRow(
-        key, "cache", "completed", report.result, report.result_hash,
-        run.id, draft.definition(task).called(task.idx), task.id, task.attempt, session,
-        draft.now, None if ttl_ms is None else draft.now + ttl_ms,
+    draft.kept_results.cached[key] = RecordRow(
+        key=key, kind="cache", status="completed", value=report.result, hash=report.result_hash, run=run.id,
+        task=draft.definition(task).called(task.idx), task_id=task.id, attempt=task.attempt, session=session,
+        created_at=draft.now, expires_at=None if ttl_ms is None else draft.now + ttl_ms,
     )  # fmt: skip
 
 
@@ -36,8 +36,9 @@ def once(draft: Draft, command: Once) -> Rule:
     (found,) = yield (Records([key]),)
     known: RecordRow | None = found[0] if found else None
     made = RecordRow(
-        key, "once", command.ending or "pending", command.value, command.hash,
-        run.id, name, task.id, task.attempt, command.session, draft.now, None,
+        key=key, kind="once", status=command.ending or "pending", value=command.value, hash=command.hash, run=run.id,
+        task=name, task_id=task.id, attempt=task.attempt, session=command.session, created_at=draft.now,
+        expires_at=None,
     )  # fmt: skip
     return _begin(draft, command, known, made) if command.ending is None else _end(draft, known, made)
 
@@ -61,7 +62,7 @@ def _begin(draft: Draft, command: Once, known: RecordRow | None, made: RecordRow
             return OnceReply("call")  # said again: the reply was lost, and an attempt asks for one thing at a time
         if not command.take_over:
             return OnceReply("unknown", f"attempt {known.attempt} began it, and how it ended is not known")
-    draft.once = made
+    draft.kept_results.once = made
     return OnceReply("call")
 
 
@@ -71,5 +72,5 @@ def _end(draft: Draft, known: RecordRow | None, made: RecordRow) -> OnceReply:
     if known.status == "completed":
         same = (known.status, known.hash) == (made.status, made.hash)
         return OnceReply("kept") if same else OnceReply("stale", "it was completed with another value")
-    draft.once = made
+    draft.kept_results.once = made
     return OnceReply("kept")

@@ -21,7 +21,7 @@ def register(draft: Draft, command: Register) -> Rule:
     if command.gave_up is not None:  # before the run: expiry locks in this order
         (known,) = yield (Session(command.gave_up),)
         if known and known[0].node == command.node:
-            draft.given_up_session = command.gave_up
+            draft.sessions.abandoned = command.gave_up
     if command.scope is not None:
         (runs,) = yield (RunById(command.scope),)
         if not runs:
@@ -30,11 +30,14 @@ def register(draft: Draft, command: Register) -> Rule:
     (known,) = yield (Session(command.session),)
     if known:
         raise Refused("conflict", f"session {command.session} is known already")
-    row = SessionRow(command.session, command.node, "live", 0, scope, draft.now, None, command.body, command.role)
-    draft.new_session = (row, command.ttl_ms)
+    row = SessionRow(
+        id=command.session, node=command.node, state="live", exchange=0, scope=scope, started_at=draft.now,
+        ended_at=None, body=command.body, role=command.role,
+    )  # fmt: skip
+    draft.sessions.new = (row, command.ttl_ms)
     told = {"node": row.node, "role": row.role, "scope": command.scope}
-    if draft.given_up_session is not None:
-        told["gave_up"] = draft.given_up_session
+    if draft.sessions.abandoned is not None:
+        told["gave_up"] = draft.sessions.abandoned
     draft.cluster_event("node_joined", row.id, told)
     return Reply(run_no=scope, state="live")
 
@@ -62,7 +65,7 @@ def expire(draft: Draft, command: Expire) -> Rule:
         return Reply(changed=0, state="live")
     draft.by_session = command.session
     left = command.proof == "left"
-    draft.ended_sessions.append((command.session, "left" if left else "dead"))
+    draft.sessions.ended.append((command.session, "left" if left else "dead"))
     owned, held = yield (OwnedBy(command.session), Held(command.session))
     owned = draft.adopt_runs(owned)
     held = [task for task in draft.adopt(held) if task.held is None]
@@ -102,7 +105,7 @@ def drain(draft: Draft, command: Drain) -> Rule:
     drain_at = draft.now + command.deadline_ms
     if session.drain_at is not None and session.drain_at <= drain_at:
         return Reply(state="draining", existing=True, data={"drain_at": session.drain_at})
-    draft.drained_sessions.append((session.id, drain_at))
+    draft.sessions.drained.append((session.id, drain_at))
     data = {"node": session.node, "deadline_ms": command.deadline_ms, "reason": command.reason}
     draft.cluster_event("drain_started", session.id, data)
     if leadership[0].session == session.id:

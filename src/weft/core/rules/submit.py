@@ -43,7 +43,7 @@ def submit(draft: Draft, command: Submit) -> Rule:
     known = [row.workflow for row in stored]
     if not command.document and command.workflow not in known:  # a trigger's: it has been applied, so it is stored
         raise Refused("not_found", f"the workflow {command.workflow} is not stored")
-    draft.new_workflows = [one for hash, one in documents.items() if hash not in known]
+    draft.created.workflows = [one for hash, one in documents.items() if hash not in known]
     run = create_run(
         draft,
         NewRun(
@@ -52,7 +52,7 @@ def submit(draft: Draft, command: Submit) -> Rule:
             by_hand=command.by_hand, trigger=command.trigger, cause=command.cause,
         ),
     )  # fmt: skip
-    draft.new_pins = [(run.no, pin) for pin in pins]
+    draft.created.pins = [(run.no, pin) for pin in pins]
     following: list[TaskRow] = []
     yield from create_tasks(draft, run, following)
     yield from settle(draft, following)

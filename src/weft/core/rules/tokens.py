@@ -11,7 +11,7 @@ def create_token(draft: Draft, command: CreateToken) -> Rule:
     if rows:
         raise Refused("conflict", f"there is a token {command.id} already")
     expires_at = None if command.expires_ms is None else draft.now + command.expires_ms
-    draft.new_token = TokenRow(command.id, command.hash, command.label, command.role, draft.now, expires_at)
+    draft.tokens.new = TokenRow(command.id, command.hash, command.label, command.role, draft.now, expires_at)
     draft.cluster_event(
         "token_created",
         None,
@@ -27,6 +27,6 @@ def revoke_token(draft: Draft, command: RevokeToken) -> Rule:
     token: TokenRow = rows[0]
     if token.revoked_at is not None:
         return Reply(existing=True, data={"id": token.id, "revoked_at": token.revoked_at})
-    draft.revoked_token = token.id
+    draft.tokens.revoked = token.id
     draft.cluster_event("token_revoked", None, {"id": token.id, "label": token.label})
     return Reply(changed=1, data={"id": token.id, "revoked_at": draft.now})

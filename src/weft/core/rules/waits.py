@@ -34,7 +34,7 @@ def begin_wait(
     spec = definition.spec
     if "signal" in spec:
         (rows,) = yield (needs.Signal(run.no, spec["signal"]),)
-        if rows and (run.no, spec["signal"]) not in draft.forgotten_signals:
+        if rows and (run.no, spec["signal"]) not in draft.values.forgotten_signals:
             data, rejected = rows[0]
             draft.move(task, "waiting")
             draft.event(run.no, "waiting", {"signal": spec["signal"], "wake_at": None}, task)
@@ -62,7 +62,7 @@ def forget_rejections(draft: Draft, run: RunRow, workflow: Workflow, positions: 
     for name in dict.fromkeys(signals):
         if name is not None:
             (rows,) = yield (needs.Signal(run.no, name),)
-            draft.forgotten_signals += [(run.no, name) for _, rejected in rows if rejected is not None]
+            draft.values.forgotten_signals += [(run.no, name) for _, rejected in rows if rejected is not None]
 
 
 def _moment(draft: Draft, run: RunRow, workflow: Workflow, definition: TaskDef) -> Rule:
@@ -101,7 +101,7 @@ def signal(draft: Draft, command: Signal) -> Rule:
         raise Refused("conflict", f"the signal {command.name!r} has come already")
     if run.state in RUN_TERMINAL:
         raise Refused("conflict", f"run {run.id} has {_ENDED[run.state]}")
-    draft.signals.append((run.no, command.name, command.data, command.rejected))
+    draft.values.signals.append((run.no, command.name, command.data, command.rejected))
     draft.event(run.no, "signalled", {"signal": command.name, "rejected": command.rejected})
     (rows,) = yield (TasksAt([(run.no, pos, WHOLE) for pos in waits]),)
     draft.adopt(rows)
@@ -138,8 +138,10 @@ def _end(draft: Draft, task: TaskRow, state: Any, data: str | None, following: l
     draft.touch(task)
     draft.attempts.append(
         AttemptRow(
-            task.id, task.attempt, task.generation, "", state, None, task.reason if state == "failed" else None,
-            task.started_at, task.started_at, draft.now, result, hash,
+            task_id=task.id, attempt=task.attempt, generation=task.generation, session="", outcome=state,
+            exit_code=None, error=task.reason if state == "failed" else None,
+            claimed_at=task.started_at, started_at=task.started_at, finished_at=draft.now,
+            result=result, result_hash=hash,
         )
     )  # fmt: skip
     run = draft.runs[task.run_no]

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 
 from weft.core.rows import RecordRow, TriggerRow
+from weft.store.loads import triggers
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.horizon import Horizon
 from weft.store.postgres.migrate import check, latest, migrate, version
@@ -262,16 +263,16 @@ class PostgresStore:
         sql = statements()
         clock, due, later = self._ask_all((CLOCK,), (sql["triggers_due"], fixed), (sql["triggers_next"],))
         ((next_ms, follows),) = later
-        return clock[0][0] if fixed is None else fixed, next_ms, follows, [TriggerRow(*row) for row in due]
+        return clock[0][0] if fixed is None else fixed, next_ms, follows, triggers(due)
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         rows = self._ask(statements()["ends_to_follow"], limit, self.settled_event())
-        return [(TriggerRow(*row[:-4]), *row[-4:]) for row in rows]
+        return [(trigger, *row[-4:]) for trigger, row in zip(triggers([row[:-4] for row in rows]), rows, strict=True)]
 
     def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
         newest = self.settled_event()
         rows = self._ask(statements()["triggers_behind"], newest - lag)
-        return newest, [TriggerRow(*row) for row in rows]
+        return newest, triggers(rows)
 
     def placing_waits(self) -> bool:
         return bool(self._ask(statements()["placing_waits"])[0][0])
@@ -288,7 +289,7 @@ class PostgresStore:
 
     def cached(self, keys: list[str]) -> list[RecordRow]:
         """Results kept for `cache` that have not expired."""
-        rows = self._ask(statements()["records_cached"], json.dumps(keys), self.now())
+        rows = self._ask(statements()["records_cached"], keys, self.now())
         return [RecordRow(*row) for row in rows]
 
     def array_of(self, run_no: int, pos: int, generation: int) -> Any:

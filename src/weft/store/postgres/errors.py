@@ -11,7 +11,7 @@ SERVER_MIN = 14
 
 #: Prepared statements that are not where we left them: a pooler hands our transactions to several server connections.
 MISPLACED = frozenset({"26000", "42P05"})
-_GUARD = frozenset({"22012", "23505"})  # division by zero: see sql/writes.sql; unique: another one was first
+_GUARD = frozenset({"22012", "23505"})  # division by zero: see statements.py; unique: another one was first
 _PASSING = {
     "40001": "a conflict with another transaction",
     "40P01": "a deadlock with another transaction",

@@ -1,30 +1,18 @@
-"""Numbered migrations, forward and back. The schema's number is in `meta`; whoever migrates holds a lock, so that
-nodes that start at once on an empty database all come up."""
+"""The schema's number is in `meta`; a migration holds a lock, so that nodes that start at once on an empty database
+all come up."""
 
-import re
-from importlib.resources import files
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from weft.store import migrations as shared
 from weft.store.protocol import StoreUnusable
 
 if TYPE_CHECKING:
     import psycopg
 
 LOCKS = 1464157780  # "WEFT": the first half of our advisory locks; 1 migrations, 2 demands, 3 workflows
-_FILE = re.compile(r"^(\d{4})_\w+\.(up|down)\.sql$")
-
-
-def migrations() -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {}
-    for file in files("weft.store").joinpath("postgres", "migrations").iterdir():
-        match = _FILE.match(file.name)
-        if match:
-            found.setdefault(int(match[1]), {})[match[2]] = file.read_text(encoding="utf-8")
-    return dict(sorted(found.items()))
-
-
-def latest() -> int:
-    return max(migrations())
+migrations = partial(shared.migrations, "postgres")
+latest = partial(shared.latest, "postgres")
 
 
 def version(connection: "psycopg.Connection[Any]", name: str) -> int:
@@ -49,31 +37,24 @@ def version(connection: "psycopg.Connection[Any]", name: str) -> int:
 
 
 def check(connection: "psycopg.Connection[Any]", name: str) -> int:
+    """The schema's number; raises for a schema that this version cannot use."""
     have = version(connection, name)
-    if have > latest():
-        raise StoreUnusable(
-            f"{name} was written by a newer Weft (schema {have}, this version knows {latest()}). Update weft"
-        )
+    row = connection.execute("SELECT value FROM meta WHERE key = 'origin'").fetchone() if have else None
+    shared.refuse_unknown("postgres", name, have, None if row is None else str(row[0]))
     return have
 
 
 def migrate(connection: "psycopg.Connection[Any]", name: str, target: int | None = None) -> None:
     """Bring the schema to the target, in one transaction."""
-    known = migrations()
     target = latest() if target is None else target
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s, 1)", (LOCKS,))
         have = check(connection, name)
-        before = have
-        while have < target:
-            connection.execute(known[have + 1]["up"])
-            have += 1
-        while have > target:
-            connection.execute(known[have]["down"])
-            have -= 1
-        if have and have != before:
+        for sql in shared.scripts("postgres", have, target):
+            connection.execute(sql.encode())
+        if target and target != have:
             connection.execute(
                 "INSERT INTO meta (key, value) VALUES ('schema', %s)"
                 " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                (str(have),),
+                (str(target),),
             )

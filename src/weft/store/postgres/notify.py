@@ -47,7 +47,7 @@ GROUP_S = 0.02
 TOLD_MAX_S = 1.0  # tasks of which nodes were told this long ago have been claimed, or are found by polling
 RETRY_S = (0.1, 0.5, 1.0, 2.0)
 _LISTEN = Statement(f"LISTEN {CHANNEL}")
-_NOTIFY = Statement(f"SELECT pg_notify('{CHANNEL}', $1::text)")
+_NOTIFY = Statement(f"SELECT pg_notify('{CHANNEL}', $1::text)", ("text",))
 _WORDS = re.compile(r"([0-9a-f]+)(\?)?(?:\+(\d+))?(\.)?(?:-(\d+))?")
 
 

@@ -1,5 +1,6 @@
 """Reads for people: a connection of its own for each thread, made anew when it is lost. They change nothing."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,8 +27,8 @@ class PostgresReader:
         return int(self.ask(CLOCK)[0][0])
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Any SQL; its parameters say their types ($1::bigint)."""
-        return self.ask(Statement(sql), *parameters)
+        """Any SQL; its parameters come in order, each once, and say their types ($1::bigint)."""
+        return self.ask(Statement(sql, re.findall(r"\$\d+::(\w+(?:\[\])?)", sql)), *parameters)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

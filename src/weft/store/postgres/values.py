@@ -55,8 +55,8 @@ def _bytes(value: bytes) -> bytes:
     return value
 
 
-#: by the type that a statement's cast names
+#: by the type that a statement's head declares
 ENCODERS: dict[str, Callable[[Any], bytes]] = {
-    "bigint": _number, "int": _number, "text": _text, "boolean": _flag, "bytea": _bytes,
+    "bigint": _number, "int": _number, "text": _text, "boolean": _flag, "bytea": _bytes, "json": _text,
     "bigint[]": _numbers, "int[]": _numbers, "text[]": _texts, "boolean[]": _flags,
 }  # fmt: skip

@@ -1,6 +1,5 @@
 """A store in one SQLite file: opening it, its pragmas, and one writer at a time."""
 
-import errno
 import json
 import os
 import threading
@@ -12,33 +11,31 @@ from typing import Any
 import apsw
 
 from weft.core.rows import RecordRow, TriggerRow
+from weft.store.loads import triggers
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
-    NO_SPACE,
     PATIENCE_MS,
     Look,
     StoreBusy,
-    StoreError,
-    StoreFull,
     StoreGone,
     StoreMoved,
-    StoreUnusable,
     Watch,
 )
 from weft.store.shipment import Shipment
 from weft.store.sqlite.clock import StoreClock
+from weft.store.sqlite.errors import explained
 from weft.store.sqlite.migrate import check, latest, migrate, version
 from weft.store.sqlite.moved import Moved, moved, set_moved_if_alone
 from weft.store.sqlite.output import keep_output
 from weft.store.sqlite.reader import SqliteReader
-from weft.store.sqlite.transaction import SQL, SqliteTransaction, trigger_row
+from weft.store.sqlite.statements import SQL
+from weft.store.sqlite.transaction import SqliteTransaction
 from weft.store.sqlite.turnstile import Turnstile
 
 NUMBER_MAX = 2**63 - 1
 _WRITE_CHECK = (
     "INSERT INTO meta (key, value) VALUES ('write_check', '') ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 )
-_UNUSABLE = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM, errno.EEXIST)
 
 
 def _connect(path: str, name: str) -> apsw.Connection:
@@ -227,8 +224,7 @@ class SqliteStore:
             try:
                 self._refuse_if_gone()
                 now = self.clock.now()
-                connection.execute(SQL["lease_renew_if_live"], (session, now + ttl_ms))
-                if connection.changes() != 1:
+                if not connection.execute(SQL["lease_renew_if_live"], (session, ttl_ms, now)).fetchall():
                     return None
                 if facts is not None:
                     connection.execute(SQL["node_facts_set_if_live"], (session, now, facts))
@@ -268,7 +264,7 @@ class SqliteStore:
         return changed
 
     def _rows(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        """Outside of a transaction, and all at once: see SqliteTransaction._plain."""
+        """Outside of a transaction, and all at once: see SqliteTransaction._all."""
         with explained(self.name), self._lock:
             return self._writer.execute(SQL[name], parameters).fetchall()
 
@@ -287,17 +283,17 @@ class SqliteStore:
             rows = self._writer.execute(SQL["triggers_due"], (now,)).fetchall()
             later: list[Any] = self._writer.execute(SQL["triggers_next"]).fetchall()
             ((next_ms, follows),) = later
-            return now, next_ms, bool(follows), [trigger_row(row) for row in rows]
+            return now, next_ms, bool(follows), triggers(rows)
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
-        rows = self._rows("ends_to_follow", limit)
-        return [(trigger_row(row[:-4]), *row[-4:]) for row in rows]
+        rows = self._rows("ends_to_follow", limit, self.settled_event())
+        return [(trigger, *row[-4:]) for trigger, row in zip(triggers([row[:-4] for row in rows]), rows, strict=True)]
 
     def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
         with explained(self.name), self._lock:
             newest = int(self._writer.execute(SQL["event_newest"]).get)
             rows = self._writer.execute(SQL["triggers_behind"], (newest - lag,)).fetchall()
-        return newest, [trigger_row(row) for row in rows]
+        return newest, triggers(rows)
 
     def watch(self, *, late: bool = False) -> Watch:
         leaders = self._rows("leader_left", self.clock.now())
@@ -364,53 +360,6 @@ class SqliteStore:
                 self._renewal_turn.close()
             if self._turnstile is not None:
                 self._turnstile.close()
-
-
-@contextmanager
-def explained(name: str) -> Iterator[None]:
-    """SQLite's errors as ours, in words that say what to do."""
-    try:
-        yield
-    except apsw.NotADBError as error:
-        raise StoreUnusable(f"{name} is not a SQLite database. Choose another file with --store") from error
-    except apsw.CorruptError as error:
-        raise StoreUnusable(f"{name} is damaged ({error}). Restore it from a copy, or move it away") from error
-    except apsw.ReadOnlyError as error:
-        raise StoreUnusable(f"{name} is read-only. Make it writable, or choose another with --store") from error
-    except apsw.FullError as error:
-        raise _full(name) from error
-    except apsw.CantOpenError as error:
-        if _has_no_space(name):
-            raise _full(name) from error
-        raise StoreUnusable(
-            f"{name} cannot be opened: {error}. Check that its directory exists and is writable"
-        ) from error
-    except apsw.BusyError as error:
-        raise StoreBusy(f"{name} is locked by another program for more than {PATIENCE_MS // 1000} s") from error
-    except apsw.IOError as error:
-        if _has_no_space(name):  # of the files beside it SQLite says no more than that
-            raise _full(name) from error
-        raise StoreUnusable(f"{name} cannot be read or written: {error}") from error
-    except apsw.Error as error:
-        raise StoreError(f"{name}: {error}") from error
-    except OSError as error:
-        if error.errno in NO_SPACE:
-            raise _full(name) from error
-        if error.errno in _UNUSABLE:
-            raise StoreUnusable(f"{name} cannot be used: {error.strerror}") from error
-        raise
-
-
-def _full(name: str) -> StoreFull:
-    return StoreFull(f"the disk that holds {name} is full. Free some space and try again")
-
-
-def _has_no_space(name: str) -> bool:
-    try:
-        disk = os.statvfs(os.path.dirname(name) or ".")
-    except OSError:
-        return False
-    return disk.f_bavail == 0 or (disk.f_files > 0 and disk.f_favail == 0)
 
 
 def _identity(file: str) -> tuple[int, int] | None:

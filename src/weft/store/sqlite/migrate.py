@@ -1,27 +1,15 @@
-"""Numbered migrations, forward and back. The schema's number is SQLite's `user_version`."""
+"""The schema's number is SQLite's `user_version`."""
 
-import re
-from importlib.resources import files
+from functools import partial
 
 import apsw
 
+from weft.store import migrations as shared
 from weft.store.protocol import StoreUnusable
 
 APPLICATION_ID = 0x57454654  # "WEFT", so that `file` and we can tell what this file is
-_FILE = re.compile(r"^(\d{4})_\w+\.(up|down)\.sql$")
-
-
-def migrations() -> dict[int, dict[str, str]]:
-    found: dict[int, dict[str, str]] = {}
-    for file in files("weft.store").joinpath("sqlite", "migrations").iterdir():
-        match = _FILE.match(file.name)
-        if match:
-            found.setdefault(int(match[1]), {})[match[2]] = file.read_text(encoding="utf-8")
-    return dict(sorted(found.items()))
-
-
-def latest() -> int:
-    return max(migrations())
+migrations = partial(shared.migrations, "sqlite")
+latest = partial(shared.latest, "sqlite")
 
 
 def version(connection: apsw.Connection) -> int:
@@ -29,28 +17,22 @@ def version(connection: apsw.Connection) -> int:
 
 
 def check(connection: apsw.Connection, name: str) -> int:
-    """The schema's number; raises for files that are not ours or are newer than this program."""
+    """The schema's number; raises for files that are not ours or that this version cannot use."""
     have = version(connection)
-    tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+    tables = {table for (table,) in connection.execute("SELECT name FROM sqlite_schema")}
     if tables and connection.pragma("application_id") != APPLICATION_ID:
         raise StoreUnusable(f"{name} is a SQLite database, but not a Weft store. Choose another file with --store")
-    if have > latest():
-        raise StoreUnusable(
-            f"{name} was written by a newer Weft (schema {have}, this version knows {latest()}). Update weft"
-        )
+    created_by = None
+    if "meta" in tables:
+        created_by = connection.execute("SELECT value FROM meta WHERE key = 'origin'").get
+    shared.refuse_unknown("sqlite", name, have, created_by)
     return have
 
 
 def migrate(connection: apsw.Connection, target: int | None = None) -> None:
     """Bring the schema to the target inside the caller's write transaction."""
-    known = migrations()
     target = latest() if target is None else target
-    have = version(connection)
-    while have < target:
-        connection.execute(known[have + 1]["up"])
-        have += 1
-    while have > target:
-        connection.execute(known[have]["down"])
-        have -= 1
-    connection.execute(f"PRAGMA user_version = {have}")
+    for sql in shared.scripts("sqlite", version(connection), target):
+        connection.execute(sql)
+    connection.execute(f"PRAGMA user_version = {target}")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

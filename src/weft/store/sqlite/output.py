@@ -3,7 +3,7 @@
 import apsw
 
 from weft.store.shipment import Shipment
-from weft.store.sqlite.transaction import SQL
+from weft.store.sqlite.statements import SQL
 
 
 def keep_output(connection: apsw.Connection, shipment: Shipment) -> list[tuple[int, int]]:

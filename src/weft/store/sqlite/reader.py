@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from weft.store.sqlite.transaction import SQL
+from weft.store.sqlite.statements import SQL
 
 
 class SqliteReader:

@@ -64,7 +64,7 @@ CREATE INDEX runs_by_root ON runs (root, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 -- Few of a large family are at work at a time; a claim for the family looks at those only.
 CREATE INDEX runs_at_work ON runs (root, no) WHERE active > 0;
-CREATE INDEX runs_untold ON runs (no) WHERE told = 0;
+CREATE INDEX runs_untold ON runs (no) WHERE NOT told;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
 CREATE TABLE pins (
@@ -83,18 +83,18 @@ CREATE TABLE tasks (
   run_no      INTEGER NOT NULL,
   pos         INTEGER NOT NULL,
   idx         INTEGER NOT NULL,
-  generation  INTEGER NOT NULL,
+  generation  INTEGER NOT NULL DEFAULT 1,
   state       TEXT NOT NULL CHECK (state IN ('pending', 'queued', 'scheduled', 'waiting', 'running',
                                              'succeeded', 'failed', 'cancelled', 'skipped', 'dead_letter')),
-  attempt     INTEGER NOT NULL,
-  failures    INTEGER NOT NULL,
-  lost        INTEGER NOT NULL,
+  attempt     INTEGER NOT NULL DEFAULT 0,
+  failures    INTEGER NOT NULL DEFAULT 0,
+  lost        INTEGER NOT NULL DEFAULT 0,
   open        INTEGER NOT NULL CHECK (open >= 0),
-  failed      INTEGER NOT NULL,
-  skipped     INTEGER NOT NULL,
-  tolerated   INTEGER NOT NULL,
+  failed      INTEGER NOT NULL DEFAULT 0,
+  skipped     INTEGER NOT NULL DEFAULT 0,
+  tolerated   INTEGER NOT NULL DEFAULT 0,
   elements    INTEGER,
-  admitted    INTEGER NOT NULL,
+  admitted    INTEGER NOT NULL DEFAULT 0,
   demand      TEXT NOT NULL,
   ready_at    INTEGER,
   rank        INTEGER NOT NULL,
@@ -102,8 +102,8 @@ CREATE TABLE tasks (
   session     TEXT,
   claim_no    INTEGER,
   stop        TEXT,
-  upstream    INTEGER NOT NULL,
-  settled     INTEGER NOT NULL,
+  upstream    INTEGER NOT NULL DEFAULT false,
+  settled     INTEGER NOT NULL DEFAULT true,
   claimed_at  INTEGER,
   started_at  INTEGER,
   finished_at INTEGER,
@@ -122,7 +122,7 @@ CREATE INDEX tasks_ready ON tasks (run_no, rank, id) WHERE state = 'pending' AND
 CREATE INDEX tasks_due ON tasks (wake_at, id) WHERE wake_at IS NOT NULL;
 CREATE INDEX tasks_held ON tasks (session, id) WHERE session IS NOT NULL;
 CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
-CREATE INDEX tasks_unsettled ON tasks (id) WHERE settled = 0;
+CREATE INDEX tasks_unsettled ON tasks (id) WHERE NOT settled;
 -- Only attempts with a timeout that have lasted a while are in here.
 CREATE INDEX tasks_by_deadline ON tasks (deadline_at, id) WHERE deadline_at IS NOT NULL AND state = 'running';
 CREATE INDEX tasks_errands ON tasks (id) WHERE errand IS NOT NULL;

@@ -1,0 +1,189 @@
+"""Needs and their statements: the one table that says how a store answers what a rule asks for."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from weft.core import needs as n
+from weft.core.expressions.run_names import Ended
+from weft.core.rows import (
+    ORDINAL_BITS,
+    FireRow,
+    LeadershipRow,
+    Pin,
+    PoolRow,
+    RecordRow,
+    RunRow,
+    SessionRow,
+    StoredWorkflow,
+    TaskRow,
+    TokenRow,
+    TriggerRow,
+)
+from weft.store.queries import SESSION_COLUMNS
+from weft.store.writes import json_of
+
+Rows = list[tuple[Any, ...]]
+Read = Callable[[Rows], list[Any]]
+#: A statement, its parameters, and what its rows become. None: there is nothing to ask for.
+Load = tuple[str, tuple[Any, ...], Read] | None
+
+
+class Loading(Protocol):
+    """What a load takes from the transaction that it is for."""
+
+    @property
+    def now(self) -> int: ...
+    def places(self, places: Sequence[tuple[int, int, int]]) -> tuple[Any, ...]:
+        """The parameters of tasks_by_place."""
+        ...
+
+
+_SESSION_WIDTH = len(SESSION_COLUMNS)
+#: These compare with the store's clock, which is known only after a first load.
+BY_CLOCK = n.Due | n.Sweeping | n.LiveSessions | n.Insisting | n.PastDeadline
+
+
+def _as(row: type[Any]) -> Read:
+    """A statement names the columns of its row in the order of the Struct (queries.py)."""
+    return lambda rows: [row(*values) for values in rows]
+
+
+def _first(rows: Rows) -> list[Any]:
+    return [row[0] for row in rows]
+
+
+tasks, runs, sessions, fires, stored = _as(TaskRow), _as(RunRow), _as(SessionRow), _as(FireRow), _as(StoredWorkflow)
+plain: Read = list
+
+
+def triggers(rows: Rows) -> list[TriggerRow]:
+    found = [TriggerRow(*row) for row in rows]
+    for row in found:
+        row.active, row.paused = bool(row.active), bool(row.paused)  # numbers, on SQLite
+    return found
+
+
+def overview(rows: Rows) -> list[Any]:
+    """What the need promises; a last column is for the store itself."""
+    out = []
+    for row in rows:
+        wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand, _ = row[_SESSION_WIDTH:]
+        moments = [at for at in (wake_at, deadline_at) if at is not None]
+        session = SessionRow(*row[:_SESSION_WIDTH])
+        out.append((session, min(moments, default=None), unsettled, sweeping, stopping, newest_demand or 0))
+    return out
+
+
+def _inputs(rows: Rows) -> list[Any]:
+    return [msgspec.json.decode(text) for (text,) in rows] or [{}]
+
+
+def _at(need: n.TasksAt, tx: Loading) -> Load:
+    """Mostly whole tasks of one run: those are asked for by position alone, which is three times cheaper."""
+    if not need.places:
+        return None
+    first = need.places[0][0]
+    if all(run_no == first and idx < 0 for run_no, _, idx in need.places):
+        return "tasks_by_position", (first, [pos for _, pos, _ in need.places]), tasks
+    return "tasks_by_place", tx.places(need.places), tasks
+
+
+def _queued(need: n.Queued | n.QueuedEach, name: str) -> Load:
+    if not need.demands or not need.limit:
+        return None
+    if need.root is None:
+        return name, (need.demands, need.limit), tasks
+    return f"{name}_of_family", (need.demands, need.limit, need.root), tasks
+
+
+def _of_any(need: Any, name: str, of_one: str, read: Read) -> Load:
+    """Of any run, or of one."""
+    return (name, (need.limit,), read) if need.run_no is None else (of_one, (need.limit, need.run_no), read)
+
+
+def _sweeping(need: n.Sweeping, tx: Loading) -> Load:
+    if need.run_no is None:
+        return "runs_to_sweep", (tx.now, need.limit), runs
+    return "runs_by_no", ([need.run_no],), lambda rows: [run for run in runs(rows) if run.sweep is not None]
+
+
+def _owned_by(need: n.OwnedBy, tx: Loading) -> Load:
+    """PostgreSQL locks the runs of the session's attempts too, in one order; they are loaded when asked for."""
+    return "runs_owned_by", (need.session,), lambda rows: [run for run in runs(rows) if run.owner == need.session]
+
+
+def _unended(need: n.Unended, tx: Loading) -> Load:
+    first = need.run_no << ORDINAL_BITS
+    return "tasks_unended", (max(need.after, first - 1), first + (1 << ORDINAL_BITS), need.limit), tasks
+
+
+LOADS: dict[type, Callable[[Any, Loading], Load]] = {
+    n.Session: lambda need, tx: ("session_by_id", (need.id,), sessions),
+    n.Lease: lambda need, tx: ("lease_left", (need.session,), lambda rows: [at - tx.now for (at,) in rows]),
+    n.Leadership: lambda need, tx: ("leadership", (), _as(LeadershipRow)),
+    n.Insisting: lambda need, tx: ("sessions_insisting", (tx.now,), plain),
+    n.LiveSessions: lambda need, tx: ("sessions_with_lease", (tx.now,), sessions),
+    n.Measured: lambda need, tx: ("sessions_measured", (), plain),
+    n.Glance: lambda need, tx: ("session_overview", (need.session,), overview),
+    n.Token: lambda need, tx: ("token_by_id", (need.id,), _as(TokenRow)),
+    n.Runs: lambda need, tx: ("runs_by_no", (need.nos,), runs) if need.nos else None,
+    n.RunsIfFree: lambda need, tx: ("runs_if_free", (need.nos,), runs) if need.nos else None,
+    n.OwnedBy: _owned_by,
+    n.RunById: lambda need, tx: ("run_by_id", (need.id,), runs),
+    n.RunByKey: lambda need, tx: ("run_by_key", (need.key,), plain),
+    n.NextRun: lambda need, tx: ("run_next", (), lambda rows: [int(rows[0][0])]),
+    n.Roots: lambda need, tx: ("run_roots", (need.nos,), plain) if need.nos else None,
+    n.Origin: lambda need, tx: ("run_origin", (need.run_no,), plain),
+    n.Inputs: lambda need, tx: ("run_inputs", (need.run_no,), _inputs),
+    n.Sweeping: _sweeping,
+    n.Finished: lambda need, tx: ("runs_finished", (need.before, need.states, need.limit), runs),
+    n.Untold: lambda need, tx: _of_any(need, "runs_untold", "runs_untold_of_family", plain),
+    n.Workflows: lambda need, tx: ("workflows_stored", (need.hashes,), stored),
+    n.Named: lambda need, tx: ("workflows_named", (need.names,), stored),
+    n.WorkflowNames: lambda need, tx: ("workflow_names", (need.limit,), plain),
+    n.Pins: lambda need, tx: ("pins_of_root", (need.root,), _as(Pin)),
+    n.Tasks: lambda need, tx: ("tasks_by_id", (need.ids,), tasks) if need.ids else None,
+    n.TasksAt: _at,
+    n.Elements: lambda need, tx: ("task_elements", (need.run_no, need.pos), tasks),
+    n.Queued: lambda need, tx: _queued(need, "tasks_queued"),
+    n.QueuedEach: lambda need, tx: _queued(need, "tasks_queued_each"),
+    n.QueuedOf: lambda need, tx: ("tasks_queued_all_of_run", (need.run_no,), tasks),
+    n.QueuedIfFree: lambda need, tx: ("tasks_queued_if_free", (need.run_no,), tasks),
+    n.RunningOf: lambda need, tx: ("tasks_running_of_run", (need.run_no,), tasks),
+    n.Ready: lambda need, tx: ("tasks_ready", (need.run_no, need.limit), tasks),
+    n.Due: lambda need, tx: ("tasks_due", (tx.now, need.limit), tasks),
+    n.NextWake: lambda need, tx: ("next_wake", (need.but_tasks, need.but_runs), _first),
+    n.PastDeadline: lambda need, tx: ("tasks_past_deadline", (tx.now, need.limit), plain),
+    n.Held: lambda need, tx: ("tasks_held", (need.session,), tasks),
+    n.ClaimedAt: lambda need, tx: ("tasks_claimed_at", (need.session, need.number), tasks),
+    n.Stops: lambda need, tx: ("tasks_to_stop", (need.session,), tasks),
+    n.GivenUp: lambda need, tx: ("losses_given_up", (need.task_id,), plain),
+    n.Unsettled: lambda need, tx: _of_any(need, "tasks_unsettled", "tasks_unsettled_of_run", tasks),
+    n.Errands: lambda need, tx: _of_any(need, "tasks_errands", "tasks_errands_of_family", tasks),
+    n.Unended: _unended,
+    n.Current: lambda need, tx: ("tasks_of_run", (need.run_no,), tasks),
+    n.Ends: lambda need, tx: ("ends_at", (need.run_no, json_of(need.positions)), _as(Ended)),
+    n.EndsHeld: lambda need, tx: ("ends_held", (need.task_ids,), plain) if need.task_ids else None,
+    n.Demands: lambda need, tx: ("demands_above", (need.above,), plain),
+    n.Waiting: lambda need, tx: ("demands_waiting", (need.demands,), plain) if need.demands else None,
+    n.Placing: lambda need, tx: ("demands_placing", (), plain),
+    n.Occupied: lambda need, tx: ("demands_occupied", (), plain),
+    n.DemandBodies: lambda need, tx: ("demand_bodies", (need.ids,), plain) if need.ids else None,
+    n.Pools: lambda need, tx: ("pools_by_name", (need.names,), _as(PoolRow)) if need.names else None,
+    n.Context: lambda need, tx: ("context_of_run", (need.run_no,), plain),
+    n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
+    n.Signal: lambda need, tx: ("signal_of_run", (need.run_no, need.name), plain),
+    n.Records: lambda need, tx: ("records_by_key", (need.keys,), _as(RecordRow)) if need.keys else None,
+    n.Applying: lambda need, tx: ("applying", (), lambda rows: []),
+    n.Applied: lambda need, tx: ("applied_hash", (need.name,), plain),
+    n.Trigger: lambda need, tx: ("trigger_by_id", (need.id,), triggers),
+    n.TriggersOf: lambda need, tx: ("triggers_of_workflow", (need.workflow,), triggers),
+    n.TriggersFor: lambda need, tx: ("triggers_by_key", (need.kind, need.keys), triggers),
+    n.LastEvent: lambda need, tx: ("event_newest", (), plain),
+    n.UnfinishedOf: lambda need, tx: ("runs_unfinished_of_trigger", (need.trigger,), plain),
+    n.FiresOf: lambda need, tx: ("fires_by_cause", (need.trigger, need.causes), fires) if need.causes else None,
+    n.QueuedFires: lambda need, tx: ("fires_queued", (need.trigger, need.limit), fires),
+    n.FiresSince: lambda need, tx: ("fires_counted", (need.trigger, need.since), plain),
+}

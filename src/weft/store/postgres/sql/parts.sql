@@ -1,0 +1,31 @@
+-- What shared statements leave to this dialect. The notation: store/sql/loads.sql.
+
+-- part: lock
+FOR UPDATE
+
+-- part: lock_or_skip
+FOR UPDATE SKIP LOCKED
+
+-- part: other_leases: whether other nodes have leases: see tasks_queued_spread
+(SELECT count(*) > 1 FROM (SELECT 1 FROM leases LIMIT 2) l)
+
+-- part: clock: the server's, at the moment of the statement; :now is a test's
+coalesce(:now, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+
+-- part: unindexed
+@ || ''
+
+-- part: strpos
+strpos
+
+-- part: greatest
+greatest
+
+-- part: least
+least
+
+-- part: task_joins: OFFSET 0 keeps each apart, one look by its key
+CROSS JOIN LATERAL (SELECT x.id, x.workflow FROM runs x WHERE x.no = t.run_no OFFSET 0) r
+LEFT JOIN LATERAL (SELECT x.node FROM sessions x WHERE x.id = t.session OFFSET 0) s ON true
+LEFT JOIN LATERAL (
+  SELECT x.exit_code, x.session, x.cached FROM attempts x WHERE x.task_id = t.id AND x.attempt = t.attempt OFFSET 0) a ON true

@@ -1,0 +1,217 @@
+-- Loads for rules, inside a write transaction: those that are the same in both databases.
+--
+-- Notation of all files. A head names a statement, then its parameters with their types in the order in which a caller
+-- gives the values: `-- name: tasks_ready (run_no bigint, limit int): a comment`. The text uses them as `:run_no`, as
+-- often as it likes. `IN :nos` takes a list: of an array type (bigint[], text[]) a Python list, of the type json the
+-- text of a JSON array. Once, when a statement is read, `:run_no` becomes ?1 or $1::bigint, and `IN :nos`
+-- `IN (SELECT value FROM json_each(?1))` or `= ANY($1::bigint[])`. The types are PostgreSQL's; SQLite needs none.
+-- `v (id bigint, …)` in a head: the statement takes any number of such rows, and its text reads them as the table v.
+-- `guarded`: it must change as many rows as it was given (one, without v), else the transaction is void: Superseded.
+-- `-- part: current` names a text that stands in others as `{current}`; `{unindexed t.state}` puts t.state for its @.
+-- `{task}`, `{run}` … are the columns of a row with their table's letter, in the order of its Struct; likewise
+-- `{task_columns}` without it, `{task_values}` as parameters, `{task_typed}` for a head (queries.py has them all).
+--
+-- `{lock}` and `{lock_or_skip}` lock rows on PostgreSQL; SQLite has one writer at a time. Whoever holds a run's row may
+-- read its tasks without locking them: without that row, a task only ever changes from queued to running. So only loads
+-- of queued tasks lock tasks; a later statement's snapshot is younger than the run's lock.
+-- A task that its run began with has its position in its id, all others (`{later}`) are in the index tasks_by_place.
+
+-- name: session_overview (session text): one statement instead of six looks at mostly empty indexes, each of which cost
+-- 7 µs on SQLite
+SELECT {session},
+  (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
+  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL),
+  EXISTS (SELECT 1 FROM tasks WHERE NOT settled),
+  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM runs WHERE NOT told),
+  EXISTS (SELECT 1 FROM tasks WHERE session = :session AND stop IS NOT NULL),
+  (SELECT max(no) FROM demands),
+  {other_leases}
+FROM sessions s WHERE s.id = :session {lock}
+
+-- name: session_by_id (id text)
+SELECT {session} FROM sessions s WHERE s.id = :id {lock}
+
+-- name: lease_left (session text)
+SELECT expires_at FROM leases WHERE session = :session {lock}
+
+-- name: leadership: locked before everything else
+SELECT term, session, expires_at FROM leadership WHERE one = 1 {lock}
+
+-- name: sessions_insisting (now bigint)
+SELECT s.id FROM sessions s JOIN leases l ON l.session = s.id
+WHERE s.ended_at IS NULL AND s.state = 'live' AND s.role = 'leader' AND l.expires_at > :now ORDER BY s.id
+
+-- name: tasks_past_deadline (now bigint, limit int)
+SELECT id FROM tasks WHERE deadline_at IS NOT NULL AND state = 'running' AND held IS NULL AND deadline_at <= :now
+ORDER BY deadline_at, id LIMIT :limit
+
+-- name: runs_by_no (nos bigint[])
+SELECT {run} FROM runs r WHERE r.no IN :nos ORDER BY r.no {lock}
+
+-- name: runs_if_free (nos bigint[]): the transaction holds tasks of theirs already, against the order of locks, so it
+-- never waits
+SELECT {run} FROM runs r WHERE r.no IN :nos ORDER BY r.no {lock_or_skip}
+
+-- name: run_by_id (id text)
+SELECT {run} FROM runs r WHERE r.id = :id {lock}
+
+-- name: run_by_key (key text)
+SELECT id, no, body_hash, state FROM runs WHERE key = :key
+
+-- name: workflows_stored (hashes text[])
+SELECT w.hash, w.name FROM workflows w WHERE w.hash IN :hashes ORDER BY w.hash
+
+-- name: workflow_names (limit int)
+SELECT DISTINCT name FROM workflows ORDER BY name LIMIT :limit
+
+-- name: pins_of_root (root bigint)
+SELECT {pin} FROM pins p WHERE p.root = :root ORDER BY p.workflow, p.source NULLS FIRST, p.name
+
+-- name: run_roots (nos bigint[])
+SELECT r.no, r.root, f.id FROM runs r JOIN runs f ON f.no = r.root WHERE r.no IN :nos ORDER BY r.no
+
+-- name: run_origin (run_no bigint)
+SELECT source, labels, fresh FROM runs WHERE no = :run_no
+
+-- name: workflow_document (hash text)
+SELECT document FROM workflows WHERE hash = :hash
+
+-- name: tasks_by_id (ids bigint[])
+SELECT {task} FROM tasks t WHERE t.id IN :ids ORDER BY t.id
+
+-- name: task_elements (run_no bigint, pos int)
+SELECT {task} FROM (
+  SELECT * FROM tasks p WHERE p.run_no = :run_no AND p.pos = :pos AND p.idx >= 0 AND {later}) t ORDER BY t.id
+
+-- name: pools_by_name (names text[]): the lock gives the row as it is when it is got, not as it was when the statement
+-- began
+SELECT p.name, p.size, p.used FROM pools p WHERE p.name IN :names ORDER BY p.name {lock}
+
+-- name: demands_placing: two ranges of the queue's index; an OR of them would scan the whole queue
+SELECT d.demand FROM (
+  SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;'
+  UNION ALL
+  SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'session:' AND t.demand < 'session;') d
+ORDER BY d.demand
+
+-- name: sessions_with_lease (now bigint)
+SELECT {session}
+FROM sessions s JOIN leases l ON l.session = s.id WHERE s.ended_at IS NULL AND l.expires_at > :now ORDER BY s.id
+
+-- name: sessions_measured
+SELECT f.session, f.body FROM node_facts f JOIN sessions s ON s.id = f.session WHERE s.ended_at IS NULL ORDER BY s.id
+
+-- name: demand_bodies (ids text[])
+SELECT d.id, d.body FROM demands d WHERE d.id IN :ids ORDER BY d.id
+
+-- name: tasks_queued_all_of_run (run_no bigint): waits for claims that are under way, and leaves out what they took
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER BY t.rank, t.id {lock}
+
+-- name: tasks_queued_if_free (run_no bigint): those that a claim of another node holds are left out
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER BY t.rank, t.id {lock_or_skip}
+
+-- name: tasks_running_of_run (run_no bigint): by the range of its ids; by run_no, a plan made while there was one run
+-- reads all runs
+SELECT {task} FROM tasks t WHERE t.id >= :run_no << {ordinal_bits} AND t.id < (:run_no + 1) << {ordinal_bits}
+AND {unindexed t.state} = 'running' ORDER BY t.id
+
+-- name: tasks_ready (run_no bigint, limit int)
+SELECT {task} FROM tasks t
+WHERE t.state = 'pending' AND t.ready_at IS NOT NULL AND t.run_no = :run_no ORDER BY t.rank, t.id LIMIT :limit
+
+-- name: next_wake (but_tasks bigint[], but_runs bigint[])
+SELECT min(m.at) FROM (
+  SELECT w.at FROM (
+    SELECT wake_at AS at FROM tasks WHERE wake_at IS NOT NULL AND id NOT IN :but_tasks ORDER BY wake_at LIMIT 1) w
+  UNION ALL
+  SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND no NOT IN :but_runs
+) m HAVING min(m.at) IS NOT NULL
+
+-- name: losses_given_up (task_id bigint)
+SELECT count(*) FROM attempts a JOIN sessions s ON s.id = a.session
+WHERE a.task_id = :task_id AND a.outcome = 'lost' AND s.gave_up
+
+-- name: tasks_claimed_at (session text, number bigint)
+SELECT {task} FROM tasks t
+WHERE t.session = :session AND t.claim_no = :number AND t.state = 'running' AND t.held IS NULL ORDER BY t.id
+
+-- name: tasks_to_stop (session text)
+SELECT {task} FROM tasks t WHERE t.session = :session AND t.stop IS NOT NULL ORDER BY t.id
+
+-- name: tasks_unsettled_of_run (limit int, run_no bigint): few are unsettled at a time, of all runs together
+SELECT {task} FROM tasks t WHERE NOT t.settled AND +t.run_no = :run_no ORDER BY t.id LIMIT :limit
+
+-- name: runs_to_sweep (now bigint, limit int): the node that holds a run sweeps it
+SELECT {run} FROM runs r WHERE r.no IN (
+  SELECT no FROM runs WHERE sweep IS NOT NULL
+  UNION SELECT no FROM runs
+  WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND deadline_at <= :now)
+ORDER BY r.no LIMIT :limit {lock_or_skip}
+
+-- name: tasks_unended (after bigint, end bigint, limit int)
+SELECT {task} FROM tasks t WHERE t.id > :after AND t.id < :end
+AND t.state IN ('pending', 'queued', 'scheduled', 'waiting') ORDER BY t.id LIMIT :limit {lock}
+
+-- name: tasks_of_run (run_no bigint)
+SELECT {task} FROM tasks t WHERE t.id >= :run_no << {ordinal_bits} AND t.id < (:run_no + 1) << {ordinal_bits}
+ORDER BY t.pos, t.idx, t.generation
+
+-- name: demands_above (number bigint)
+SELECT no, id, body FROM demands WHERE no > :number ORDER BY no
+
+-- name: ends_held (task_ids bigint[]): a result only where it sets keys of the context
+SELECT t.id, a.result_hash, CASE WHEN {strpos}(a.result, '"context":') > 0 THEN a.result END
+FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.id IN :task_ids ORDER BY t.id
+
+-- name: run_inputs (run_no bigint)
+SELECT inputs FROM runs WHERE no = :run_no
+
+-- name: context_of_run (run_no bigint)
+SELECT key, value, pos, idx FROM context WHERE run_no = :run_no ORDER BY key
+
+-- name: records_by_key (keys text[])
+SELECT {record} FROM records k WHERE k.key IN :keys ORDER BY k.key {lock}
+
+-- name: signal_of_run (run_no bigint, name text)
+SELECT data, rejected FROM signals WHERE run_no = :run_no AND name = :name
+
+-- name: array_newest (run_no bigint, pos int): of the newest generation in which the map opened
+SELECT generation, value FROM arrays WHERE run_no = :run_no AND pos = :pos ORDER BY generation DESC LIMIT 1
+
+-- name: array_of_map (run_no bigint, pos int, generation int)
+SELECT value FROM arrays WHERE run_no = :run_no AND pos = :pos AND generation = :generation
+
+-- name: applied_hash (name text)
+SELECT hash FROM applied WHERE name = :name
+
+-- name: trigger_by_id (id text)
+SELECT {trigger} FROM triggers g WHERE g.id = :id {lock}
+
+-- name: triggers_of_workflow (workflow text)
+SELECT {trigger} FROM triggers g WHERE g.workflow = :workflow ORDER BY g.id {lock}
+
+-- name: triggers_by_key (kind text, keys text[])
+SELECT {trigger} FROM triggers g
+WHERE g.kind = :kind AND g.key IS NOT NULL AND g.key IN :keys AND g.active ORDER BY g.id
+
+-- name: runs_unfinished_of_trigger (trigger text)
+SELECT no, id FROM runs WHERE "trigger" IS NOT NULL AND "trigger" = :trigger AND finished_at IS NULL ORDER BY no
+
+-- name: fires_by_cause (trigger text, causes text[])
+SELECT {fire} FROM fires f WHERE f."trigger" = :trigger AND f.cause IN :causes ORDER BY f.cause
+
+-- name: fires_queued (trigger text, limit int): in the order in which they came; of those that came together, by their
+-- times
+SELECT {fire} FROM fires f WHERE f.outcome = 'queued' AND f."trigger" = :trigger
+ORDER BY f.at, f.due_at, f.cause LIMIT :limit
+
+-- name: fires_counted (trigger text, since bigint)
+SELECT count(*) FROM fires WHERE "trigger" = :trigger AND at > :since AND outcome IN ('started', 'queued')
+
+-- name: token_by_id (id text)
+SELECT {token} FROM tokens t WHERE t.id = :id {lock}
+
+-- name: command_reply (id text)
+SELECT body_hash, reply FROM commands WHERE id = :id

@@ -1,0 +1,209 @@
+-- Reads outside of rules. They change nothing. The notation: loads.sql.
+--
+-- On PostgreSQL they run with the server's own settings, often on tables that nobody has analysed yet, and a plan may be
+-- kept from when a table was small. So no plan may have a choice that matters (tests/postgres/test_plans.py looks at all
+-- of them): what stands beside a row is looked up in a subquery.
+
+-- name: sessions_live (now bigint): and whether their leases have passed
+SELECT s.id, coalesce((SELECT l.expires_at <= c.now FROM leases l WHERE l.session = s.id), true)
+FROM (SELECT {clock} AS now) c CROSS JOIN sessions s WHERE s.ended_at IS NULL ORDER BY s.id
+
+-- name: leader: who leads, until when, until when its own lease lasts
+SELECT d.term, d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session)
+FROM leadership d WHERE d.one = 1
+
+-- name: leader_left (now bigint): who leads, and for how long at least: no longer than its own lease lasts
+SELECT h.session, {greatest}(0, {least}(h.expires_at, h.lease_until) - {clock})
+FROM (SELECT d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session) AS lease_until
+      FROM leadership d WHERE d.one = 1) h WHERE h.lease_until IS NOT NULL
+
+-- name: records_cached (keys text[], now bigint): results that may stand for others now
+SELECT {record} FROM records k WHERE k.key IN :keys
+AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY k.key
+
+-- part: run_view
+{run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> {ordinal_bits}),
+  (SELECT f.id FROM runs f WHERE f.no = r.root)
+
+-- name: run_shown (run_no bigint)
+SELECT {run_view} FROM runs r WHERE r.no = :run_no
+
+-- name: runs_page (before bigint, states json, name text, limit int, children boolean)
+SELECT {run_view} FROM runs r WHERE r.no < :before
+AND (:states IS NULL OR r.state IN :states)
+AND (:name IS NULL OR r.name = :name)
+AND (:children OR r.parent IS NULL)
+ORDER BY r.no DESC LIMIT :limit
+
+-- name: runs_of_family (run_no bigint)
+SELECT r.no, r.id, r.parent FROM runs r WHERE r.root = (SELECT f.root FROM runs f WHERE f.no = :run_no) ORDER BY r.no
+
+-- name: runs_by_prefix (first text, end text)
+SELECT no, id FROM runs WHERE id >= :first AND id < :end ORDER BY id LIMIT 5
+
+-- name: run_last
+SELECT no, id FROM runs WHERE parent IS NULL ORDER BY no DESC LIMIT 1
+
+-- name: run_state (run_no bigint)
+SELECT state FROM runs WHERE no = :run_no
+
+-- part: current: the newest generation of a task, and no element that only an earlier one had
+t.generation = coalesce(
+  (SELECT max(p.generation) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = t.idx AND {later}), 1)
+AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
+  (SELECT max(p.id) FROM tasks p WHERE p.run_no = t.run_no AND p.pos = t.pos AND p.idx = -1 AND {later}),
+  (t.run_no << {ordinal_bits}) + t.pos)))
+
+-- part: task_view
+{task}, r.id, r.workflow, s.node, a.exit_code, a.session, (SELECT n.node FROM sessions n WHERE n.id = a.session), a.cached,
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session), (SELECT c.id FROM runs c WHERE c.no = t.child)
+
+-- part: task_ids: of one place, in all generations
+(SELECT (:run_no << {ordinal_bits}) + :pos AS id WHERE :idx < 0
+ UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = :run_no AND p.pos = :pos AND p.idx = :idx AND {later}) i
+
+-- part: attempt_view
+a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at, a.finished_at, a.result,
+  (SELECT s.node FROM sessions s WHERE s.id = a.session), a.cached
+
+-- part: wanted_event
+(:kinds IS NULL OR e.kind IN :kinds) AND (:sessions IS NULL OR e.session IN :sessions)
+AND (:since IS NULL OR e.at >= :since) AND (:until IS NULL OR e.at < :until) AND e.seq <= :settled
+
+-- name: event_last
+SELECT coalesce(max(seq), 0) FROM events
+
+-- name: sessions_all (ended boolean)
+SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body, s.role, s.drain_at,
+  (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL),
+  (SELECT f.at FROM node_facts f WHERE f.session = s.id), (SELECT f.body FROM node_facts f WHERE f.session = s.id)
+FROM sessions s WHERE :ended OR s.ended_at IS NULL ORDER BY s.started_at, s.id
+
+-- name: count_runs
+SELECT state, count(*) FROM runs GROUP BY state
+
+-- name: count_tasks
+SELECT state, count(*) FROM tasks GROUP BY state
+
+-- name: count_events
+SELECT count(*) FROM events
+
+-- name: count_stale
+SELECT count(*) FROM stale_reports
+
+-- name: count_stale_of_session (session text)
+SELECT count(*) FROM stale_reports WHERE session = :session
+
+-- part: in_queue
+(SELECT count(*) FROM tasks t WHERE t.state = 'queued' AND t.demand = :demand AND
+
+-- name: tasks_queued_between (demand text, rank bigint, id bigint, to_rank bigint, to_id bigint): from this place in the
+-- queue on, before that one; a range of (rank, id) pairs would be read to the end of the last rank
+SELECT {in_queue} t.rank = :rank AND t.id >= :id AND t.id < CASE WHEN :rank = :to_rank THEN :to_id ELSE 4611686018427387904 END)
+  + {in_queue} t.rank > :rank AND t.rank < :to_rank)
+  + {in_queue} :rank < :to_rank AND t.rank = :to_rank AND t.id < :to_id)
+
+-- name: run_at_work (first bigint, end bigint): something of it runs, waits, or is about to run without anybody's doing
+SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.id >= :first AND t.id < :end AND t.held IS NULL
+  AND (t.state IN ('queued', 'scheduled', 'waiting') OR (t.state = 'running' AND t.elements IS NULL)
+       OR (t.state = 'pending' AND t.ready_at IS NOT NULL AND t.admitted > 0)))
+
+-- name: demand_body (id text)
+SELECT body FROM demands WHERE id = :id
+
+-- name: placing_waits: one look at the index; mostly there is nothing
+SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;')
+  OR EXISTS (SELECT 1 FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'session:' AND t.demand < 'session;'
+             AND t.wake_at IS NOT NULL)
+
+-- name: pools_all
+SELECT p.name, p.size, p.used FROM pools p ORDER BY p.name
+
+-- name: arrays_of_run (run_no bigint)
+SELECT pos, generation, value FROM arrays WHERE run_no = :run_no ORDER BY pos, generation
+
+-- name: workflows_page (after text, limit int): each name with its newest version
+SELECT w.name, w.hash, w.created_at, (SELECT count(*) FROM workflows v WHERE v.name = w.name) FROM workflows w
+WHERE w.name > :after AND NOT EXISTS (SELECT 1 FROM workflows n WHERE n.name = w.name
+  AND (n.created_at > w.created_at OR (n.created_at = w.created_at AND n.hash > w.hash)))
+ORDER BY w.name LIMIT :limit
+
+-- name: workflow_versions (name text, before bigint, hash text, limit int): newest first
+SELECT w.hash, w.created_at FROM workflows w WHERE w.name = :name
+AND (:before IS NULL OR w.created_at < :before OR (w.created_at = :before AND w.hash < :hash))
+ORDER BY w.created_at DESC, w.hash DESC LIMIT :limit
+
+-- name: workflow_versions_by_prefix (name text, first text, end text)
+SELECT w.hash, w.created_at FROM workflows w WHERE w.name = :name AND w.hash >= :first AND w.hash < :end
+ORDER BY w.hash LIMIT 2
+
+-- name: attempts_of_session (session text, newest bigint): (outcome, how many, the last one's end), among so many of the
+-- newest tasks'
+SELECT a.outcome, count(*), max(a.finished_at)
+FROM (SELECT session, outcome, finished_at FROM attempts ORDER BY task_id DESC LIMIT :newest) a
+WHERE a.session = :session GROUP BY a.outcome ORDER BY a.outcome
+
+-- name: attempts_beyond (many bigint): are there more than so many?
+SELECT EXISTS (SELECT 1 FROM attempts ORDER BY task_id DESC LIMIT 1 OFFSET :many)
+
+-- name: facts_of_session (session text)
+SELECT f.at, f.body FROM node_facts f WHERE f.session = :session
+
+-- name: tasks_of_session (session text, limit int): what it holds
+SELECT (SELECT r.id FROM runs r WHERE r.no = t.run_no), (SELECT r.workflow FROM runs r WHERE r.no = t.run_no),
+  t.pos, t.idx, t.attempt, t.claimed_at, t.started_at
+FROM tasks t WHERE t.session = :session AND t.held IS NULL ORDER BY t.id LIMIT :limit
+
+-- name: session_activity (session text): (exchanges, last claim of what it holds, how much it holds)
+SELECT s.exchange, (SELECT max(t.claimed_at) FROM tasks t WHERE t.session = s.id AND t.held IS NULL),
+  (SELECT count(*) FROM tasks t WHERE t.session = s.id AND t.held IS NULL) FROM sessions s WHERE s.id = :session
+
+-- name: count_sessions_dead (node text)
+SELECT count(*) FROM sessions s WHERE s.node = :node AND s.state = 'dead'
+
+-- name: triggers_due (now bigint): their time has come, or a queued fire's turn
+SELECT {trigger} FROM triggers g WHERE g.active AND NOT g.paused AND (g.next_ms <= {clock} OR EXISTS (
+  SELECT 1 FROM fires f WHERE f.outcome = 'queued' AND f."trigger" = g.id AND NOT EXISTS (
+    SELECT 1 FROM runs r WHERE r."trigger" IS NOT NULL AND r."trigger" = g.id AND r.finished_at IS NULL)))
+ORDER BY g.id
+
+-- name: triggers_next: when the next one's time comes, and whether one follows runs
+SELECT min(next_ms), count(*) FILTER (WHERE kind = 'after' AND key IS NOT NULL) > 0
+FROM triggers WHERE active AND NOT paused
+
+-- name: triggers_behind (seq bigint): those that follow runs, and have not looked at the newest events for long
+SELECT {trigger} FROM triggers g
+WHERE g.kind = 'after' AND g.key IS NOT NULL AND g.active AND NOT g.paused AND g.cursor < :seq ORDER BY g.id
+
+-- name: fires_page (trigger text, limit int): newest first
+SELECT {fire} FROM fires f WHERE f."trigger" = :trigger ORDER BY f.at DESC, f.due_at DESC NULLS LAST LIMIT :limit
+
+-- name: applied_all
+SELECT name, hash, source, at, by FROM applied ORDER BY name
+
+-- name: trigger_now (id text)
+SELECT {trigger} FROM triggers g WHERE g.id = :id AND g.active
+
+-- name: webhook_by_name (key text)
+SELECT {trigger} FROM triggers g WHERE g.kind = 'webhook' AND g.key IS NOT NULL AND g.key = :key AND g.active
+
+-- name: tokens_all (id text): newest last
+SELECT {token} FROM tokens t WHERE :id IS NULL OR t.id = :id ORDER BY t.created_at, t.id
+
+-- name: metrics_open: (priority, tasks that have not ended) of runs that have not
+SELECT r.priority, CAST(sum(r.open) AS bigint) FROM runs r WHERE r.state IN ('pending', 'running')
+GROUP BY r.priority ORDER BY r.priority
+
+-- name: metrics_dead_letters
+SELECT CAST(coalesce(sum(r.dead_letter), 0) AS bigint) FROM runs r WHERE r.dead_letter > 0
+
+-- name: metrics_stale: by node
+SELECT coalesce(s.node, ''), count(*) FROM stale_reports p LEFT JOIN sessions s ON s.id = p.session GROUP BY 1 ORDER BY 1
+
+-- name: metrics_expired: sessions of each node that others ended
+SELECT s.node, count(*) FROM sessions s WHERE s.state = 'dead' GROUP BY s.node ORDER BY s.node
+
+-- name: metrics_counted: what live nodes say of themselves
+SELECT s.node, f.body FROM sessions s JOIN node_facts f ON f.session = s.id WHERE s.ended_at IS NULL
+ORDER BY s.node, s.id

@@ -1,0 +1,236 @@
+"""What a draft writes: statements, their parameters and rows, the same for every store and in the order of the locks.
+
+Most changes of tasks are a claim, a success, or a task whose needs are met. Those are told apart here: a statement
+that knows only the columns that such a change touches costs half of one that writes them all.
+"""
+
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from weft.core.draft import Draft
+from weft.core.draft_groups import KeptResults, PoolChanges, Pruned, RunValues, SessionChanges, TriggerChanges
+from weft.core.rows import ORDINAL_BITS, TaskRow
+from weft.store.queries import RUN_CHANGING, RUN_COLUMNS, TASK_CHANGING, TASK_COLUMNS
+
+KEEP_REPLIES_MS = 7 * 86_400_000
+_encode = msgspec.json.Encoder().encode
+_values = msgspec.structs.astuple
+
+Rows = list[tuple[Any, ...]]
+#: A statement, its parameters, and the rows of a set-based one. Where its head says `guarded`, it must change as many
+#: rows as it is given, or one.
+Write = tuple[str, tuple[Any, ...], Rows | None]
+
+
+class Changes(NamedTuple):
+    claimed: dict[tuple[Any, ...], Rows]  # by what they share (session, exchange, time): (id, attempt)
+    succeeded: Rows
+    readied: Rows  # pending before, queued or claimed now
+    others: Rows  # whole
+
+
+_succeeded = attrgetter("id", "guard.attempt", "guard.session", "started_at")
+_readied = attrgetter(
+    "id", "guard.attempt", "state", "attempt", "open", "failed", "skipped", "tolerated", "admitted", "upstream",
+    "demand", "ready_at", "rank", "session", "claim_no", "claimed_at",
+)  # fmt: skip
+_changed = attrgetter("id", "guard.state", "guard.attempt", "guard.session", *TASK_CHANGING)
+_task, _run, _run_changed = attrgetter(*TASK_COLUMNS), attrgetter(*RUN_COLUMNS), attrgetter("no", *RUN_CHANGING)
+_fresh = attrgetter("id", "pos", "idx", "state", "open", "demand", "ready_at", "rank")
+_unqueued = attrgetter("trigger", "cause", "at", "outcome", "run", "reason")
+
+
+def changes(tasks: list[TaskRow], replaced: dict[int, None], now: int) -> Changes:
+    """What is queued under another demand now (`replaced`) is written whole."""
+    claimed: dict[tuple[Any, ...], Rows] = {}
+    succeeded: Rows = []
+    readied: Rows = []
+    others: Rows = []
+    for t in tasks:
+        was = t.guard
+        assert was is not None
+        if was.state == "queued" and t.state == "running" and not (replaced and t.id in replaced):
+            claimed.setdefault((t.session, t.claim_no, t.claimed_at), []).append((t.id, was.attempt))
+        elif (
+            was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session
+            and t.finished_at == now  # what a level held had finished before
+        ):  # fmt: skip
+            succeeded.append(_succeeded(t))
+        elif (
+            was.state == "pending" and (t.state == "queued" or t.state == "running") and t.stop is None
+            and t.elements is None and t.errand is None and t.child is None and t.wake_at is None and t.held is None
+        ):  # fmt: skip
+            readied.append(_readied(t))
+        else:
+            others.append(_changed(t))
+    return Changes(claimed, succeeded, readied, others)
+
+
+def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
+    """New tasks: by run those that are as a submission makes them, in few columns; and all others, whole."""
+    fresh: dict[int, Rows] = {}
+    others: Rows = []
+    for t in tasks:
+        spoilt = t.failed or t.skipped or t.tolerated or t.admitted or t.errand
+        if t.generation == 1 and t.state in ("pending", "queued") and not spoilt:
+            fresh.setdefault(t.run_no, []).append(_fresh(t))
+        else:
+            others.append(_task(t))
+    return fresh, others
+
+
+def json_of(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def writes(draft: Draft, now: int) -> Iterator[Write]:
+    for workflow in draft.created.workflows:
+        yield "workflow_insert", (*workflow, now), None
+    if draft.created.demands:
+        yield "demand_insert", (), list(draft.created.demands.items())
+    yield from _of_runs(draft)
+    if draft.dirty_tasks or draft.created.tasks:
+        yield from _of_tasks(draft, now)
+    yield from _of_pools(draft.pools)
+    yield from _of_history(draft, now)
+    yield from _of_values(draft.values, now)
+    yield from _of_kept_results(draft.kept_results)
+    yield from _of_sessions(draft.sessions, now)
+    yield from _of_triggers(draft.triggers, now)
+    if draft.tokens.new is not None:
+        yield "token_insert", _values(draft.tokens.new), None
+    if draft.tokens.revoked is not None:
+        yield "token_revoke", (draft.tokens.revoked, now), None
+    yield from _of_pruning(draft.pruned, now)
+
+
+def reply_writes(command_id: str, body_hash: str, reply: str, now: int) -> Iterator[Write]:
+    yield "command_insert", (command_id, body_hash, reply, now), None
+    yield "commands_delete_old", (now - KEEP_REPLIES_MS,), None
+
+
+def _of_runs(draft: Draft) -> Iterator[Write]:
+    new = draft.created.runs
+    if new:
+        yield "run_insert", (), [(*_run(run), *extra.values()) for run, extra in new.values()]
+    for root, pin in draft.created.pins:
+        yield "pin_insert", (root, *_values(pin)), None
+    for run in draft.dirty_runs:
+        if run.no not in new:
+            yield "run_update", _run_changed(run), None
+
+
+def _of_tasks(draft: Draft, now: int) -> Iterator[Write]:
+    """Few statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
+    claimed, succeeded, readied, changed = changes(draft.dirty_tasks, draft.replaced, now)
+    for shared, rows in claimed.items():
+        yield "tasks_claim_if_queued", shared, rows
+    if succeeded:
+        yield "tasks_succeed_if_running", (now,), succeeded
+    if readied:
+        yield "tasks_ready_if_pending", (), readied
+    if changed:
+        yield "tasks_update_if_unchanged", (), changed
+    fresh, others = additions(draft.created.tasks)
+    for run_no, rows in fresh.items():
+        yield "tasks_insert_fresh", (run_no,), rows
+    if others:
+        yield "tasks_insert", (), others
+
+
+def _of_pools(pools: PoolChanges) -> Iterator[Write]:
+    for name, size in sorted(pools.sizes.items()):
+        yield "pool_set", (name, size), None
+    for name, change in sorted(pools.taken.items()):
+        if change:
+            yield "pool_use", (name, change), None
+
+
+def _of_history(draft: Draft, now: int) -> Iterator[Write]:
+    if draft.attempts:
+        yield "attempts_insert", (), [_values(attempt) for attempt in draft.attempts]
+    if draft.events:
+        events = [
+            (e.run_no, e.pos, e.idx, e.kind, e.session, e.data if isinstance(e.data, str) else json_of(e.data))
+            for e in draft.events
+        ]
+        yield "events_insert", (now,), events
+    if draft.stale:
+        yield "stale_insert", (now,), [_values(row) for row in draft.stale]
+
+
+def _of_values(values: RunValues, now: int) -> Iterator[Write]:
+    for entry in values.context:
+        yield "context_set", entry, None
+    for array in values.arrays:
+        yield "array_insert", array, None
+    for forgotten in values.forgotten_signals:
+        yield "signal_delete", forgotten, None
+    for signal in values.signals:
+        yield "signal_insert", (*signal, now), None
+
+
+def _of_kept_results(results: KeptResults) -> Iterator[Write]:
+    if results.cached:  # by key: two nodes that keep the same ones must not wait for each other crosswise
+        yield "records_keep", (), [_values(results.cached[key]) for key in sorted(results.cached)]
+    if results.once is not None:
+        yield "record_set_if_held", _values(results.once), None
+
+
+def _of_sessions(sessions: SessionChanges, now: int) -> Iterator[Write]:
+    if sessions.exchanged:
+        yield "session_exchanged", sessions.exchanged, None
+    if sessions.new:
+        row, ttl_ms = sessions.new
+        yield "session_insert", _values(row), None
+        yield "lease_insert", (row.id, now + ttl_ms), None
+    if sessions.abandoned:
+        yield "session_give_up", (sessions.abandoned,), None
+    for drained in sessions.drained:
+        yield "session_drain", drained, None
+    if sessions.leadership:
+        lead, was_term = sessions.leadership
+        yield "leadership_set_if_term", (*_values(lead), was_term), None
+    for session, state in sessions.ended:
+        yield "session_end", (session, state, now), None
+        yield "lease_delete", (session,), None
+
+
+def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
+    if triggers.applied is not None:
+        yield "applied_set", (*triggers.applied, now), None
+    for row, since_ms in triggers.changed:
+        yield "trigger_set_if_unmoved", (*_values(row), since_ms), None
+    for trigger in triggers.dropped_queues:
+        yield "fires_drop_queued", (trigger, now), None
+    for fire in triggers.fires:
+        yield "fire_insert", _values(fire), None
+    for fire in triggers.unqueued:
+        yield "fire_update_if_queued", _unqueued(fire), None
+
+
+_BY_TASK = ("attempts", "stale", "records", "output_chunks", "output_ends", "tasks")
+_BY_RUN = ("_events", "_context", "_signals", "_arrays", "_pins", "")
+
+
+def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:
+    for run_no in pruned.runs:
+        for what in _BY_TASK:
+            yield f"run_delete_{what}", (run_no << ORDINAL_BITS, (run_no + 1) << ORDINAL_BITS), None
+        for what in _BY_RUN:
+            yield f"run_delete{what}", (run_no,), None
+    before = pruned.before
+    if before is None:
+        return
+    yield "workflows_delete_unused", (), None
+    yield "demands_delete_private", (), None
+    yield "sessions_delete_before", (before,), None
+    yield "records_delete_expired", (now,), None
+    if pruned.cached:
+        yield "records_delete_cached", (before,), None
+    yield "node_facts_delete_unused", (), None
+    for name in ("events_delete_cluster_before", "fires_delete_before", "triggers_delete_unused"):
+        yield name, (before,), None
