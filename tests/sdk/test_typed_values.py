@@ -375,7 +375,7 @@ def test_use_after_close_says_so(tmp_path: Path) -> None:
 def test_import_weft_imports_no_library_of_values() -> None:
     code = (
         "import sys, weft; weft.task, weft.flow, weft.current, weft.once\n"
-        "import weft.executors.python_runner, weft.executors.python_types, weft.executors.python_value\n"
+        "import weft.executors.python_runner.runner, weft.executors.python_functions.typed_values\n"
         "print([name for name in ('pydantic', 'numpy', 'pandas', 'attr') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
