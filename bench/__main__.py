@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench import engine, functions, peers, postgres, scale, server, shell, streams
 from bench.harness import Result
-from weft.control.process import tune
+from weft.local_node.process_tuning import tune
 
 
 async def _engine() -> list[Result]:

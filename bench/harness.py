@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from weft.control.here import make_node, node_settings
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core.commands import Submit
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import document_hash, encode_document
 from weft.core.definition.read import read
 from weft.core.workflow import Workflow
+from weft.local_node.factory import make_node, node_settings
 from weft.node.node import Node
 from weft.operations.ids import new_id
 from weft.store.protocol import Store

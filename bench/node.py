@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from bench.harness import directory, node_on
-from weft.control.process import tune
+from weft.local_node.process_tuning import tune
 from weft.store.postgres.driver import PostgresStore
 
 

@@ -14,7 +14,7 @@ from tests.postgres_server import Server
 
 from bench.harness import Result, directory
 from bench.postgres import fresh, no_op_rate
-from weft.control.process import tune
+from weft.local_node.process_tuning import tune
 
 ROUNDS = 3
 PEERS: dict[str, tuple[list[str], str]] = {

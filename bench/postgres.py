@@ -18,7 +18,7 @@ from bench import shell
 from bench.engine import SLOTS, TASKS
 from bench.harness import Bench, Result, best, directory, node_on
 from bench.scale import FILLED
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
 from weft.store.postgres.driver import PostgresStore

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from bench.harness import Bench, Result, directory, node_on
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
 from weft.store.sqlite.driver import SqliteStore

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.harness import Result, directory
 from weft.authoring.load import load_value
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.operations.submission import submission
 from weft.store.sqlite.driver import SqliteStore
 

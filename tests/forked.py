@@ -137,11 +137,17 @@ def _main() -> None:
 def _import_all() -> None:
     from importlib import import_module
 
-    from weft.cli.commands import COMMANDS
+    from weft.cli.command_table import COMMANDS
 
     for command in COMMANDS:
-        import_module(command.target.partition(":")[0])
-    for name in ("weft.node.node", "weft.control.here", "weft.control.remote", "weft.store.sqlite.driver", "yaml"):
+        import_module(command.target[0])
+    for name in (
+        "weft.node.node",
+        "weft.local_node.factory",
+        "weft.client.remote",
+        "weft.store.sqlite.driver",
+        "yaml",
+    ):
         import_module(name)
     sys.modules.pop("weft.__main__", None)
 

@@ -9,7 +9,7 @@ def script() -> int:
         import signal
 
         from weft.cli.main import main
-        from weft.cli.streams import prepare
+        from weft.cli.standard_streams import prepare
 
         prepare()
         code = main()

@@ -17,8 +17,8 @@ from weft import config as settings
 from weft.api.app import create_app
 from weft.api.auth import Gate, Open
 from weft.api.serving import Connection, Server, listening
-from weft.control.local import LocalControl
-from weft.control.node_thread import NodeThread
+from weft.client.local import LocalControl
+from weft.local_node.node_thread import NodeThread
 from weft.store.sqlite.driver import SqliteStore
 
 WAIT_S = 30.0

@@ -24,7 +24,7 @@ from tests.cluster.conftest import STORES
 from weft.api.app import create_app
 from weft.api.auth import OneToken, Open
 from weft.api.responses import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.operations.declare import JSON, Operation
 from weft.operations.errors import Problem
 from weft.operations.table import OPERATIONS

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import CHAIN, Running
-from weft.control import protocol
-from weft.control.remote import RemoteControl
+from weft.client import verbs as protocol
+from weft.client.remote import RemoteControl
 
 NAMES = ["one", "three", "two"]
 

@@ -11,8 +11,8 @@ from tests.api.test_streams import Reader, happened, readers, told
 from tests.postgres_server import emptied
 from weft.api.metrics import METRICS
 from weft.api.token_gate import Tokens
-from weft.control.local import LocalControl
-from weft.control.remote import RemoteControl
+from weft.client.local import LocalControl
+from weft.client.remote import RemoteControl
 from weft.operations.records import EventInfo
 from weft.store.postgres.driver import PostgresStore
 

@@ -170,7 +170,7 @@ def test_which_addresses_are_this_machines_own() -> None:
 def test_an_observer_names_the_leader(serving: Callable[..., Running]) -> None:
     leading = serving()
     until(lambda: leading.control.leader().session)
-    from weft.control.local import LocalControl
+    from weft.client.local import LocalControl
     from weft.store.sqlite.driver import SqliteStore
 
     store = SqliteStore(leading.directory / ".weft" / "weft.db")

@@ -19,7 +19,7 @@ import pytest
 import weft
 from tests import forked
 from tests.api.conftest import WAIT_S, Client, until
-from tests.control.test_owner_token import others_may
+from tests.client.test_owner_token import others_may
 from weft.api.serving import listening
 from weft.api.token_gate import FAILURES_MAX
 

@@ -244,7 +244,7 @@ def test_a_character_is_never_cut() -> None:
 
 
 def test_heartbeats_come_and_a_revoked_token_ends_the_stream(serving: Callable[..., Running], tmp_path: Path) -> None:
-    from weft.control.local import LocalControl
+    from weft.client.local import LocalControl
     from weft.store.sqlite.driver import SqliteStore
 
     control = LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))

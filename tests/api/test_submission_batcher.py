@@ -13,7 +13,7 @@ from tests.api.conftest import CHAIN, Running
 from weft.api.app_state import SMALL
 from weft.api.submission_batcher import SubmissionBatcher
 from weft.authoring.load import load_value
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core.commands import Refused, Reply, Submit
 from weft.operations.ids import id_from
 from weft.operations.submission import submission

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.conftest import CHAIN, Running
 from weft.api.token_gate import ADDRESSES_MAX, BELIEVED_S, FAILURE_EVERY_S, FAILURES_MAX, KNOWN_MAX, Failures, Tokens
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core.commands import Refused
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.errors import ApiError as Trouble

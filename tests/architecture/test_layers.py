@@ -9,8 +9,9 @@ from tests.architecture.source import Module, imports, modules
 LAYERS: list[tuple[str, ...]] = [
     ("__main__",),
     ("demo", "cli", "api", "mcp", "tui", "sdk"),
-    ("config", "control"),
-    ("operations",),
+    ("local_node",),
+    ("client",),
+    ("config", "operations"),
     ("node",),
     ("store", "executors", "triggers", "authoring"),
     ("core",),
@@ -24,7 +25,6 @@ SIDEWAYS = {
     ("cli", "api"): "`weft serve` is a command",
     ("cli", "mcp"): "`weft mcp` is a command",
     ("mcp", "api"): "the same roles, submissions, cursors and words for what goes wrong",
-    ("control", "config"): "an application that embeds Weft has the settings of the command line",
     ("demo", "cli"): "it speaks through the same terminal",
 }
 

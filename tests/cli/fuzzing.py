@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests import forked
-from weft.cli.commands import Command, Option
+from weft.cli.command_table import Command, Option
 from weft.cli.parser import all_options
 from weft.config import SETTINGS
 

@@ -19,7 +19,7 @@ from tests.api.conftest import Running
 from tests.cli.conftest import environment
 from tests.cli.fuzzing import Draw, Place, make_place
 from tests.postgres_server import emptied
-from weft.cli.commands import BY_NAME, COMMANDS
+from weft.cli.command_table import BY_NAME, COMMANDS
 
 HUNT = int(os.environ.get("WEFT_HUNT") or 0)  # 10 looks ten times as long as 1
 CALLS = 4 * (1 + 10 * HUNT)  # of each command

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.commands import COMMANDS, ELSEWHERE
+from weft.cli.command_table import COMMANDS, ELSEWHERE
 from weft.cli.reference import cli_reference, settings_reference
 
 from .conftest import WEFT, Weft, environment

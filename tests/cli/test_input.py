@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.terminal import Terminal
+from weft.cli.terminal.terminal import Terminal
 
 from .conftest import Result, Weft, environment
 

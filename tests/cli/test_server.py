@@ -13,7 +13,7 @@ import pytest
 
 from tests.api.conftest import Running, until
 from tests.cli.conftest import BRANCHES, Result, Weft, wait_for
-from tests.control.cut import Cut
+from tests.client.cut import Cut
 
 TOKEN = "a-token-of-some-length"
 LINES = "for i in 1 2 3 4 5 6; do echo line $i; until [ -e go$i ]; do sleep 0.02; done; done"

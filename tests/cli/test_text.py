@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from weft.cli.streaming import Prefixer
-from weft.cli.tables import table
-from weft.cli.terminal import Terminal, cut, printable, width_of
-from weft.cli.words import duration
+from weft.cli.run_view.output_following import Prefixer
+from weft.cli.terminal.formats import duration
+from weft.cli.terminal.tables import table
+from weft.cli.terminal.terminal import Terminal, cut, printable, width_of
 from weft.operations.attempt_output import FileOutput
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests import forked
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.store.sqlite.driver import SqliteStore
 
 STARTUP_MAX_S = 60.0  # a Python process on a machine that is busy with other tests

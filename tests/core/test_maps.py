@@ -10,14 +10,14 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.authoring.load import load_value
-from weft.control.here import make_node, node_settings
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.definition.document import encode_document
 from weft.core.expressions.run_names import Ended, tasks_view
 from weft.core.workflow import Tolerate
 from weft.executors.protocol import Launch
 from weft.executors.python_functions.attempt_context import context_update
+from weft.local_node.factory import make_node, node_settings
 from weft.store.sqlite.driver import SqliteStore
 
 LIST = {"inline": "list"}

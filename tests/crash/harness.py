@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.store.sqlite.driver import SqliteStore
 
 LEFT_MAX_S = 5.0  # so long may anything of a killed node live on, on a busy machine

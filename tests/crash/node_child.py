@@ -7,8 +7,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from weft.control.here import make_node, node_settings
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
+from weft.local_node.factory import make_node, node_settings
 from weft.store.sqlite.driver import SqliteStore
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from weft.authoring.errors import DefinitionErrors
 from weft.authoring.load import load_file
-from weft.cli.definitions import validate
+from weft.cli.definition_views import validate
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(path for path in BAD.iterdir() if path.suffix in (".yaml", ".json"))

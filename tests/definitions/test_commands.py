@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from weft.authoring.load import load_file, load_text
-from weft.cli.definitions import dot, graph, mermaid, validate
-from weft.cli.graph_text import draw
+from weft.cli.definition_views import dot, graph, mermaid, validate
+from weft.cli.terminal.graph_text import draw
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").iterdir())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft.authoring.errors import DefinitionErrors
 from weft.authoring.load import Loaded, load_text, load_value
-from weft.cli.graph_text import draw
+from weft.cli.terminal.graph_text import draw
 
 calm = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from test_read import definitions
 
 from weft.authoring import json_text, yaml_text
-from weft.cli.definitions import schema as print_schema
+from weft.cli.definition_views import schema as print_schema
 from weft.core.definition.fields import TASK
 from weft.core.definition.json_schema import definition_schema
 from weft.core.definition.read import WORKFLOW, read

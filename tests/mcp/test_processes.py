@@ -21,8 +21,8 @@ from tests.api.conftest import WAIT_S, Running, until
 from tests.api.test_serving import Process
 from tests.mcp.conftest import MODES, Calls, told
 from tests.mcp.test_roles import READING
-from weft.cli import serving
-from weft.control.local import LocalControl
+from weft.cli.commands import serve as serving
+from weft.client.local import LocalControl
 from weft.mcp.server import BY_NAME
 from weft.store.sqlite.driver import SqliteStore
 

@@ -11,9 +11,9 @@ import pytest
 from tests.api.conftest import CHAIN, Running
 from tests.docs.http import errors_reference, http_reference
 from weft.authoring.load import load_value
-from weft.control.local import LocalControl
-from weft.control.protocol import Control
-from weft.control.remote import RemoteControl
+from weft.client.local import LocalControl
+from weft.client.remote import RemoteControl
+from weft.client.verbs import Control
 from weft.operations.declare import Operation
 from weft.operations.submission import submission
 from weft.operations.table import OPERATIONS

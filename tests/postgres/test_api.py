@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.conftest import CHAIN, Answer, Running, until
 from tests.postgres.proxy import Proxy
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.store.postgres.driver import PostgresStore
 
 WITHIN_S = 5.0

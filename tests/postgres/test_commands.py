@@ -295,8 +295,8 @@ def test_a_command_waits_for_a_server_that_restarts(tmp_path: Path, own_server: 
     url = own_server.url("postgres")
     (tmp_path / "wait.py").write_text(
         "import sys\n"
-        "from weft.control.opening import open_store\n"
-        "from weft.control.local import LocalControl\n"
+        "from weft.client.opening import open_store\n"
+        "from weft.client.local import LocalControl\n"
         "from weft.core.commands import Prune\n"
         "from weft.store.postgres.url import PostgresUrl\n"
         "control = LocalControl(open_store(PostgresUrl(sys.argv[1])))\n"

@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from tests import forked
+from weft.client import store_copy as copying
+from weft.client.local import LocalControl
 from weft.config import store_from
-from weft.control import copying
-from weft.control.local import LocalControl
 from weft.operations.records import Verification
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.fill import Filling

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.store.postgres.driver import PostgresStore
 
 Make = Callable[..., PostgresStore]

@@ -8,7 +8,7 @@ import pytest
 
 import weft
 from tests.api.conftest import Running
-from tests.control.test_reading import CHAIN
+from tests.client.test_reading import CHAIN
 from weft.api.auth import OneToken
 from weft.authoring.load import load_value
 

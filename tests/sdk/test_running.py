@@ -132,7 +132,7 @@ def test_what_no_node_could_run_is_refused(store: Path) -> None:
 
 def test_the_store_is_the_one_that_the_command_line_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from weft import config
-    from weft.control.opening import store_place
+    from weft.client.opening import store_place
 
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)

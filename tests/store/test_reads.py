@@ -6,7 +6,7 @@ import pytest
 
 from tests.store.conformance import put_run, run_row, task_row
 from weft.authoring.load import load_value
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
 from weft.operations.submission import submission

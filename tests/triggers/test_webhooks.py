@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from weft.authoring.load import load_text
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.node.secrets import Secrets
 from weft.operations.webhooks import HookRefused, fire_webhook
 from weft.store.sqlite.driver import SqliteStore

@@ -20,8 +20,8 @@ from weft.api.openapi import describe
 from weft.api.request_guard import BODY_MAX, RequestGuard
 from weft.api.responses import problem
 from weft.api.sign_in import sign_in
-from weft.control.definition_loader import DefinitionLoader
-from weft.control.protocol import Control
+from weft.client.definition_loader import DefinitionLoader
+from weft.client.verbs import Control
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.node.secrets import Secrets
 from weft.operations.declare import JSON, Operation

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from weft.api.auth import Gate
 from weft.api.hub import Hub, Listen
 from weft.api.submission_batcher import SubmissionBatcher
-from weft.control.definition_loader import DefinitionLoader
-from weft.control.protocol import Control
+from weft.client.definition_loader import DefinitionLoader
+from weft.client.verbs import Control
 from weft.core.commands import Reply, Submit
 from weft.node.secrets import Secrets
 from weft.operations.errors import ApiError

@@ -13,7 +13,7 @@ from weft.api.app_state import AppState
 from weft.api.auth import Caller
 from weft.api.responses import reply
 from weft.api.validation import body_error, parameter_error
-from weft.control.protocol import Control
+from weft.client.verbs import Control
 from weft.core.definition.suggest import nearest
 from weft.operations.declare import JSON, Operation, Request, parameters_of
 from weft.operations.errors import ApiError

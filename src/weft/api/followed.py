@@ -5,7 +5,7 @@ import base64
 import msgspec
 
 from weft.api.hub import ANYWAY_S, Found, Piece, Position
-from weft.control.protocol import Control
+from weft.client.verbs import Control
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
 

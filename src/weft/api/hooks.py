@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from weft.api.calls import Call, handles
 from weft.api.responses import reply
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.operations.errors import ApiError, store_silent
 from weft.operations.server import CallHook, HookTaken, post_hook, put_hook
 from weft.operations.webhooks import HookRefused, fire_webhook

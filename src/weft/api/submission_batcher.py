@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from weft.control.protocol import Control
+from weft.client.verbs import Control
 from weft.core.commands import Refused, Reply, Submit
 from weft.operations.ids import new_id
 

@@ -4,7 +4,7 @@ import os
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 
-from weft.cli.exits import BAD_INPUT, GiveUp
+from weft.cli.exit_codes import BAD_INPUT, GiveUp
 
 NUMBER_MAX = 2**63 - 1  # what a store can hold
 DIGITS_MAX = 20

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.authoring.flow_files import load_definition
 from weft.authoring.load import Loaded, load_text, load_value
-from weft.cli.exits import BAD_INPUT, GiveUp
+from weft.cli.exit_codes import BAD_INPUT, GiveUp
 from weft.core.definition.inputs import InputError, parse_input, resolve_inputs
 from weft.core.workflow import Workflow
 

@@ -4,10 +4,10 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from weft.cli import exits
-from weft.cli.commands import BY_NAME, ELSEWHERE
+from weft.cli import exit_codes as exits
+from weft.cli.command_table import BY_NAME, ELSEWHERE
 from weft.cli.interrupts import uninterrupted
-from weft.cli.streams import OutputLost
+from weft.cli.standard_streams import OutputLost
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -82,7 +82,7 @@ def _call(args: "Namespace") -> int:
         from weft.cli.session import Session
         from weft.config import BadSetting
 
-        module, _, function = BY_NAME[args.command].target.partition(":")
+        module, function = BY_NAME[args.command].target
         command = getattr(import_module(module), function)
     session: Session | None = None
     try:

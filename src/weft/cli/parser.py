@@ -5,8 +5,8 @@ import sys
 from typing import Any, NoReturn
 
 from weft.cli.arguments import shown
-from weft.cli.commands import BY_NAME, COMMANDS, EXIT_CODES, JSON, SERVER, STORE, Command, Option
-from weft.cli.exits import BAD_INPUT, GiveUp
+from weft.cli.command_table import BY_NAME, COMMANDS, EXIT_CODES, JSON, SERVER, STORE, Command, Option
+from weft.cli.exit_codes import BAD_INPUT, GiveUp
 
 MESSAGE_MAX = 400  # argparse repeats what was given
 

@@ -6,7 +6,7 @@ python -m weft.cli.reference DIRECTORY writes both; a test compares them with wh
 import sys
 from pathlib import Path
 
-from weft.cli.commands import COMMANDS, EXIT_CODES, Command, Option
+from weft.cli.command_table import COMMANDS, EXIT_CODES, Command, Option
 from weft.cli.parser import all_options, usage
 from weft.config import SETTINGS
 

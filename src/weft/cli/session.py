@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from weft import config as settings
 from weft.cli.arguments import shown
-from weft.cli.exits import BAD_INPUT, NOT_FOUND, GiveUp
-from weft.cli.terminal import Terminal, printable
+from weft.cli.exit_codes import BAD_INPUT, NOT_FOUND, GiveUp
+from weft.cli.terminal.terminal import Terminal, printable
 from weft.core.definition.problems import encodes
 from weft.store.postgres.url import PostgresUrl
 
 if TYPE_CHECKING:
-    from weft.control.local import LocalControl
-    from weft.control.protocol import Control
-    from weft.control.remote import RemoteControl
+    from weft.client.local import LocalControl
+    from weft.client.remote import RemoteControl
+    from weft.client.verbs import Control
 
 _FLAGS = (
     "store",
@@ -69,8 +69,8 @@ class Session:
         if self.server is None:
             return self.local(create=create)
         if self._remote is None:
-            from weft.control.owner_token import token_for
-            from weft.control.remote import RemoteControl
+            from weft.client.owner_token import token_for
+            from weft.client.remote import RemoteControl
 
             self._remote = RemoteControl(self.server, token_for(self.server, self.config, self.directory))
             self._remote.notify(self.warn)
@@ -80,7 +80,7 @@ class Session:
         """The store itself, for commands that a server cannot do for us."""
         self.refuse_server()
         if self._control is None:
-            from weft.control.opening import open_control, store_place
+            from weft.client.opening import open_control, store_place
 
             self._check(store_place(self.config, self.directory), create)
             if self.args.command in OF_NODES:
@@ -106,7 +106,7 @@ class Session:
 
     def has_store(self) -> bool:
         """There is one already, or it is a server's."""
-        from weft.control.opening import store_place
+        from weft.client.opening import store_place
 
         place = store_place(self.config, self.directory)
         return not isinstance(place, Path) or place.exists()
@@ -168,7 +168,7 @@ class Session:
         shown = self.config.log or ("info" if self.args.command in LOGGING else "warning")
         if levels.index(level) > levels.index(shown):
             return None
-        from weft.cli.words import clock_now
+        from weft.cli.terminal.formats import clock_now
 
         if self._logs_json:
             return json_text({"at": _stamp(), "level": level, "message": message, **fields})

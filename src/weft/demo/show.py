@@ -11,8 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from weft.cli.exits import FAILED, OK
-from weft.cli.terminal import Terminal
+from weft.cli.exit_codes import FAILED, OK
+from weft.cli.terminal.terminal import Terminal
 from weft.demo import journal
 
 SLOTS = 4
@@ -140,7 +140,7 @@ def _resume(stage: Stage, facts: dict[str, Any]) -> None:
 
 def _results(stage: Stage) -> dict[str, Any]:
     """Task -> what the store holds of its success."""
-    from weft.control.local import LocalControl
+    from weft.client.local import LocalControl
     from weft.store.sqlite.driver import SqliteStore
 
     control = LocalControl(SqliteStore(stage.directory / ".weft" / "weft.db"))

@@ -4,8 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from weft.control.protocol import Control
-from weft.control.timing import measured_path
+from weft.client.critical_path import measured_path
+from weft.client.verbs import Control
 from weft.core.commands import Refused
 from weft.core.states import RunState, TaskState
 from weft.core.workflow import TaskKind

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from weft.control.plan import PlannedTask
-from weft.control.timing import task_ms
+from weft.client.critical_path import task_ms
+from weft.client.plan import PlannedTask
 from weft.operations.records import NodeInfo, RunInfo, TaskInfo
 
 REASON_MAX = 500

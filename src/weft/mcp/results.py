@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from weft.control.protocol import Control
-from weft.control.timing import task_ms
+from weft.client.critical_path import task_ms
+from weft.client.verbs import Control
 from weft.core.states import TERMINAL
 from weft.mcp import arguments as a
 from weft.mcp import replies as r

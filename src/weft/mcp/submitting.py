@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from weft.authoring.errors import DefinitionErrors
-from weft.control.plan import plan_of
+from weft.client.plan import plan_of
 from weft.core.definition.inputs import resolve_inputs
 from weft.mcp import arguments as a
 from weft.mcp import replies as r

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 import msgspec
 
 from weft.api.app_state import AppState
-from weft.control.protocol import Control
+from weft.client.verbs import Control
 from weft.operations.declare import Operation, Role
 
 T = TypeVar("T")

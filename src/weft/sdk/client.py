@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from weft import config as settings
-from weft.control.owner_token import token_for
-from weft.control.remote import RemoteControl
+from weft.client.owner_token import token_for
+from weft.client.remote import RemoteControl
 from weft.operations.records import RunInfo
 from weft.operations.submission import submission
 from weft.sdk.errors import Closed

@@ -22,10 +22,10 @@ from weft.sdk.runs import load_for_run, output_of, require_flow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.control.local import LocalControl
-    from weft.control.node_thread import NodeThread
+    from weft.client.local import LocalControl
     from weft.core.workflow import Workflow
     from weft.executors.inline import AsyncFunction, InlineFunction
+    from weft.local_node.node_thread import NodeThread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,7 +67,7 @@ class Weft:
         worker: bool = False,
         inline: "Mapping[str, AsyncFunction] | Iterable[AsyncFunction]" = (),
     ) -> None:
-        from weft.control.opening import open_control
+        from weft.client.opening import open_control
 
         self._inline: dict[str, InlineFunction] = {}
         if inline:
@@ -211,15 +211,15 @@ class Weft:
 
     def _nodes(self) -> "NodeThread":
         if self._thread is None:
-            from weft.control.node_thread import NodeThread
+            from weft.local_node.node_thread import NodeThread
 
             self._thread = NodeThread(self.control, self._config, self._inline, _log)
         return self._thread
 
     def _refuse_unplaceable(self, workflow: "Workflow") -> None:
         """Refuses a run with a task that no node can run, which would wait forever."""
-        from weft.control.here import own_facts
         from weft.core.commands import Refused
+        from weft.local_node.factory import own_facts
         from weft.operations.placing import facts_of, unplaceable
 
         others = [facts_of(node) for node in self.control.nodes() if node.scope is None]

@@ -9,7 +9,7 @@ from weft.sdk.flows import Flow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.control.protocol import Control
+    from weft.client.verbs import Control
     from weft.core.definition.site_defaults import SiteDefaults
 
 FAILURES_MAX = 20

@@ -6,10 +6,10 @@ from typing import Any
 
 import weft
 from weft.authoring.load import load_value
-from weft.control.here import make_node, node_settings
-from weft.control.local import LocalControl
+from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.definition.document import encode_document
+from weft.local_node.factory import make_node, node_settings
 from weft.store.sqlite.driver import SqliteStore
 
 

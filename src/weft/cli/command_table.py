@@ -1,0 +1,336 @@
+"""All commands as data: what argparse, the overview of `weft --help` and docs/reference/cli.md are made from.
+
+Nothing heavy is imported here. A command's work is named as `module:function` and imported when it is called:
+it gets the parsed arguments and a Session, and returns the exit code.
+"""
+
+from typing import Any, NamedTuple
+
+from weft.cli.arguments import whole
+
+
+class Option(NamedTuple):
+    names: tuple[str, ...]
+    help: str
+    given: dict[str, Any] = {}  # noqa: RUF012 - for argparse; never changed
+
+
+class Command(NamedTuple):
+    name: str
+    group: str
+    summary: str
+    function: str  # "file:function" in cli/commands
+    options: tuple[Option, ...] = ()
+    note: str = ""
+    store: bool = True
+    remote: bool = True  # a server can do it, too
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """The module that has it, and its name there."""
+        file, _, name = self.function.partition(":")
+        return f"weft.cli.commands.{file}", name
+
+
+def _option(*names: str, help: str, **given: Any) -> Option:
+    return Option(names, help, given)
+
+
+def _flag(*names: str, help: str) -> Option:
+    return Option(names, help, {"action": "store_true"})
+
+
+STORE = _option(
+    "--store", metavar="PATH", help="the store: a file, or postgresql://… (default: .weft/weft.db, searched upward)"
+)
+SERVER = _option(
+    "--server",
+    metavar="URL",
+    help="ask this server instead of a store; its token: WEFT_TOKEN, else .weft/token",
+)
+JSON = _flag("--json", help="for machines: JSON on standard output")
+VERBOSE = _flag("-v", "--verbose", help="log what happens, and the settings, on standard error")
+
+RUN = _option("run", metavar="RUN", help="a run's id, the beginning of one, or `last`")
+TASK = _option("task", metavar="TASK", nargs="?", help="a task, or one element of it (name.3)")
+FILE = _option(
+    "file", metavar="FILE",
+    help="a definition in YAML or JSON, or a flow (module:flow, file.py:flow); - reads standard input",
+)  # fmt: skip
+SLOTS = _option("--slots", metavar="N", help="how many attempts run at a time (default: cores × 4)")
+PYTHON_RUNNERS = _option(
+    "--python-runners", metavar="N", help="how many warm processes run Python functions (default: cores)"
+)
+LABEL = _option(
+    "--label", metavar="K[=V]", action="append", default=[], help="a label of this node; may be given several times"
+)
+CAPABILITY = _option(
+    "--capability", metavar="WORD", action="append", default=[],
+    help="something this node can do; may be given several times",
+)  # fmt: skip
+MEMORY = _option("--memory", metavar="SIZE", help="memory for its tasks (default: nine tenths of the machine's)")
+DISK = _option("--disk", metavar="SIZE", help="disk space for its tasks (default: what is free)")
+GPUS = _option("--gpus", metavar="N", help="GPUs for its tasks (default: those found)")
+PLACE = (LABEL, CAPABILITY, MEMORY, DISK, GPUS)
+DRAIN = _option("--drain", metavar="TIME", help="how long running tasks may go on after ^C (default: 10s)")
+NAME = _option("--name", metavar="TEXT", help="what it is called in lists")
+LOG_FORMAT = _option(
+    "--log-format", choices=("console", "json"), help="how messages look (default: console; --json means json)"
+)
+ROLE = _option(
+    "--role", choices=("auto", "leader", "worker", "observer"),
+    help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)",
+)  # fmt: skip
+RUN_AS = _option("--run-as", metavar="USER", help="start tasks as this user (needs root; default: its own user)")
+HOST = _option("--host", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)")
+PORT = _option("--port", metavar="PORT", help="listen on this port (default: 8700)")
+ROOT_PATH = _option(
+    "--root-path", metavar="PATH", help="what stands before its paths at a proxy, e.g. /weft (default: nothing)"
+)
+ALLOW_HOST = _option(
+    "--allow-host", metavar="NAME", action="append", default=[],
+    help="a name that requests may be addressed to; may be given several times",
+)  # fmt: skip
+INPUT = _option(
+    "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
+)
+PARALLEL = _option("--max-parallel", metavar="N", type=whole, help="at most this many tasks of the run at a time")
+PRIORITY = _option("--priority", metavar="N", type=whole, default=0, help="0 to 10; higher goes first")
+KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, however often it is asked for")
+DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
+LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
+NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
+LIMIT = _option("--limit", "-n", metavar="N", type=whole, help="at most so many")
+BY_HAND = _option(
+    "--step", action="store_true", dest="by_hand",
+    help="of a workflow with mode: levels: rest after each level, until `weft advance`",
+)  # fmt: skip
+FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
+OF_A_NODE = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN)
+WORKING = (*OF_A_NODE, LOGS, VERBOSE)
+
+DIR = _option("--dir", metavar="DIR", help="apply the definitions of this directory, and whenever one changes")
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "run", "Run", "run a workflow here and watch it", "run:run",
+        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
+         NO_CACHE, BY_HAND, *WORKING),
+        "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
+        " either way `weft resume` goes on. With `--server` the server's nodes run it, and ^C only stops watching.",
+    ),
+    Command(
+        "submit", "Run", "store a run for workers to take", "run:submit",
+        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE, BY_HAND),
+        "What no live worker could run is accepted with a warning (`warnings` in JSON) and waits for one that can;"
+        " `weft why` explains it.",
+    ),
+    Command(
+        "worker", "Run", "work on whatever is queued, until stopped", "worker:worker",
+        (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
+         NAME, ROLE, RUN_AS, DIR, LOG_FORMAT, VERBOSE),
+        "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
+        " The second one kills. `weft drain` does the same from elsewhere.",
+        remote=False,
+    ),
+    Command(
+        "serve", "Run", "the HTTP API, and a node that works", "serve:serve",
+        (HOST, PORT, ROOT_PATH, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, RUN_AS,
+         DIR, LOG_FORMAT, VERBOSE),
+        "Whoever asks needs a token: the owner's is in `.weft/token`, which commands read by themselves, others get"
+        " theirs from `weft token create`. `--slots 0`: no work here."
+        " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
+        remote=False,
+    ),
+    Command(
+        "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "mcp:mcp",
+        (_flag("--http", help="serve it at /mcp of an address, instead of standard input and output"),
+         HOST, PORT, ROOT_PATH, ALLOW_HOST,
+         _flag("--read-only", help="only tools that look: those that change something are not there"),
+         _flag("--work", help="also run tasks, in a node of its own for as long as it serves"),
+         SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, VERBOSE),
+        "A client starts it and talks to it, until it closes its input. `weft serve` has the same tools at /mcp."
+        " Over HTTP whoever asks needs a token, as with `weft serve`.",
+    ),
+    Command(
+        "resume", "Run", "make a run finish here: what did not succeed runs again", "run:resume",
+        (RUN, DETACH, *WORKING),
+    ),
+    Command(
+        "advance", "Run", "move a run that rests between its levels on", "run:advance",
+        (RUN, _flag("--task", help="by one task, in the order of their names, instead of by one level"),
+         DETACH, *WORKING),
+        "Such a run was started with `weft run --step`. It rests again after this level, or task.",
+    ),
+    Command(
+        "rerun", "Run", "start a new run with the same definition and inputs", "run:rerun",
+        (RUN, DETACH, NO_CACHE, *WORKING),
+    ),
+    Command("init", "Run", "write a first workflow", "init:init", (
+        _option("file", metavar="FILE", nargs="?", default="workflow.yaml", help="where to (default: workflow.yaml)"),
+        _flag("--force", help="overwrite the file if there is one"),
+    ), store=False),
+    Command("demo", "Run", "see a run survive kill -9, in 20 seconds", "init:demo", (), store=False),
+    Command(
+        "ls", "Look", "list runs, newest first", "ls:ls",
+        (_option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
+         _option("--name", metavar="NAME", help="only runs of this workflow"),
+         _flag("--all", help="also runs that tasks of other runs have started"),
+         LIMIT, _option("--before", metavar="NO", type=whole, help="the page before this one ended at this number")),
+    ),
+    Command(
+        "tasks", "Look", "list tasks", "ls:tasks",
+        (_option("run", metavar="RUN", nargs="?", help="of this run only"),
+         _option("--state", metavar="STATE", action="append", help="only tasks in this state; may be repeated"),
+         LIMIT, _option("--after", metavar="ID", type=whole, default=0, help="go on where the page before ended")),
+    ),
+    Command(
+        "show", "Look", "show a run's graph, or a task's attempts", "show:show",
+        (RUN, TASK, _flag("--all", help="every task, however many there are")),
+    ),
+    Command(
+        "logs", "Look", "show the output of tasks", "logs:logs",
+        (RUN, TASK, FOLLOW, _option("--attempt", metavar="N", type=whole, help="of this attempt, not of the last"),
+         _option("--stream", choices=("stdout", "stderr"), help="one stream only")),
+    ),
+    Command(
+        "events", "Look", "show a run's history, or what happens in the whole cluster", "events:events",
+        (_option("run", metavar="RUN", nargs="?", help=f"{RUN.help}; without it, all: runs, nodes, the leader"),
+         FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=whole, help="only what came later"),
+         _option("--node", metavar="NODE", help="only what this node (a name or a session) did, or what befell it"),
+         _option("--task", metavar="TASK", help="only of tasks of this name, or of one element (name.3)"),
+         _option("--kind", "--type", metavar="KIND", action="append", help="only of this kind; may be repeated"),
+         _option("--since", metavar="TIME", help="only what is not older than this, e.g. 10m; or a date and time"),
+         _option("--until", metavar="TIME", help="only what is older than this; or a date and time"),
+         _flag("--canonical", help="only the records of a run in levels, the same whatever order tasks ended in")),
+    ),
+    Command(
+        "workflows", "Look", "list workflows, or the versions of one", "workflows:workflows",
+        (_option("name", metavar="NAME", nargs="?", help="of this one: its versions"),
+         _option("--diff", metavar="HASH", nargs="*",
+                 help="how versions differ: the current one and that before it, or these two (beginnings will do)"),
+         LIMIT),
+    ),
+    Command("why", "Look", "say what a task waits for", "events:why", (RUN, TASK)),
+    Command(
+        "verify", "Look", "rebuild a run's state from its events and compare", "events:verify", (RUN,),
+    ),
+    Command(
+        "nodes", "Look", "list nodes, or show one of them", "nodes:nodes",
+        (_option("action", metavar="show", nargs="?", choices=("show",), help="show: all about one node"),
+         _option("node", metavar="NODE", nargs="?", help="its name, its session, or the beginning of that"),
+         _flag("--ended", help="also those that ended")),
+        "A node is healthy; stale when more than half of its lease is gone; dead when all of it is. By the store's"
+        " clock.",
+    ),
+    Command(
+        "drain", "Change", "let a node finish and leave", "nodes:drain",
+        (_option("node", metavar="NODE", help="its name, its session, or the beginning of that"),
+         _option("--deadline", metavar="TIME", default="60s",
+                 help="what still runs then goes back to the queue, at no cost (default: 60s)"),
+         _flag("--wait", help="until it has left")),
+    ),
+    Command(
+        "cancel", "Change", "stop a run, or one task of it", "cancel:cancel",
+        (RUN, TASK, _option("--reason", metavar="TEXT", default="cancelled by request", help="kept in the history"),
+         _flag("--now", help="of a run: skip its handlers, too (`when: always`)"),
+         _flag("--no-wait", help="do not wait until nothing of it is left running")),
+    ),
+    Command(
+        "signal", "Change", "answer a task that waits for a signal", "signals:signal",
+        (RUN, _option("name", metavar="NAME", help="the signal's name (`wait: {signal: NAME}`), or its task's"),
+         _option("--data", metavar="JSON", help="what comes with it: the wait's output"),
+         _option("--reject", metavar="REASON", help="say no: the wait fails")),
+        "A signal that comes before its wait is reached is kept. Each signal is applied once: said again with the"
+        " same data it changes nothing, with other data it is refused.",
+    ),
+    Command(
+        "dead", "Change", "list dead letters, or retry them", "dead:dead",
+        (_option("action", metavar="list|retry", choices=("list", "retry"), help="what to do"),
+         _option("run", metavar="RUN", nargs="?", help="retry: the run"),
+         _option("tasks", metavar="TASK", nargs="*", help="retry: only these, and what needs them"),
+         DETACH, LIMIT, *WORKING),
+    ),
+    Command(
+        "pools", "Change", "list pools, or set the size of one", "pools:pools",
+        (_option("action", metavar="set", nargs="?", choices=("set",), help="set: make a pool, or change its size"),
+         _option("name", metavar="NAME", nargs="?", help="set: the pool"),
+         _option("size", metavar="SIZE", nargs="?", type=whole,
+                 help="set: how many tasks may hold a place at a time")),
+        "A task with `pools: NAME` takes a place while it runs, whichever node runs it. Size 0 lets nothing more"
+        " start; what runs goes on.",
+    ),
+    Command(
+        "apply", "Change", "make definitions current, and their triggers active", "apply:apply",
+        (_option("files", metavar="FILE|DIR", nargs="+",
+                 help="definitions in YAML or JSON, flows, or directories of definitions"),),
+        "Triggers that a definition no longer has are deactivated; pauses stay. `weft run` activates nothing."
+        " The leader fires what is due: some node must be there (`weft worker`).",
+    ),
+    Command(
+        "triggers", "Change", "list triggers, or pause, resume and fire one", "triggers:triggers",
+        (_option("action", metavar="list|show|pause|resume|fire|next", nargs="?", default="list",
+                 choices=("list", "show", "pause", "resume", "fire", "next"), help="what to do (default: list)"),
+         _option("trigger", metavar="TRIGGER", nargs="?",
+                 help="workflow/name; or one of the two, where that is enough"),
+         _option("--body", metavar="JSON", help="fire: what `trigger.body` is, of a webhook"), LIMIT),
+        "`fire` makes a run now, paused or not; what `overlap` says still counts. `next` shows when it will fire.",
+    ),
+    Command(
+        "token", "Change", "who may use the server from elsewhere: make, list or revoke tokens",
+        "tokens:token",
+        (_option("action", metavar="create|list|revoke", choices=("create", "list", "revoke"), help="what to do"),
+         _option("token", metavar="TOKEN", nargs="?",
+                 help="create: a label for it; revoke: its id, the beginning of that, or its label"),
+         _option("--role", choices=("viewer", "operator", "admin"), dest="api_role",
+                 help="create: viewer looks, operator starts and stops work, admin may everything (default: viewer)"),
+         _option("--expires", metavar="TIME", default="90d", help="create: after this, or never (default: 90d)")),
+        "A token is shown once, when it is made; the store keeps its hash. Who did what is in `weft events`.",
+    ),
+    Command(
+        "prune", "Change", "remove runs that ended long ago", "cancel:prune",
+        (_option("--older", metavar="TIME", required=True, help="ended longer ago than this, e.g. 7d"),
+         _option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
+         _flag("--cache", help="also results that `cache` has kept for longer than that")),
+        "Results that `cache` keeps outlive their runs. Those past their `ttl` go with every prune.",
+    ),
+    Command(
+        "store", "Change", "say what the store holds, move it, change its schema", "store:store",
+        (_option("action", metavar="info|copy|migrate|downgrade", choices=("info", "copy", "migrate", "downgrade"),
+                 help="info: location, size, counts; copy: move everything to an empty PostgreSQL database;"
+                      " migrate: bring its tables to this version; downgrade: back to those of an older one"),
+         _option("--from", dest="source", metavar="STORE", help="copy: the store's file (default: the one in use)"),
+         _option("--to", dest="target", metavar="STORE", help="copy: postgresql://…, an empty database"),
+         _flag("--wait", help="copy: drain the nodes that are at work, and wait until they have left"),
+         _flag("--quick", help="copy: verify only runs that have not ended and the newest others"),
+         _flag("--undo", help="copy: use the old store again after a copy that was broken off"),
+         _option("--schema", metavar="N", type=whole, help="downgrade: the number of the older schema")),
+        "A copy may be killed at any point and run again. When it is done, every command on the old store says where"
+        " it went; looking at it still works.",
+    ),
+    Command("validate", "Define", "check definitions", "validate:validate", (
+        _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON, or flows"),
+    ), store=False),
+    Command("graph", "Define", "draw a definition's graph", "validate:graph", (
+        _option("file", metavar="FILE", help="a definition in YAML or JSON, or a flow"),
+        _option("--format", choices=("text", "mermaid", "dot"), default="text", help="how (default: text)"),
+    ), store=False),
+    Command("export", "Define", "print a flow as a definition in YAML", "export:export", (
+        _option("file", metavar="FLOW", help="module:flow, file.py:flow, or a definition's file"),
+    ), "Put it where the flow's module is: functions are found from the definition's directory. With --json it is"
+       " printed as JSON.", store=False),
+    Command("schema", "Define", "print the JSON Schema of definitions", "validate:schema", (), store=False),
+    Command("version", "Define", "print the version", "init:version", (), store=False),
+)  # fmt: skip
+BY_NAME = {command.name: command for command in COMMANDS}
+#: What other tools call it -> what it is here.
+ELSEWHERE = {
+    "list": "ls", "runs": "ls", "ps": "ls", "status": "show", "describe": "show", "inspect": "show", "start": "run",
+    "exec": "run", "stop": "cancel", "kill": "cancel", "abort": "cancel", "retry": "resume", "replay": "verify",
+    "check": "validate", "lint": "validate", "server": "serve", "history": "events", "gc": "prune",
+    "cleanup": "prune", "approve": "signal", "deploy": "apply", "schedule": "triggers", "cron": "triggers",
+}  # fmt: skip
+EXIT_CODES = (
+    "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store or the server does not"
+    " answer, or the output cannot be written · 130 interrupted"
+)

@@ -1,0 +1,70 @@
+"""apply: definitions become the current versions of their workflows, and their triggers active."""
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.flow_files import load_definition
+from weft.authoring.load import Loaded, with_defaults
+from weft.cli.definition_input import source_directory
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.session import Session
+from weft.cli.terminal.formats import counted
+from weft.core.definition.site_defaults import SiteDefaults
+from weft.local_node.definition_directory import definitions_in
+from weft.operations.submissions import Applied
+
+
+def apply(args: Namespace, session: Session) -> int:
+    """All are read before any is stored: what is wrong with one leaves everything as it was."""
+    loaded = _load(args.files, session.config.definition_defaults)
+    control = session.control(create=True)
+    replies: list[Applied] = []
+    for one in loaded:
+        reply = control.apply(one, source_directory(one, session.config.workdir or session.directory), "weft apply")
+        replies.append(reply)
+        if not args.json:
+            session.print(_line(reply))
+    if args.json:
+        session.print_json({"applied": replies})
+    elif any(reply.triggers for reply in replies) and not control.nodes():
+        session.warn("no node is there to fire them; start one with `weft worker`")
+    return OK
+
+
+def _load(files: list[str], defaults: SiteDefaults) -> list[Loaded]:
+    names: list[str] = []
+    for name in files:
+        if Path(name).is_dir():
+            found = definitions_in(Path(name))
+            if not found:
+                raise GiveUp(BAD_INPUT, f"there are no definitions in {name}", "they end in .yaml, .yml or .json")
+            names += [str(path) for path in found]
+        else:
+            names.append(name)
+    loaded: dict[str, tuple[str, Loaded]] = {}
+    wrong: list[Any] = []
+    more = 0
+    for name in names:
+        try:
+            one = with_defaults(load_definition(name), defaults)
+        except DefinitionErrors as errors:
+            wrong += errors.errors
+            more += errors.more
+            continue
+        other = loaded.setdefault(one.workflow.name, (name, one))
+        if other[1] is not one:
+            what = f"{other[0]} and {name} both define the workflow {one.workflow.name}"
+            raise GiveUp(BAD_INPUT, what, "give one of them another name")
+    if wrong:
+        raise DefinitionErrors(wrong, more)
+    return [one for _, one in loaded.values()]
+
+
+def _line(applied: Applied) -> str:
+    names = {"added": applied.added, "changed": applied.changed, "removed": applied.removed}
+    told = [f"{how}: {', '.join(found)}" for how, found in names.items() if found]
+    version = "is current already" if applied.existing else "is current now"
+    count = counted(applied.triggers, "trigger")
+    return f"{applied.workflow} {applied.hash[:12]} {version}, {count}" + (f" ({'; '.join(told)})" if told else "")

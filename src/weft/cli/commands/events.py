@@ -1,0 +1,181 @@
+"""events, why, verify: what happened to a run, what it waits for, and whether its history explains its state."""
+
+import json
+from argparse import Namespace
+from datetime import datetime
+from typing import Any
+
+from weft.cli.arguments import duration_ms, shown
+from weft.cli.commands.ls import limit_of
+from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
+from weft.cli.run_view.text_views import event_json
+from weft.cli.session import Session
+from weft.cli.terminal.formats import clock, counted, state_word
+from weft.cli.terminal.terminal import printable
+from weft.client.following import Followed
+from weft.client.verbs import Control
+from weft.core.definition.suggest import nearest
+from weft.core.events import EVENT_KINDS
+from weft.operations.records import EventInfo
+
+EVENTS_LIMIT = 1000
+FOLLOW_EVERY_S = 0.1
+FOLLOW_MOST_S = 5.0  # where we are told of news
+PAGE = 500
+FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
+
+
+def events(args: Namespace, session: Session) -> int:
+    kinds = None if args.kind is None else [_kind(word) for kind in args.kind for word in kind.split(",")]
+    control = session.control()
+    run_id = None if args.run is None else control.find(args.run)[1]
+    if args.canonical:
+        if run_id is None:
+            raise GiveUp(BAD_INPUT, "--canonical: of which run?", "weft events RUN --canonical")
+        for line in control.canonical(run_id):
+            session.print(line)
+        return OK
+    left = limit_of(args, 2**62 if args.follow else EVENTS_LIMIT)
+    filters = {"kinds": kinds, **_filters(args, control.now())}
+    after = _begin(args, control, left)
+    followed = control.follow(run_id, after=after, **filters)
+    try:
+        return _tell(args, session, control, followed, run_id, after, left, filters)
+    finally:
+        followed.close()
+
+
+def _tell(
+    args: Namespace,
+    session: Session,
+    control: Control,
+    followed: Followed,
+    run_id: str | None,
+    after: int,
+    left: int,
+    filters: dict[str, Any],
+) -> int:
+    over = False
+    while True:
+        page = followed.events(min(PAGE, left))
+        for event in page:
+            session.print(event_json(event) if args.json else _line(session, event, with_run=run_id is None))
+        left -= len(page)
+        if page:
+            after, over = page[-1].seq, False
+            session.out.stream.flush()
+        elif over or not args.follow:
+            return OK
+        elif run_id is not None and control.run(run_id).finished:
+            over = True
+            followed.catch_up()  # its last ones may have come since
+        else:
+            followed.wait(FOLLOW_EVERY_S, FOLLOW_MOST_S)
+        if left <= 0:
+            if control.events(run_id, after=after, limit=1, **filters):
+                session.warn(f"more: weft events {run_id or ''}{' ' if run_id else ''}--after {after}")
+            return OK
+
+
+def _begin(args: Namespace, control: Control, limit: int) -> int:
+    """A run is told from its beginning; the cluster's history has none that matters: its end is shown."""
+    if args.after is not None:
+        return int(args.after)
+    if args.run is not None or args.since is not None:
+        return 0
+    last = control.last_event()
+    if args.follow:
+        return max(0, last - FOLLOW_FROM)
+    narrowed = args.node or args.task or args.kind or args.until
+    return 0 if narrowed else max(0, last - limit)
+
+
+def _filters(args: Namespace, now: int) -> dict[str, Any]:
+    return {
+        "node": args.node,
+        "task": args.task,
+        "since": None if args.since is None else _moment("--since", args.since, now),
+        "until": None if args.until is None else _moment("--until", args.until, now),
+    }
+
+
+def _kind(word: str) -> str:
+    if word.strip() not in EVENT_KINDS:
+        meant = nearest(word.strip(), EVENT_KINDS)
+        fix = f"did you mean {meant!r}?" if meant else "docs/reference/events.md has them all"
+        raise GiveUp(BAD_INPUT, f"--kind: no event is called {word.strip()!r}", fix)
+    return word.strip()
+
+
+def _moment(option: str, text: str, now: int) -> int:
+    """`10m` is ten minutes ago; everything else is a date and time, local unless it says otherwise."""
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return now - duration_ms(option, text)
+    except GiveUp:
+        fix = "write 10m for ten minutes ago, or 2026-01-31T14:00"
+        what = f"{option}: expected a duration or a date and time, found {shown(text)!r}"
+        raise GiveUp(BAD_INPUT, what, fix) from None
+
+
+def _line(session: Session, event: EventInfo, *, with_run: bool) -> str:
+    out = session.out
+    data = dict(event.data)
+    parts = [out.paint(clock(event.at), "dim"), f"{event.seq:>6}", f"{event.kind:<12}"]
+    if with_run and event.run_id is not None:
+        parts.append(out.paint(event.run_id, "dim"))
+    if event.task:
+        parts.append(out.paint(event.task, "bold"))
+    state = data.pop("state", None)
+    if isinstance(state, str):
+        parts.append(out.state(state, state_word(state)))
+    for name, value in data.items():
+        if name in ("hash", "started_at", "session", "node") or value is None:
+            continue
+        shown = counted(len(value), "task") if name == "tasks" and isinstance(value, list) else None
+        text = shown or (value if isinstance(value, str) else json.dumps(value))
+        parts.append(out.paint(f"{name}={printable(text)[:120]}", "dim") if shown is None else shown)
+    if event.node:
+        parts.append(out.paint(f"on {event.node}", "dim"))
+    return "  ".join(parts)
+
+
+def why(args: Namespace, session: Session) -> int:
+    control = session.control()
+    found = control.why(args.run, args.task)
+    if args.json:
+        session.print_json({"explanations": found})
+        return OK
+    if not found:
+        session.print("nothing waits: all of its tasks have ended")
+    for one in found:
+        head = f"{session.out.paint(one.task, 'bold')}  {session.out.state(one.state, state_word(one.state))}"
+        session.print(f"{session.out.state(one.state)} {head}: {printable(one.summary)}")
+        for line in one.details:
+            session.print(f"    {printable(line)}")
+    return OK
+
+
+def verify(args: Namespace, session: Session) -> int:
+    control = session.control()
+    found = control.verify(args.run)
+    if args.json:
+        session.print_json({**_plain(found), "ok": found.ok})
+    elif found.ok:
+        text = f"{counted(found.events, 'event')} and {counted(found.tasks, 'task')} agree"
+        session.print(f"{session.out.state('succeeded')} run {found.run_id}: {text}")
+    else:
+        session.print(f"{session.out.state('failed')} run {found.run_id}: its events do not explain its tables")
+        for line in found.differences:
+            session.print(f"  {printable(line)}")
+    return OK if found.ok else FAILED
+
+
+def _plain(record: object) -> dict[str, object]:
+    import msgspec
+
+    value: dict[str, object] = msgspec.to_builtins(record)
+    return value

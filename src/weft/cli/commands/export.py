@@ -1,0 +1,22 @@
+"""export: a flow written in Python as the definition that it is."""
+
+import sys
+from argparse import Namespace
+
+from weft.cli.exit_codes import OK
+from weft.cli.session import Session
+
+
+def export(args: Namespace, session: Session) -> int:
+    from weft.authoring.flow_files import load_definition
+    from weft.authoring.yaml_export import yaml_of
+
+    document = load_definition(args.file).document
+    if args.json:
+        session.print_json(document)
+    else:
+        text = yaml_of(document)
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())  # a definition is UTF-8, whatever the terminal speaks
+        sys.stdout.buffer.flush()
+    return OK

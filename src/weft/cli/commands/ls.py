@@ -1,0 +1,145 @@
+"""ls, tasks, nodes, store info: tables for people, records for machines. All of them page; none lists everything."""
+
+from argparse import Namespace
+
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.run_view.summary import counts
+from weft.cli.session import Session
+from weft.cli.terminal.formats import ago, duration, moment, size, state_word
+from weft.cli.terminal.tables import table
+from weft.cli.terminal.terminal import printable
+from weft.client.critical_path import task_ms
+from weft.client.verbs import Control
+from weft.core.definition.suggest import nearest
+from weft.core.states import RUN_STATES, TASK_STATES
+from weft.operations.records import RunInfo, TaskInfo
+
+RUNS_LIMIT = 20
+TASKS_LIMIT = 100
+LIMIT_MAX = 100_000
+
+
+def limit_of(args: Namespace, default: int) -> int:
+    given = args.limit
+    if given is None:
+        return default
+    if not 1 <= given <= LIMIT_MAX:
+        raise GiveUp(BAD_INPUT, f"--limit must be from 1 to {LIMIT_MAX:,}")
+    return int(given)
+
+
+def states_of(given: list[str] | None, known: tuple[str, ...]) -> list[str] | None:
+    """`--state` values, also as a,b and with hyphens."""
+    if not given:
+        return None
+    states = [word.strip().replace("-", "_") for value in given for word in value.split(",")]
+    for state in states:
+        if state not in known:
+            meant = nearest(state, known)
+            fix = f"did you mean {meant}?" if meant else f"known states: {', '.join(known)}"
+            raise GiveUp(BAD_INPUT, f"there is no state {state!r}", fix)
+    return states
+
+
+def ls(args: Namespace, session: Session) -> int:
+    limit = limit_of(args, RUNS_LIMIT)
+    states = states_of(args.state, RUN_STATES)
+    control = session.control()
+    runs = control.runs(states=states, name=args.name, before=args.before, limit=limit, children=args.all)
+    more = runs[-1].no if len(runs) == limit else None
+    if args.json:
+        session.print_json({"runs": runs, "before": more})
+        return OK
+    if not runs:
+        session.warn("no runs" + (" like that" if states or args.name or args.before else " yet: weft run FILE"))
+        return OK
+    now = control.now()
+    rows = [[r.id, _name(session, r), r.state, _progress(r), _took(r, now), ago(now - r.created_at)] for r in runs]
+    for line in table(session.out, ("run", "workflow", "state", "tasks", "took", "started"), rows, _RUN_STYLES):
+        session.print(line)
+    if more is not None and control.runs(states=states, name=args.name, before=more, limit=1, children=args.all):
+        session.warn(f"more: weft ls {'--all ' if args.all else ''}--before {more}")
+    return OK
+
+
+_RUN_STYLES = ("bold", None, "state", None, None, "dim")
+
+
+def _name(session: Session, run: RunInfo) -> str:
+    return run.name if run.parent is None else f"{run.name} {session.out.sign('more')} of {run.parent}"
+
+
+def _progress(run: RunInfo) -> str:
+    done = sum(count for _, count in counts(run))
+    bad = run.failed + run.dead_letter
+    return f"{done:,}/{run.total:,}" + (f", {bad:,} failed" if bad else "")
+
+
+def _took(run: RunInfo, now: int) -> str:
+    return "" if run.started_at is None else duration((run.finished_at or now) - run.started_at)
+
+
+def tasks(args: Namespace, session: Session) -> int:
+    limit = limit_of(args, TASKS_LIMIT)
+    states = states_of(args.state, TASK_STATES)
+    control = session.control()
+    found, after = control.tasks(args.run, states=states, after=args.after, limit=limit)
+    if args.json:
+        session.print_json({"tasks": found, "after": after})
+        return OK
+    print_tasks(session, control, found, with_run=args.run is None)
+    if after is not None:
+        words = [args.run or "", *(f"--state {state}" for state in states or []), f"--after {after}"]
+        session.warn(f"more: weft tasks {' '.join(word for word in words if word)}")
+    return OK
+
+
+def print_tasks(session: Session, control: Control, found: list[TaskInfo], *, with_run: bool) -> None:
+    if not found:
+        session.warn("no tasks like that")
+        return
+    now = control.now()
+    heads = ["task", "state", "took", "attempt", "node", "reason"]
+    styles: list[str | None] = [None, "state", None, None, None, "dim"]
+    rows = []
+    for task in found:
+        row = [
+            task.name, state_word(task.state), task_took(task, now), str(task.attempt or ""), task.node or "",
+            printable(task.reason or "") if task.state != "succeeded" else "",
+        ]  # fmt: skip
+        rows.append([task.run_id, *row] if with_run else row)
+    if with_run:
+        heads, styles = ["run", *heads], ["dim", *styles]
+    for line in table(session.out, heads, rows, styles):
+        session.print(line)
+
+
+def task_took(task: TaskInfo, now: int) -> str:
+    return "cached" if task.cached else duration(task_ms(task, now))
+
+
+def store_info(args: Namespace, session: Session) -> int:
+    control = session.control()
+    info = control.info()
+    if args.json:
+        session.print_json(info)
+        return OK
+    lines = [
+        ("location", info.location),
+        ("kind", f"{info.kind} ({info.library}, schema {info.schema})"),
+        ("size", size(info.size_bytes)),
+        ("runs", _by_state(info.runs)),
+        ("tasks", _by_state(info.tasks)),
+        ("events", f"{info.events:,}"),
+        ("nodes", f"{info.sessions_live:,} live"),
+        ("late reports", f"{info.stale_reports:,}, refused"),
+        ("now", moment(control.now())),
+    ]
+    for name, value in lines:
+        session.print(f"{session.out.paint(f'{name:<13}', 'dim')} {value}")
+    return OK
+
+
+def _by_state(found: dict[str, int]) -> str:
+    told = ", ".join(f"{count:,} {state_word(state)}" for state, count in sorted(found.items()))
+    return f"{sum(found.values()):,}" + (f" ({told})" if told else "")

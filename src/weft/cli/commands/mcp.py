@@ -1,0 +1,135 @@
+"""mcp: tools for AI agents, over standard input and output or over HTTP."""
+
+import asyncio
+import os
+from argparse import Namespace
+from typing import Any
+
+from weft.cli.commands.serve import WAIT_S, gate_and_listener, sayer
+from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
+from weft.cli.interrupts import uninterrupted
+from weft.cli.run_view.working import heeded_signals
+from weft.cli.session import Session
+from weft.client.verbs import Control
+from weft.local_node.node_thread import NodeThread
+from weft.local_node.process_tuning import tune
+from weft.node.secrets import Secrets
+
+OF_HTTP = ("host", "port", "root_path", "allow_host")
+
+
+def mcp(args: Namespace, session: Session) -> int:
+    try:
+        with uninterrupted():
+            import mcp  # noqa: F401
+            import starlette  # noqa: F401
+            import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise GiveUp(BAD_INPUT, f"weft mcp needs {error.name}, which is not installed", "install weft[mcp]") from None
+    if args.work and args.read_only:
+        raise GiveUp(BAD_INPUT, "a node that works changes something", "leave --work or --read-only out")
+    if args.http:
+        gate, listener, token = gate_and_listener(session)
+        tune()
+        asyncio.run(_over_http(args, session, gate, listener, token))
+        return OK
+    given = next((name for name in OF_HTTP if getattr(args, name)), None)
+    if given is not None:
+        raise GiveUp(BAD_INPUT, f"--{given.replace('_', '-')} is about HTTP", "add --http")
+    tune()
+    asyncio.run(_over_stdio(args, session))
+    return OK
+
+
+async def _over_stdio(args: Namespace, session: Session) -> None:
+    from weft.api.app_state import THREADS, AppState
+    from weft.api.auth import Open
+    from weft.client.definition_loader import DefinitionLoader
+    from weft.mcp.stdio import Lines, serve
+
+    config = session.config
+    control, place = _control(args, session)
+    say = sayer(session)
+    definitions = DefinitionLoader(control, _source(session), config.definition_defaults)
+    state = AppState(control, Open(), definitions, lambda: None, THREADS, Secrets({}))
+    nodes = _nodes(args, session, say)
+    lines = Lines(0, config.body_max)
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        if stops > 2:
+            os._exit(INTERRUPTED)
+        say("info", "killing what still runs" if stops > 1 else "stopping: running tasks may end", {})
+        state.begin_stopping()
+        lines.stop()
+        if nodes is not None:
+            nodes.stop_worker()
+
+    for number in heeded_signals():
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        if nodes is not None:
+            nodes.begin_worker()
+        say("info", "ready", {"store": place, "pid": os.getpid()})
+        await serve(state, lines, read_only=args.read_only)
+    finally:
+        state.begin_stopping()
+        if nodes is not None:
+            await asyncio.to_thread(nodes.close)
+        state.close()
+    say("info", "stopped", {})
+
+
+async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any, token: str) -> None:
+    from weft.api.app import MCP_PATH, create_app
+    from weft.api.serving import Serving, url_of
+    from weft.mcp.http import Endpoint
+    from weft.operations.server import healthz, readyz
+
+    config = session.config
+    control, place = _control(args, session)
+    say = sayer(session)
+    nodes = _nodes(args, session, say)
+    app = create_app(
+        control,
+        gate=gate,
+        hosts=[config.host, *config.allow_hosts],
+        body_max=config.body_max,
+        source=_source(session),
+        operations=(healthz, readyz),
+        root_path=config.root_path,
+        defaults=config.definition_defaults,
+        mounted={MCP_PATH: lambda state: Endpoint(state, read_only=args.read_only, body_max=config.body_max)},
+    )
+    ready = {"url": url_of(listener, config.host) + MCP_PATH, "token": token, "store": place, "pid": os.getpid()}
+    serving = Serving(
+        app, listener, None if nodes is None else nodes.begin_worker,
+        (lambda: None) if nodes is None else nodes.stop_worker, say, config.trusted_proxies,
+    )  # fmt: skip
+    try:
+        await serving.run([int(number) for number in heeded_signals()], ready)
+    finally:
+        if nodes is not None:
+            await asyncio.to_thread(nodes.close)
+    say("info", "stopped", {})
+
+
+def _control(args: Namespace, session: Session) -> tuple[Control, str]:
+    """And what it is called: a store, or a server where nothing is to be worked on here."""
+    if session.server is not None and not args.work:
+        return session.control(), session.server
+    control = session.local(create=not args.read_only)
+    control.access.wait_s = WAIT_S
+    return control, control.store.name
+
+
+def _nodes(args: Namespace, session: Session, say: Any) -> NodeThread | None:
+    if not args.work:
+        return None
+    return NodeThread(session.local(), session.config, {}, lambda message, fields: say("warning", message, fields))
+
+
+def _source(session: Session) -> str:
+    return str(session.config.workdir or session.directory)

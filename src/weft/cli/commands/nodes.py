@@ -1,0 +1,163 @@
+"""nodes and drain: who is there, how they are, and how one of them leaves in peace."""
+
+import time
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from weft.cli.arguments import duration_ms
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.placement_checks import alive
+from weft.cli.session import Session
+from weft.cli.terminal.formats import ago, counted, duration, moment, size
+from weft.cli.terminal.tables import table
+from weft.client.verbs import Control
+from weft.operations.nodes import Draining
+from weft.operations.records import NodeInfo
+
+SESSION_SHORT = 8
+LOOK_EVERY_S = 0.05
+_STYLES = ("bold", "dim", None, "state")
+
+
+def nodes(args: Namespace, session: Session) -> int:
+    control = session.control()
+    if args.action == "show":
+        if args.node is None:
+            raise GiveUp(BAD_INPUT, "which node?", "weft nodes show NODE; weft nodes lists them")
+        return _show(args, session, control)
+    found = control.nodes(ended=args.ended)
+    if args.json:
+        session.print_json({"nodes": [_as_json(control, node) for node in found], "leader": control.leader()})
+        return OK
+    if not found:
+        session.warn("no nodes; start one with `weft worker`")
+        return OK
+    now = control.now()
+    rows = [_row(control, node, now) for node in found]
+    heads = (
+        "node", "session", "role", "state", "leader", "slots", "running", "load", "memory free", "labels",
+        "works for", "seen",
+    )  # fmt: skip
+    for line in table(session.out, heads, rows, _STYLES):
+        session.print(line)
+    return OK
+
+
+def _as_json(control: Control, node: NodeInfo) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(node)
+    return {**value, "alive": alive(control, node), "address": node.address}
+
+
+def _state(control: Control, node: NodeInfo) -> str:
+    """A process of this machine that is gone is seen before its lease has passed."""
+    return "gone" if node.health in ("healthy", "stale") and not alive(control, node) else node.health
+
+
+def _row(control: Control, node: NodeInfo, now: int) -> list[str]:
+    load = node.resources.get("load")
+    free = node.resources.get("memory_free")
+    seen = node.ended_at or node.seen_at
+    return [
+        node.node, node.session[:SESSION_SHORT], node.role, _state(control, node),
+        f"term {node.term}" if node.leader else "",
+        f"{min(node.running, node.slots or 0)}/{'?' if node.slots is None else node.slots}", str(node.running),
+        "" if load is None else f"{load:g}", "" if free is None else size(free), _labels(node.labels),
+        node.scope or "everything", "" if seen is None else ago(now - seen),
+    ]  # fmt: skip
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return ",".join(f"{name}={value}" if value else name for name, value in sorted(labels.items()))
+
+
+def _show(args: Namespace, session: Session, control: Control) -> int:
+    node = control.node(args.node)
+    if args.json:
+        session.print_json(_as_json(control, node))
+        return OK
+    out, now = session.out, control.now()
+    session.print(
+        f"{out.paint(node.node, 'bold')}  {_state(control, node)}" + (f"  leads, term {node.term}" * node.leader)
+    )
+    lease = "" if node.lease_ms is None else f"{duration(node.lease_ms)} left"
+    drain = "" if node.drain_at is None else f"what still runs goes back {moment(node.drain_at)}"
+    lines = [
+        ("session", node.session),
+        ("role", node.role),
+        ("address", node.address),
+        ("works for", node.scope or "everything"),
+        ("started", f"{moment(node.started_at)} ({ago(now - node.started_at)})"),
+        ("ended", moment(node.ended_at)),
+        ("lease", lease),
+        ("last seen", "" if node.seen_at is None else ago(now - node.seen_at)),
+        ("drain", drain),
+        ("slots", f"{node.running} of {'?' if node.slots is None else node.slots} in use"),
+        ("runs", ", ".join(node.kinds)),
+        ("labels", _labels(node.labels)),
+        ("can", ", ".join(node.capabilities)),
+        *_resources(node, now),
+        ("refused", f"{counted(node.stale_reports or 0, 'late report')}"),
+    ]
+    for name, value in lines:
+        if value:
+            session.print(f"  {out.paint(f'{name:<10}', 'dim')} {value}")
+    return OK
+
+
+def _resources(node: NodeInfo, now: int) -> list[tuple[str, str]]:
+    r = node.resources
+    if not r:
+        return []
+    lines = [
+        ("load", f"{r['load']:g} on {counted(r['cores'], 'core')}"),
+        ("memory", f"{size(r['memory_free'])} of {size(r['memory_total'])} free"),
+        ("disk", f"{size(r['disk_free'])} of {size(r['disk_total'])} free"),
+    ]
+    if "disk_read_per_s" in r:
+        lines.append(("disk I/O", f"{size(r['disk_read_per_s'])}/s read, {size(r['disk_written_per_s'])}/s written"))
+    if "net_sent_per_s" in r:
+        lines.append(("network", f"{size(r['net_received_per_s'])}/s in, {size(r['net_sent_per_s'])}/s out"))
+    for gpu in r.get("gpus", []):
+        lines.append(("GPU", f"{gpu['name']}: {size(gpu['memory_free'])} of {size(gpu['memory_total'])} free"))
+    if node.measured_at is not None:
+        lines.append(("measured", ago(now - node.measured_at)))
+    return lines
+
+
+def drain(args: Namespace, session: Session) -> int:
+    deadline_ms = duration_ms("--deadline", args.deadline)
+    control = session.control()
+    node = control.drain(args.node, deadline_ms)
+    left = _wait(session, control, node, args.json) if args.wait else None
+    if args.json:
+        session.print_json(
+            {
+                "node": node.node,
+                "session": node.session,
+                "drain_at": node.drain_at,
+                "already": node.existing,
+                "left": left,
+            }
+        )
+    elif left:
+        session.print(f"{node.node} ({node.session}) has left")
+    else:
+        within = duration(max(0, node.drain_at - control.now()))
+        session.print(
+            f"{node.node} ({node.session}) drains: it claims nothing more, {counted(node.running, 'running task')} "
+            f"may end within {within}, the rest goes back"
+        )
+    return OK
+
+
+def _wait(session: Session, control: Control, node: Draining, quiet: bool) -> bool:
+    """Until its session has ended, one way or the other."""
+    if not quiet:
+        session.warn(f"waiting until {node.node} has left (^C stops waiting, not the draining)")
+    while True:
+        now = control.node(node.session)
+        if now.ended_at is not None or now.health == "dead":
+            return True
+        time.sleep(LOOK_EVERY_S)

@@ -1,0 +1,51 @@
+"""pools: limits that tasks of many runs and nodes share."""
+
+from argparse import Namespace
+
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.session import Session
+from weft.cli.terminal.formats import counted
+from weft.cli.terminal.tables import table
+from weft.core.definition.fields import POOL_NAME
+
+SIZE_MAX = 1_000_000
+
+
+def pools(args: Namespace, session: Session) -> int:
+    return _set(args, session) if args.action == "set" else _list(args, session)
+
+
+def _list(args: Namespace, session: Session) -> int:
+    found = session.control().pools()
+    if args.json:
+        session.print_json({"pools": found})
+        return OK
+    if not found:
+        session.warn("no pools; make one with `weft pools set NAME SIZE`")
+        return OK
+    rows = [[pool.name, f"{pool.used:,}/{pool.size:,}", f"{pool.waiting:,}", _few(pool.holders)] for pool in found]
+    for line in table(session.out, ("pool", "used", "waiting", "held by"), rows, ("bold",)):
+        session.print(line)
+    return OK
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+
+
+def _set(args: Namespace, session: Session) -> int:
+    if args.name is None or args.size is None:
+        raise GiveUp(BAD_INPUT, "pools set needs a name and a size", "weft pools set NAME SIZE")
+    if POOL_NAME.compiled.fullmatch(args.name) is None:
+        raise GiveUp(BAD_INPUT, f"{args.name!r} is not a pool's name", POOL_NAME.fix)
+    if not 0 <= args.size <= SIZE_MAX:
+        raise GiveUp(BAD_INPUT, f"the size must be a whole number from 0 to {SIZE_MAX:,}, found {args.size}")
+    reply = session.control(create=True).set_pool(args.name, args.size)
+    if args.json:
+        session.print_json(reply)
+    else:
+        how = "now has" if reply.existing else "is made, with"
+        session.print(f"the pool {args.name} {how} {counted(args.size, 'place')}")
+        if reply.used > args.size:
+            session.warn(f"{reply.used:,} running tasks hold places: they go on, nothing more starts until then")
+    return OK

@@ -1,0 +1,173 @@
+"""run, submit, resume and rerun: a run is stored, and then worked on here or left to workers."""
+
+from argparse import Namespace
+from collections.abc import Iterable
+from typing import Any
+
+from weft.authoring.children import workflows_of
+from weft.authoring.load import Loaded, with_defaults
+from weft.cli.command_table import OF_A_NODE
+from weft.cli.definition_input import load, read_inputs, source_directory
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.placement_checks import refuse_unplaceable, waits, workers
+from weft.cli.run_view.following import Options
+from weft.cli.run_view.summary import summarise, summary_lines
+from weft.cli.run_view.tracker import last_seq
+from weft.cli.run_view.watching import watch
+from weft.cli.run_view.working import work_on
+from weft.cli.session import Session
+from weft.client.verbs import Control
+from weft.core.commands import Reply
+from weft.core.workflow import Workflow
+from weft.operations.run_changes import Changed
+from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
+
+
+def run(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
+    loaded, inputs = _load(args, session)
+    control = session.control(create=True)
+    refuse_unplaceable(session, args, control, workflows_of(loaded))
+    reply = _store_run(args, session, control, loaded, inputs)
+    assert reply.run_id is not None
+    if reply.existing:
+        session.warn(f"run {reply.run_id} has this key already")
+        if control.run(reply.run_id).finished:
+            return _say_end(args, session, control, reply.run_id)
+    return work_here(args, session, control, reply.run_id, 0)
+
+
+def submit(args: Namespace, session: Session) -> int:
+    args.argv = None
+    loaded, inputs = _load(args, session)
+    control = session.control(create=True)
+    reply = _store_run(args, session, control, loaded, inputs)
+    return _left_to_others(args, session, control, reply.run_id, workflows_of(loaded), {"existing": reply.existing})
+
+
+def _left_to_others(
+    args: Namespace,
+    session: Session,
+    control: Control,
+    run_id: str | None,
+    workflows: Iterable[Workflow],
+    more: dict[str, Any] | None = None,
+) -> int:
+    warnings = waits(session, control, workflows)
+    if args.json:
+        value = {"run": run_id, **(more or {}), "workers": len(workers(control)), "warnings": warnings}
+        session.print_json(value)
+        return OK
+    session.print(run_id or "")
+    for warning in warnings:
+        session.warn(warning)
+    return OK
+
+
+def _load(args: Namespace, session: Session) -> tuple[Loaded, str]:
+    """(what to run, its inputs), checked before anything is made."""
+    loaded = with_defaults(load(args), session.config.definition_defaults)
+    inputs = read_inputs(loaded.workflow, args.input)
+    least = 1 if loaded.workflow.passes is None else 0
+    if args.max_parallel is not None and args.max_parallel < least:
+        raise GiveUp(BAD_INPUT, f"--max-parallel must be at least {least}")
+    if args.by_hand and loaded.workflow.passes is None:
+        raise GiveUp(BAD_INPUT, f"{loaded.workflow.name} has no levels to rest after", "add mode: levels to it")
+    if not 0 <= args.priority <= PRIORITY_MAX:
+        raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
+    if args.key is not None and not 0 < len(args.key) <= KEY_MAX:
+        raise GiveUp(BAD_INPUT, f"--key must have 1 to {KEY_MAX} characters")
+    return loaded, inputs
+
+
+def _store_run(args: Namespace, session: Session, control: Control, loaded: Loaded, inputs: str) -> Reply:
+    command = submission(
+        loaded,
+        inputs,
+        source=source_directory(loaded, session.config.workdir or session.directory),
+        priority=args.priority,
+        max_parallel=args.max_parallel,
+        key=args.key,
+        fresh=args.no_cache,
+        by_hand=args.by_hand,
+    )
+    return control.submit(command, loaded.workflow)
+
+
+def resume(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
+    control = session.control()
+    _, run_id = control.find(args.run)
+    refuse_unplaceable(session, args, control, control.workflows(run_id))
+    after = last_seq(control, run_id)
+    return go_on(args, session, control, control.resume(run_id), after)
+
+
+def advance(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
+    control = session.control()
+    _, run_id = control.find(args.run)
+    after = last_seq(control, run_id)
+    return go_on(args, session, control, control.advance(run_id, by_task=args.task), after)
+
+
+def go_on(args: Namespace, session: Session, control: Control, reply: Changed, after: int) -> int:
+    """After a resume: work on it here, or say that somebody else has to."""
+    assert reply.run is not None
+    now = control.run(reply.run)
+    # Nodes elsewhere may have done all of it by now: then there is something to show.
+    if now.finished and not (session.server and control.events(reply.run, after=after, limit=1)):
+        if not args.json:
+            session.warn("there is nothing left to do")
+        return _say_end(args, session, control, reply.run)
+    if args.detach:
+        return _left_to_others(args, session, control, reply.run, control.workflows(reply.run))
+    return work_here(args, session, control, reply.run, after)
+
+
+def _say_end(args: Namespace, session: Session, control: Control, run_id: str) -> int:
+    summary = summarise(control, run_id, 0, False)
+    if args.json:
+        value = {"type": "summary", "run": run_id, "state": summary.run.state, "output": summary.output}
+        session.print_json({**value, "output_error": summary.output_error}, line=True)
+    else:
+        for line in summary_lines(summary, session.err):
+            session.warn(line)
+    return summary.exit_code
+
+
+def rerun(args: Namespace, session: Session) -> int:
+    refuse_for_server(args, session)
+    control = session.control()
+    old = control.run(args.run)
+    refuse_unplaceable(session, args, control, control.workflows(old.id))
+    reply = control.rerun(old.id, fresh=args.no_cache)
+    assert reply.run is not None
+    if args.detach:
+        return _left_to_others(args, session, control, reply.run, control.workflows(reply.run))
+    return work_here(args, session, control, reply.run, 0)
+
+
+def work_here(args: Namespace, session: Session, control: Control, run_id: str, after: int) -> int:
+    """Here, or, if a server was asked, there: then it is only watched."""
+    options = Options(logs=args.logs, json=args.json)
+    if session.server is not None:
+        if not args.json:
+            for warning in waits(session, control, control.workflows(run_id)):
+                session.warn(warning)
+        return watch(session, control, run_id, after, options)
+    if control.run(run_id).finished and after == 0:
+        return _say_end(args, session, control, run_id)
+    return work_on(session, session.local(), run_id, after, options)
+
+
+def refuse_for_server(args: Namespace, session: Session) -> None:
+    """What is said about the node of this process means nothing where there is none."""
+    if session.server is None:
+        return
+    for option in OF_A_NODE:
+        if getattr(args, option.names[0].lstrip("-").replace("-", "_"), None):
+            raise GiveUp(
+                BAD_INPUT, f"{option.names[0]} is about a node here, and {session.server} has its own",
+                "leave it out, or use --store",
+            )  # fmt: skip

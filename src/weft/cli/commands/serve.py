@@ -1,0 +1,145 @@
+"""serve: the HTTP API and a node, in one process."""
+
+import asyncio
+import logging
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from weft.cli.commands.worker import watched
+from weft.cli.exit_codes import BAD_INPUT, OK, UNREACHABLE, GiveUp
+from weft.cli.interrupts import uninterrupted
+from weft.cli.run_view.working import heeded_signals
+from weft.cli.session import Session
+from weft.local_node.definition_directory import Directory, keep_applied
+from weft.local_node.node_thread import NodeThread
+from weft.local_node.process_tuning import tune
+from weft.node.secrets import Secrets
+
+TOKEN_MIN = 16
+WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
+
+
+def serve(args: Namespace, session: Session) -> int:
+    try:
+        with uninterrupted():
+            import prometheus_client  # noqa: F401
+            import starlette  # noqa: F401
+            import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise GiveUp(
+            BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "install weft[server]"
+        ) from None
+    directory = watched(args.dir)
+    gate, listener, token = gate_and_listener(session)
+    tune()
+    asyncio.run(_serve(session, gate, listener, token, directory))
+    return OK
+
+
+def gate_and_listener(session: Session) -> tuple[Any, Any, str]:
+    """Who may ask, where, and where the owner finds the token."""
+    with uninterrupted():
+        from weft.api.serving import listening
+        from weft.api.token_gate import Tokens
+        from weft.client.owner_token import server_token
+
+    config = session.config
+    token = os.environ.get("WEFT_TOKEN", "")
+    if token and len(token) < TOKEN_MIN:
+        raise GiveUp(BAD_INPUT, f"WEFT_TOKEN must have at least {TOKEN_MIN} characters")
+    control = session.local(create=True)
+    name = place = "WEFT_TOKEN"
+    if not token:
+        token, path = server_token(control.access.home)
+        name, place = "local", str(path)
+    gate = Tokens(control.token_holder, token, name)
+    try:
+        listener = listening(config.host, config.port)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise GiveUp(UNREACHABLE, f"cannot listen on {config.host}:{config.port}: {why}", "use --port") from None
+    return gate, listener, place
+
+
+async def _serve(session: Session, gate: Any, listener: Any, token: str, directory: Path | None) -> None:
+    from weft.api.app import create_app
+    from weft.api.serving import Serving, url_of
+
+    config = session.config
+    control = session.local(create=True)
+    control.access.wait_s = WAIT_S
+    url = url_of(listener, config.host)
+    say = sayer(session)
+    nodes = NodeThread(control, config, {}, lambda message, fields: say("warning", message, fields), url, say)
+    app = create_app(
+        control,
+        gate=gate,
+        hosts=[config.host, *config.allow_hosts],
+        body_max=config.body_max,
+        source=str(config.workdir or session.directory),
+        listen=control.link.on_commit,
+        figures=control.figures,
+        ready=lambda: None if nodes.ready or nodes.left else "its node has no session",
+        secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
+        mounted=_mounted(config.body_max),
+        root_path=config.root_path,
+        defaults=config.definition_defaults,
+    )
+    say("info", "settings", session.told_settings(control.store.name))
+    ready = {"url": url, "token": token, "role": config.role, "slots": config.slots, "pid": os.getpid()}
+    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, say, config.trusted_proxies)
+    watching = None
+    if directory is not None:
+        watching = asyncio.create_task(keep_applied(Directory(control, directory, say, config.definition_defaults)))
+    try:
+        await serving.run([int(number) for number in heeded_signals()], ready)
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        await asyncio.to_thread(nodes.close)
+    say("info", "stopped", {})
+
+
+def _mounted(body_max: int) -> dict[str, Any]:
+    """MCP, where its extra is installed."""
+    if find_spec("mcp") is None:
+        return {}
+    from weft.api.app import MCP_PATH
+    from weft.mcp.http import Endpoint
+
+    return {MCP_PATH: lambda served: Endpoint(served, body_max=body_max)}
+
+
+def sayer(session: Session) -> Callable[[str, str, dict[str, Any]], None]:
+    """Log lines on standard error; those of libraries, too."""
+
+    def say(level: str, message: str, fields: dict[str, Any]) -> None:
+        text = session.log(level, message, fields)
+        if text is not None:
+            sys.stderr.write(session.err.encoded(text) + "\n")
+            sys.stderr.flush()
+
+    _log_through(say)
+    return say
+
+
+def _log_through(say: Any) -> None:
+    """What libraries log becomes lines like ours; what they merely mention is left out."""
+
+    class Through(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            level = "error" if record.levelno >= logging.ERROR else "warning"
+            text = self.format(record)
+            say(level, text.splitlines()[0], {"detail": text} if "\n" in text else {})
+
+    for name in ("weft", "uvicorn", "asyncio", "mcp"):
+        logger = logging.getLogger(name)
+        logger.handlers = [Through(logging.WARNING)]
+        logger.setLevel(logging.WARNING)
+        logger.propagate = False

@@ -1,0 +1,260 @@
+"""show: a run level by level with states, durations, tries, critical path and slack; one task with its attempts."""
+
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from weft.cli.commands.ls import task_took
+from weft.cli.commands.signals import how_to_signal, signals_wanted
+from weft.cli.exit_codes import OK
+from weft.cli.run_view.summary import counts, output_or_why, output_text
+from weft.cli.session import Session
+from weft.cli.terminal.formats import counted, duration, moment, state_word
+from weft.cli.terminal.tables import table
+from weft.cli.terminal.terminal import printable
+from weft.client.critical_path import measured_path, task_ms
+from weft.client.verbs import Control
+from weft.core.graph import CriticalPath
+from weft.core.workflow import Workflow
+from weft.operations.records import AttemptInfo, RunInfo, TaskInfo
+
+LEVEL_ROWS = 12  # tasks shown of a level
+LEVELS = 40
+PATH_SHOWN = 12
+TAIL_LINES = 10
+SIGNALS_SHOWN = 5
+
+
+def show(args: Namespace, session: Session) -> int:
+    control = session.control()
+    if args.task is not None:
+        return _show_task(args, session, control)
+    run = control.run(args.run)
+    workflow = control.workflow(run.id)
+    now = control.now()
+    found = list(control.all_tasks(run.id))
+    critical, _ = measured_path(workflow, found, now)
+    if args.json:
+        output, error = output_or_why(control, run)
+        values = {"context": control.context(run.id), "output": output, "output_error": error}
+        session.print_json({**_as_json(run, workflow, found, critical, now), **values})
+    else:
+        facts = [*_starter(control, run), *_waits(run, workflow, found), *_values(control, run)]
+        _print_run(session, run, now, facts)
+        _print_levels(session, workflow, found, critical, now, everything=args.all)
+        _print_path(session, workflow, critical)
+    return OK
+
+
+def _as_json(
+    run: RunInfo, workflow: Workflow, found: list[TaskInfo], critical: CriticalPath, now: int
+) -> dict[str, Any]:
+    on_path = set(critical.path)
+    return {
+        "run": run,
+        "tasks": [
+            {
+                **msgspec.to_builtins(task),
+                "took_ms": task_ms(task, now),
+                "slack_ms": critical.slack[task.pos] if task.idx < 0 else None,
+                "critical": task.idx < 0 and task.pos in on_path,
+            }
+            for task in found
+        ],
+        "critical_path": {"tasks": [workflow.tasks[pos].name for pos in critical.path], "took_ms": critical.length},
+    }
+
+
+def _starter(control: Control, run: RunInfo) -> list[tuple[str, str]]:
+    task = control.starter(run.id)
+    return [] if task is None else [("started", f"by {task.name} of run {task.run_id}")]
+
+
+def _waits(run: RunInfo, workflow: Workflow, found: list[TaskInfo]) -> list[tuple[str, str]]:
+    names = signals_wanted(workflow, found)[:SIGNALS_SHOWN]
+    return [("waits", f"for {name}: {how_to_signal(run.id, name)}") for name in names]
+
+
+def _values(control: Control, run: RunInfo) -> list[tuple[str, str]]:
+    output, error = output_or_why(control, run)
+    return [
+        ("context", _inputs(control.context(run.id))),
+        ("output", "" if output is None else output_text(output)),
+        ("output", "" if error is None else f"none: {printable(error)}"),
+    ]
+
+
+def _print_run(session: Session, run: RunInfo, now: int, more: list[tuple[str, str]]) -> None:
+    out = session.out
+    took = "" if run.started_at is None else f"  {duration((run.finished_at or now) - run.started_at)}"
+    session.print(f"{out.state(run.state)} {out.paint(run.name, 'bold')}  {out.state(run.state, run.state)}{took}")
+    ended = ", ".join(f"{count:,} {state_word(state)}" for state, count in counts(run))
+    facts = [
+        ("run", run.id + (f" (generation {run.generation})" if run.generation > 1 else "")),
+        ("started", moment(run.started_at or run.created_at)),
+        ("tasks", f"{run.total:,}" + (f": {ended}" if ended else "")),
+        ("reason", printable(run.reason or "")),
+        ("inputs", _inputs(run.inputs)),
+        *more,
+    ]
+    for name, value in facts:
+        if value:
+            session.print(f"  {out.paint(f'{name:<8}', 'dim')} {value}")
+    session.print()
+
+
+def _inputs(inputs: dict[str, Any]) -> str:
+    import json
+
+    text = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in inputs.items())
+    return printable(text[:200])
+
+
+def _print_levels(
+    session: Session,
+    workflow: Workflow,
+    found: list[TaskInfo],
+    critical: CriticalPath,
+    now: int,
+    *,
+    everything: bool,
+) -> None:
+    by_level: dict[int, list[TaskInfo]] = {}
+    for task in found:
+        by_level.setdefault(task.level, []).append(task)
+    on_path = set(critical.path)
+    rows: list[list[str]] = []
+    left_out = 0
+    last = max(by_level, default=0)
+    for level in sorted(by_level):
+        here = sorted(by_level[level], key=lambda t: (t.pos, t.idx))
+        if not everything and len(rows) > LEVELS * 2 and level < last:
+            left_out += len(here)
+            continue
+        shown = here if everything or len(here) <= LEVEL_ROWS else _most_telling(here)
+        for at, task in enumerate(shown):
+            rows.append(_row(session, workflow, task, critical, now, first=at == 0, path=task.pos in on_path))
+        if len(shown) < len(here):
+            rows.append(["", f"  {session.out.sign('more')} {len(here) - len(shown):,} more", *[""] * 5])
+    heads = ("level", "  task", "state", "took", "tries", "slack", "needs")
+    for line in table(session.out, heads, rows, ("dim", None, "state", None, None, None, "dim")):
+        session.print(line)
+    if left_out:
+        session.print(f"{session.out.sign('more')} {left_out:,} more tasks: weft show {found[0].run_id} --all")
+
+
+def _most_telling(tasks: list[TaskInfo]) -> list[TaskInfo]:
+    """Failures and what runs first; the order of the definition otherwise."""
+    order = {"failed": 0, "dead_letter": 0, "running": 1, "scheduled": 2}
+    chosen = sorted(tasks, key=lambda t: order.get(t.state, 3))[: LEVEL_ROWS - 1]
+    return sorted(chosen, key=lambda t: (t.pos, t.idx))
+
+
+def _row(
+    session: Session, workflow: Workflow, task: TaskInfo, critical: CriticalPath, now: int, *, first: bool, path: bool
+) -> list[str]:
+    sign = session.out.sign("ok" if task.state == "succeeded" else "wait")
+    if task.state in ("failed", "dead_letter"):
+        sign = session.out.sign("bad")
+    elif task.held is not None:
+        sign = session.out.sign("ok" if task.held == "succeeded" else "bad")
+    elif task.state == "running":
+        sign = session.out.sign("run")
+    ms = task_ms(task, now)
+    slack = ""
+    if task.idx < 0 and ms is not None:
+        slack = "critical" if path else duration(critical.slack[task.pos])
+    elements = f" {session.out.sign('times')}{task.elements:,}" if task.elements is not None else ""
+    if task.child is not None:
+        elements = f" {session.out.sign('arrow')} {task.child}"
+    needs = ", ".join(task.needs[:4]) + (f" +{len(task.needs) - 4}" if len(task.needs) > 4 else "")
+    return [
+        str(task.level + 1) if first else "", f"{sign} {task.name}{elements}",
+        "held" if task.held else state_word(task.state), task_took(task, now),
+        str(task.attempt) if task.attempt else "", slack, needs if task.idx < 0 else "",
+    ]  # fmt: skip
+
+
+def _print_path(session: Session, workflow: Workflow, critical: CriticalPath) -> None:
+    names = [workflow.tasks[pos].name for pos in critical.path]
+    if not names or critical.length == 0:
+        return
+    arrow = f" {session.out.sign('arrow')} "
+    if len(names) > PATH_SHOWN:
+        names = [*names[: PATH_SHOWN // 2], f"({len(names) - PATH_SHOWN:,} more)", *names[-PATH_SHOWN // 2 :]]
+    session.print(f"\ncritical path, {duration(critical.length)}: {arrow.join(names)}")
+
+
+def _show_task(args: Namespace, session: Session, control: Control) -> int:
+    _, run_id = control.find(args.run)
+    task = control.task(run_id, args.task)
+    attempts = control.attempts(run_id, args.task)
+    if args.json:
+        session.print_json({"task": task, "attempts": attempts})
+        return OK
+    out = session.out
+    now = control.now()
+    looks = "held" if task.held else task.state
+    state = out.state(looks, f"held ({state_word(task.held)})" if task.held else state_word(task.state))
+    session.print(f"{out.state(looks)} {out.paint(task.name, 'bold')}  {state}  {task_took(task, now)}")
+    facts = [
+        ("run", run_id),
+        ("needs", ", ".join(task.needs)),
+        ("reason", printable(task.reason or "") if task.state != "succeeded" else ""),
+        ("as run", task.child or ""),
+        ("elements", "" if task.elements is None else f"{task.elements:,}: weft tasks {run_id}"),
+        ("lost", counted(task.lost, "time") if task.lost else ""),
+        ("claimed", _claim(task, now)),
+    ]
+    for name, value in facts:
+        if value:
+            session.print(f"  {out.paint(f'{name:<8}', 'dim')} {value}")
+    for attempt in attempts:
+        _print_attempt(session, attempt, now)
+    return OK
+
+
+def _claim(task: TaskInfo, now: int) -> str:
+    if task.claimed_by is None:
+        return ""
+    left = "" if task.claim_expires_at is None else f"; its lease has {duration(task.claim_expires_at - now)} left"
+    return f"by {task.claimed_by} ({task.session}), attempt {task.claim_attempt}{left}"
+
+
+def _print_attempt(session: Session, attempt: AttemptInfo, now: int) -> None:
+    out = session.out
+    began = attempt.started_at or attempt.claimed_at
+    took = "" if began is None else f"  {duration((attempt.finished_at or now) - began)}"
+    code = "" if attempt.exit_code is None else f"  exit code {attempt.exit_code}"
+    where = f"  on {attempt.node}" if attempt.node else ""
+    at = moment(began)
+    session.print(
+        f"\n{out.paint(f'attempt {attempt.attempt}', 'bold')}  {out.state(attempt.outcome, attempt.outcome)}"
+        f"{took}{code}{where}  {out.paint(at, 'dim')}"
+    )
+    if attempt.cached:
+        source = attempt.cached
+        session.print(
+            f"  cached: nothing ran; the result is that of {source['task']}, attempt {source['attempt']},"
+            f" in run {source['run']}"
+        )
+    if attempt.error and attempt.error != f"exit code {attempt.exit_code}":
+        session.print(f"  {printable(attempt.error)}")
+    for stream in ("stdout", "stderr"):
+        text = str((attempt.result or {}).get(stream) or "").rstrip("\n")
+        if not text:
+            continue
+        lines = text.split("\n")
+        cut = (attempt.result or {}).get(f"{stream}Truncated") or len(lines) > TAIL_LINES
+        session.print(out.paint(f"  {stream}{' (its end)' if cut else ''}", "dim"))
+        for line in lines[-TAIL_LINES:]:
+            session.print(f"  {out.paint(out.sign('bar'), 'dim')} {printable(line)}")
+    if attempt.result is not None and "output" in attempt.result:
+        import json
+
+        session.print(f"  {out.paint('output', 'dim')} {printable(json.dumps(attempt.result['output'])[:500])}")
+    if attempt.result is not None and "artifact" in attempt.result:
+        artifact = attempt.result["artifact"]
+        where = f"in the artifact {artifact['path']} ({artifact['bytes']:,} bytes)"
+        session.print(f"  {out.paint('output', 'dim')} {printable(where)}")

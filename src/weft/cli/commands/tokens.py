@@ -1,0 +1,67 @@
+"""token: who may use the server from elsewhere."""
+
+from argparse import Namespace
+
+from weft.cli.arguments import duration_ms
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.session import Session
+from weft.cli.terminal.formats import moment
+from weft.cli.terminal.tables import table
+from weft.operations.tokens import LABEL_MAX
+
+LABEL_DEFAULT = "unnamed"
+
+
+def token(args: Namespace, session: Session) -> int:
+    return {"create": _create, "list": _list, "revoke": _revoke}[args.action](args, session)
+
+
+def _create(args: Namespace, session: Session) -> int:
+    label = args.token or LABEL_DEFAULT
+    if not label.isprintable() or len(label) > LABEL_MAX:
+        raise GiveUp(BAD_INPUT, f"a label is a text of at most {LABEL_MAX} characters")
+    made = session.control(create=True).create_token(label, args.api_role or "viewer", _expires_ms(args.expires))
+    if args.json:
+        session.print_json(made)
+        return OK
+    session.print(made.token)
+    until = "never expires" if made.expires_at is None else f"expires {moment(made.expires_at)}"
+    session.warn(f"{made.id} ({made.label}, {made.role}) {until}. It is shown this once: keep it now.")
+    return OK
+
+
+def _expires_ms(text: str) -> int | None:
+    if text == "never":
+        return None
+    found = duration_ms("--expires", text)
+    if found == 0:
+        raise GiveUp(BAD_INPUT, "--expires: such a token would be of no use", "write 30d, or never")
+    return found
+
+
+def _list(args: Namespace, session: Session) -> int:
+    found = session.control().tokens()
+    if args.json:
+        session.print_json({"tokens": found})
+        return OK
+    if not found:
+        session.warn("no tokens; make one with `weft token create LABEL --role viewer`")
+        return OK
+    rows = [
+        [one.id, one.label, one.role, one.state, moment(one.created_at), moment(one.expires_at) or "never"]
+        for one in found
+    ]
+    for line in table(session.out, ("token", "label", "role", "state", "made", "expires"), rows, ("bold",)):
+        session.print(line)
+    return OK
+
+
+def _revoke(args: Namespace, session: Session) -> int:
+    if args.token is None:
+        raise GiveUp(BAD_INPUT, "token revoke: which one?", "weft token revoke ID; weft token list shows them")
+    done = session.control().revoke_token(args.token)
+    if args.json:
+        session.print_json(done)
+    else:
+        session.print(f"{done.id} {'was revoked already' if done.existing else 'is revoked'}")
+    return OK

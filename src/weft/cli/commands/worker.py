@@ -1,0 +1,96 @@
+"""worker: a node that takes whatever is queued, until it is told to stop."""
+
+import asyncio
+import os
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
+from weft.cli.run_view.working import heeded_signals
+from weft.cli.session import Session
+from weft.client.local import LocalControl
+from weft.local_node.definition_directory import Directory, keep_applied
+from weft.local_node.factory import make_node, node_options, node_settings
+from weft.local_node.process_tuning import tune
+from weft.node.node import Node
+
+
+def worker(args: Namespace, session: Session) -> int:
+    directory = watched(args.dir)
+    control = session.local(create=True)
+    tune()
+    asyncio.run(_work(session, control, directory))
+    return OK
+
+
+def watched(name: str | None) -> Path | None:
+    """The directory of `--dir`."""
+    directory = None if name is None else Path(name)
+    if directory is not None and not directory.is_dir():
+        raise GiveUp(BAD_INPUT, f"{directory} is no directory", "name one that holds definitions")
+    return directory
+
+
+async def _work(session: Session, control: LocalControl, directory: Path | None) -> None:
+    config = session.config
+
+    def say(level: str, message: str, fields: dict[str, Any]) -> None:
+        text = session.log(level, message, fields)
+        if text is not None:
+            sys.stderr.write(session.err.encoded(text) + "\n")
+            sys.stderr.flush()
+
+    settings = node_settings(control, slots=config.slots, workdir=config.workdir, **node_options(config))
+    node = make_node(
+        control,
+        settings,
+        python_runners=config.python_runners,
+        log=lambda message, fields: say("warning", message, fields),
+        tell=say,
+    )
+    say("info", "settings", session.told_settings(control.store.name))
+    loop = asyncio.get_running_loop()
+    stops = 0
+
+    def stop(node: Node) -> None:
+        nonlocal stops
+        stops += 1
+        if stops == 1:
+            say("info", "stopping: running tasks may end", {"within_s": config.drain})
+        elif stops == 2:
+            say("info", "killing what still runs", {})
+        else:
+            os._exit(INTERRUPTED)
+        node.stop()
+
+    for number in heeded_signals():
+        loop.add_signal_handler(number, stop, node)
+    working = asyncio.create_task(node.run())
+    ready = asyncio.create_task(node.ready())
+    await asyncio.wait([working, ready], return_when=asyncio.FIRST_COMPLETED)
+    if not working.done():
+        say(
+            "info",
+            "ready",
+            {
+                "session": node.session,
+                "node": settings.name,
+                "role": settings.role,
+                "slots": settings.slots,
+                "pid": os.getpid(),
+            },
+        )
+    ready.cancel()
+    watching = None
+    if directory is not None and not working.done():
+        applied = Directory(control, directory, say, session.config.definition_defaults)
+        watching = asyncio.create_task(keep_applied(applied))
+    try:
+        await working
+    finally:
+        if watching is not None:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+    say("info", "drained, and left" if node.drained else "stopped", {"session": node.session})

@@ -1,0 +1,249 @@
+"""Move a store from its file to PostgreSQL, unfinished runs included.
+
+The order makes it safe to be killed anywhere: the source is marked first, and from then on takes nothing; the target
+is filled, verified and opened in one transaction; then the source's mark says that it is done. Whoever runs the same
+copy again goes on from there.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from weft.client.local import LocalControl
+from weft.core import commands as c
+from weft.executors.output import StreamName, output_path
+from weft.node.output import STREAMS, carries_whole
+from weft.node.points import reach
+from weft.operations.access import StoreAccess
+from weft.operations.attempt_output import FileOutput
+from weft.operations.verifying import verify
+from weft.store.protocol import Reader, StoreUnusable
+from weft.store.sqlite.driver import SqliteStore
+from weft.store.sqlite.moved import Moved
+
+if TYPE_CHECKING:
+    from weft.store.postgres.fill import Filling
+
+LOOK_S = 0.1
+SAMPLE = 20  # finished runs that a quick copy verifies, the newest
+DRAIN_MS = 60_000
+
+
+class CopyInfo(msgspec.Struct, kw_only=True):
+    source: str
+    target: str
+    rows: dict[str, int]  # by table; empty: it had been copied before
+    output_bytes: int
+    verified: int  # runs
+    differing: list[str] = []  # runs that are not what their events say, before the copy already; copied as they are
+
+
+class NotAlone(Exception):
+    """Nodes are at work on the source."""
+
+
+class NotTheSame(Exception):
+    """The copy differs from what it was copied from: nothing was kept of it."""
+
+
+class _Filled(StoreAccess):
+    """Reads what is in the target's transaction, which only its own connection sees."""
+
+    def __init__(self, source: StoreAccess, reader: Reader) -> None:
+        super().__init__(source.store, source.link)
+        self._filled = reader
+
+    def _reader(self) -> Reader:
+        return self._filled
+
+
+class Copy:
+    """`say` tells people how far it is."""
+
+    def __init__(self, source: Path, target: "Filling", say: Callable[[str], None]) -> None:
+        self._store = SqliteStore(source)
+        self._source = LocalControl(self._store)
+        self._target = target
+        self._say = say
+
+    def close(self) -> None:
+        self._source.close()
+
+    def run(self, *, wait: bool, quick: bool) -> CopyInfo:
+        mark = self._mark(wait)
+        if mark.done or self._target.copied() == mark.mark:
+            self._done(mark)
+            return CopyInfo(source=self._store.name, target=mark.to, rows={}, output_bytes=0, verified=0)
+        with self._target.transaction():
+            self._target.begin()
+            rows = self._fill_tables()
+            output_bytes = self._fill_output(rows)
+            self._target.finish(mark.mark, self._one("SELECT term FROM leadership"), self._last_run())
+            self._compare_counts(rows)
+            verified, differing = self._verify(quick)
+            reach("copy.filled")
+        reach("copy.committed")
+        self._done(mark)
+        return CopyInfo(
+            source=self._store.name, target=mark.to, rows=rows, output_bytes=output_bytes, verified=verified,
+            differing=differing,
+        )  # fmt: skip
+
+    def undo(self) -> None:
+        """Take the mark back, if nothing came of the copy."""
+        mark = self._store.moved()
+        if mark is None:
+            return
+        self._refuse_other(mark)
+        if mark.done or self._target.copied() == mark.mark:
+            raise StoreUnusable(f"{self._store.name} {mark._replace(done=True).told}. That cannot be undone")
+        self._store.set_moved_if_alone(None, mark)
+
+    # -- the source --------------------------------------------------------------------------------------
+
+    def _mark(self, wait: bool) -> Moved:
+        """From here on the source takes nothing: its nodes have left, and whatever comes reads the mark."""
+        known = self._store.moved()
+        if known is not None:
+            self._refuse_other(known)
+            return known
+        self._target.check_empty()
+        mark = Moved(self._target.name, secrets.token_hex(8), False)
+        drained: dict[str, None] = {}
+        while not self._store.set_moved_if_alone(mark, None):
+            self._end_dead()
+            live = self._source.nodes()
+            if live and not wait:
+                told = ", ".join(f"{node.node} ({node.running} running)" for node in live)
+                raise NotAlone(f"nodes are at work on {self._store.name}: {told}")
+            for node in live:
+                if node.session not in drained:
+                    self._say(f"draining {node.node}")
+                    self._source.drain(node.session, DRAIN_MS, "the store is being moved")
+                    drained[node.session] = None
+            time.sleep(LOOK_S if live else 0)
+        reach("copy.marked")
+        return mark
+
+    def _end_dead(self) -> None:
+        """Sessions whose processes are gone, or whose leases have passed, end as they always do."""
+        self._source.link.end_gone()
+        for session, late in self._store.live_sessions():
+            if late:
+                self._source.link.committer.commit(c.Expire(session, "lease"))
+
+    def _refuse_other(self, known: Moved) -> None:
+        if known.to != self._target.name:
+            raise StoreUnusable(f"{self._store.name} {known.told}")
+
+    def _done(self, mark: Moved) -> None:
+        if not mark.done:
+            self._store.set_moved_if_alone(mark._replace(done=True), mark)
+
+    def _last_run(self) -> int:
+        return self._one("SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM meta WHERE key = 'runs'")
+
+    def _one(self, query: str) -> int:
+        return int(self._rows(query)[0][0])
+
+    def _rows(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        reader = self._store.reader()
+        try:
+            return reader.query(query, *parameters)
+        finally:
+            reader.close()
+
+    # -- the target --------------------------------------------------------------------------------------
+
+    def _fill_tables(self) -> dict[str, int]:
+        from weft.store.postgres.fill import NOT_COPIED
+
+        copied = {}
+        reader = self._store.reader()
+        try:
+            for table in self._target.tables():
+                if table in NOT_COPIED:
+                    continue
+                columns = [row[1] for row in reader.query(f"PRAGMA table_info({table})")]
+                self._target.put(table, columns, reader.execute(f"SELECT {', '.join(columns)} FROM {table}"))
+                copied[table] = int(reader.query(f"SELECT count(*) FROM {table}")[0][0])
+        finally:
+            reader.close()
+        self._say(f"copied {copied['runs']:,} runs, {copied['tasks']:,} tasks, {copied['events']:,} events")
+        return copied
+
+    def _fill_output(self, rows: dict[str, int]) -> int:
+        """Files become what a node would have sent."""
+        ends: list[tuple[int, int, str, int]] = []
+        chunks = 0
+        total = 0
+
+        def files() -> Iterator[tuple[int, int, str, int, bytes]]:
+            nonlocal chunks, total
+            for task_id, attempt, stream, lost, file in self._files():
+                at = 0
+                while data := (piece := file.read(at)).data:
+                    yield task_id, attempt, stream, piece.at, data
+                    at = piece.next
+                    chunks += 1
+                    total += len(data)
+                if at or lost:  # of a lost attempt too, the files here have all there is
+                    ends.append((task_id, attempt, stream, at))
+                file.close()
+
+        self._target.put("output_chunks", ("task_id", "attempt", "stream", "at", "data"), files())
+        self._target.put("output_ends", ("task_id", "attempt", "stream", "size"), ends)
+        rows["output_chunks"] += chunks
+        rows["output_ends"] += len(ends)
+        return total
+
+    def _files(self) -> Iterator[tuple[int, int, StreamName, bool, FileOutput]]:
+        reader = self._store.reader()
+        for task_id, attempt, outcome, result, run_id, workflow, pos, idx in reader.execute(
+            "SELECT a.task_id, a.attempt, a.outcome, a.result, r.id, r.workflow, t.pos, t.idx FROM attempts a"
+            " JOIN tasks t ON t.id = a.task_id JOIN runs r ON r.no = t.run_no ORDER BY a.task_id, a.attempt"
+        ):
+            body = None if result is None else msgspec.json.decode(result)
+            name = self._source.workflow_of_hash(workflow).tasks[pos].called(idx)
+            directory = str(self._source.access.output_root / run_id)
+            for stream in STREAMS:
+                if body is None or not carries_whole(body, stream):
+                    file = FileOutput(output_path(directory, name, attempt, stream))
+                    yield task_id, attempt, stream, outcome == "lost", file
+        reader.close()
+
+    def _compare_counts(self, rows: dict[str, int]) -> None:
+        for table, count in rows.items():
+            have = self._target.count(table)
+            if have != count:
+                raise NotTheSame(f"{table}: {count:,} rows were copied, {have:,} are there")
+
+    def _verify(self, quick: bool) -> tuple[int, list[str]]:
+        """Every run, or those that have not ended and the newest of the others: how many, and which of them are not
+        what their events say, here already. Those are copied as they are: one such run must not keep all others."""
+        query = "SELECT id FROM runs ORDER BY no"
+        if quick:
+            query = (
+                "SELECT id FROM runs WHERE finished_at IS NULL"
+                f" OR no IN (SELECT no FROM runs WHERE finished_at IS NOT NULL ORDER BY no DESC LIMIT {SAMPLE})"
+                " ORDER BY no"
+            )
+        runs = [str(id) for (id,) in self._rows(query)]
+        differing = []
+        with self._target.reader() as reader:
+            filled = _Filled(self._source.access, reader)
+            for run_id in runs:
+                found = verify(filled, run_id)
+                known = verify(self._source.access, run_id)
+                if found.differences != known.differences or found.events != known.events:
+                    told = "; ".join([*found.differences, *known.differences][:3])
+                    raise NotTheSame(f"run {run_id} is not the same there: {told}")
+                if found.differences:
+                    differing.append(run_id)
+                    self._say(f"run {run_id} is not what its events say, here already: {found.differences[0]}")
+        self._say(f"verified {len(runs):,} runs")
+        return len(runs), differing

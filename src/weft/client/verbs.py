@@ -1,0 +1,490 @@
+"""The verbs as people and programs call them, on a store or on a server: each is one operation under its typed name.
+
+`call` is what differs: LocalControl carries an operation out on a store, RemoteControl asks a server. Edges (command
+line, HTTP, MCP, SDK) are written against this class. One suite of tests runs over both (tests/client).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
+
+import msgspec
+
+from weft.core.artifacts import Reference
+from weft.core.commands import BY_REQUEST, Refused, Reply, Submit
+from weft.core.definition.compile import compile_workflow
+from weft.core.workflow import Workflow
+from weft.operations import events, nodes, run_changes, runs, store, tasks, tokens, triggers, workflows
+from weft.operations import parameters as p
+from weft.operations.declare import Operation, Request
+from weft.operations.errors import NotFound
+from weft.operations.nodes import Draining
+from weft.operations.records import (
+    AttemptInfo,
+    EventInfo,
+    Explanation,
+    FireInfo,
+    LeaderInfo,
+    NewToken,
+    NodeInfo,
+    NodeWork,
+    OutputPart,
+    PoolInfo,
+    RunInfo,
+    StoreInfo,
+    TaskInfo,
+    TokenInfo,
+    TriggerInfo,
+    Verification,
+    VersionDiff,
+    VersionInfo,
+    WantedSignal,
+    WorkflowInfo,
+)  # fmt: skip
+from weft.operations.run_changes import Changed
+from weft.operations.store import PoolSet
+from weft.operations.tokens import TokenRevoked
+from weft.operations.triggers import TriggerDone
+
+if TYPE_CHECKING:
+    from weft.authoring.load import Loaded
+    from weft.client.following import Followed
+    from weft.executors.output import StreamName
+    from weft.operations.attempt_output import AttemptOutput
+    from weft.operations.submissions import Applied
+
+Q = TypeVar("Q", bound=Request)
+R = TypeVar("R")
+PAGE: Final = p.LIMIT_MAX
+ALL: Final = 1 << 62
+WORKFLOWS_KEPT: Final = 100
+#: Names in paths that cannot be anything's: they are not asked for.
+_PATTERNS: Final = {
+    "run": (re.compile(p.RUN_PATTERN), "{!r} is not a run id"),
+    "task": (re.compile(p.TASK_PATTERN), "the run has no task {}"),
+    "node": (re.compile(p.NODE_PATTERN), "there is no node {}"),
+    "hash": (re.compile(r"^[0-9a-f]{4,64}$"), "there is no workflow {}"),
+    "name": (re.compile(r"^[A-Za-z0-9_.-]{1,128}$"), "there is no workflow {}"),
+}
+
+
+class Control:
+    """RUN (`ref`) is an id, a unique prefix or `last`; TASK is a name or an element's (`transform.3`); NODE a name, a
+    session or a unique beginning of one. Lists are pages: the next one is asked for with where the last one ended."""
+
+    @property
+    def role(self) -> str:
+        """An observer's control changes nothing."""
+        return "auto"
+
+    def __init__(self) -> None:
+        self._workflows: dict[str, Workflow] = {}
+
+    def call(self, operation: Operation[Q, R], request: Q) -> R:
+        """Carry out an operation. Errors are those of the table (operations/errors.py), wherever it is done."""
+        raise NotImplementedError
+
+    def for_request(self, command_id: str | None, actor: str | None = None) -> Self:
+        """The same control for one request: its commands carry this id, so that a request that is sent again after
+        its reply was lost is applied once. `actor` is who asked, for the history."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def check_names(operation: Operation[Q, R], request: Q) -> None:
+        for field in operation.fields:
+            if field.location == "path" and field.name in _PATTERNS:
+                pattern, message = _PATTERNS[field.name]
+                value = getattr(request, field.name)
+                if pattern.fullmatch(value) is None:
+                    raise NotFound(message.format(value))
+
+    def _pages(
+        self, operation: Operation[Q, Any], request: Q, field: str, limit: int
+    ) -> tuple[list[Any], str | None]:
+        """As many pages as it takes, and where the list goes on. A page that comes short ends it: filters that few
+        lines pass are not to be waited for."""
+        found: list[Any] = []
+        while True:
+            asked = min(PAGE, limit - len(found))
+            page = self.call(operation, msgspec.structs.replace(request, limit=asked))
+            lines = getattr(page, field)
+            found += lines
+            if page.next is None or len(lines) < asked or len(found) >= limit:
+                return found, page.next
+            request = msgspec.structs.replace(request, cursor=page.next)
+
+    # Health
+
+    def answers(self) -> bool:
+        """Is the store there? Known within a few seconds, however long other requests wait."""
+        raise NotImplementedError
+
+    def check_writable(self) -> None:
+        """Raises StoreError if the store takes no writes now; an observer needs none."""
+        raise NotImplementedError
+
+    def now(self) -> int:
+        return self.call(store.get_clock, store.Nothing()).now
+
+    def last_event(self) -> int:
+        """The number of the newest event of all."""
+        return self.call(store.get_clock, store.Nothing()).last_event
+
+    def info(self) -> StoreInfo:
+        return self.call(store.get_store, store.Nothing())
+
+    # Runs
+
+    def find(self, ref: str) -> tuple[int, str]:
+        """(number, id) of a run."""
+        found = self.run(ref)
+        return found.no, found.id
+
+    def run(self, ref: str) -> RunInfo:
+        return self.call(runs.get_run, runs.GetRun(run=ref, tasks=0)).run
+
+    def resting(self, ref: str) -> bool:
+        """Whether a run that is advanced by hand has nothing to do until it is advanced."""
+        return self.call(runs.get_run, runs.GetRun(run=ref, tasks=0)).resting
+
+    def runs(
+        self,
+        *,
+        states: list[Any] | None = None,
+        name: str | None = None,
+        before: int | None = None,
+        limit: int = 20,
+        children: bool = True,
+    ) -> list[RunInfo]:
+        """Newest first; `before` is the `no` of the last run of the page before."""
+        cursor = None if before is None else f"r{before}"
+        request = runs.ListRuns(state=states, name=name, cursor=cursor, children=children)
+        return self._pages(runs.list_runs, request, "runs", limit)[0]
+
+    def workflow(self, ref: str) -> Workflow:
+        return self.workflow_of_hash(self.run(ref).workflow)
+
+    def workflows(self, ref: str) -> list[Workflow]:
+        """The run's own workflow, and those that its tasks run."""
+        hashes = self.call(runs.list_run_workflows, runs.OneRun(run=ref)).workflows
+        return [self.workflow_of_hash(hash) for hash in hashes]
+
+    def workflow_of_hash(self, hash: str) -> Workflow:
+        known = self._workflows.get(hash)
+        if known is None:
+            known = self._workflows[hash] = compile_workflow(self.document(hash), hash)
+            while len(self._workflows) > WORKFLOWS_KEPT:
+                self._workflows.pop(next(iter(self._workflows)), None)
+        return known
+
+    def document(self, hash: str) -> dict[str, Any]:
+        return self.call(workflows.get_document, workflows.GetDocument(hash=hash)).document
+
+    def family(self, ref: str) -> list[tuple[int, str]]:
+        """(number, id) of a run and of all that its tasks started."""
+        found, _ = self._pages(runs.list_family, runs.ListFamily(run=ref), "runs", ALL)
+        return [(one.no, one.id) for one in found]
+
+    def starter(self, ref: str) -> TaskInfo | None:
+        """The task that started this run, if one did."""
+        return self.call(runs.get_starter, runs.OneRun(run=ref)).task
+
+    def path_within(self, ref: str, ancestor: str) -> str:
+        """The names of the tasks that lead from one run to another: "deploy/build". Empty for the run itself."""
+        names: list[str] = []
+        _, run_id = self.find(ref)
+        while run_id != ancestor:
+            task = self.starter(run_id)
+            if task is None:
+                break
+            names.append(task.name)
+            run_id = task.run_id
+        return "/".join(reversed(names))
+
+    def waiting_below(self, ref: str, limit: int) -> list[WantedSignal]:
+        """What tasks wait for in runs that this one's tasks started."""
+        return self.call(runs.list_waiting, runs.ListWaiting(run=ref, limit=min(limit, PAGE))).signals
+
+    def context(self, ref: str) -> dict[str, Any]:
+        return self.call(runs.get_run_context, runs.OneRun(run=ref)).context
+
+    def output(self, ref: str, *, whole: bool = False) -> Any:
+        """The value of the workflow's `output`. What is in artifact files stands there as a reference
+        ({"$artifact": {…}}), or with `whole` as the value itself."""
+        found = self.call(runs.get_run_output, runs.GetRunOutput(run=ref, whole=whole))
+        if found.error is not None:
+            raise Refused("invalid", found.error)
+        return found.output
+
+    def why(self, ref: str, task: str | None = None) -> list[Explanation]:
+        if task is None:
+            return self.call(runs.explain_run, runs.OneRun(run=ref)).explanations
+        return self.call(tasks.explain_task, tasks.OneTask(run=ref, task=task)).explanations
+
+    def verify(self, ref: str) -> Verification:
+        return self.call(runs.verify_run, runs.OneRun(run=ref))
+
+    def canonical(self, ref: str) -> list[str]:
+        """The level records as they stand, one JSON text each: the same bytes whatever order tasks finished in."""
+        return self.call(runs.get_run_records, runs.OneRun(run=ref)).lines
+
+    # Tasks
+
+    def tasks(
+        self,
+        ref: str | None = None,
+        *,
+        task: str | None = None,
+        states: list[Any] | None = None,
+        kinds: list[Any] | None = None,
+        workflow: str | None = None,
+        node: str | None = None,
+        after: int = 0,
+        limit: int = PAGE,
+        old_generations: bool = False,
+    ) -> tuple[list[TaskInfo], int | None]:
+        """A page of tasks in the order of their ids, and where the next page starts (None: this was the last)."""
+        cursor = f"t{after}" if after else None
+        if ref is None:
+            listed, more = self._pages(
+                tasks.list_tasks,
+                tasks.ListTasks(state=states, type=kinds, workflow=workflow, node=node, cursor=cursor),
+                "tasks", limit,
+            )  # fmt: skip
+        else:
+            if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
+                self.find(ref)
+                raise NotFound(_PATTERNS["task"][1].format(task))
+            request = tasks.ListRunTasks(
+                run=ref, state=states, type=kinds, node=node, task=task, old_generations=old_generations,
+                cursor=cursor,
+            )  # fmt: skip
+            listed, more = self._pages(tasks.list_run_tasks, request, "tasks", limit)
+        return listed, None if more is None else p.number_in(more)
+
+    def all_tasks(self, ref: str, *, states: list[Any] | None = None) -> Iterator[TaskInfo]:
+        after: int | None = 0
+        while after is not None:
+            page, after = self.tasks(ref, states=states, after=after, limit=PAGE)
+            yield from page
+
+    def task(self, ref: str, task: str) -> TaskInfo:
+        return self.call(tasks.get_task, tasks.OneTask(run=ref, task=task)).task
+
+    def attempts(self, ref: str, task: str) -> list[AttemptInfo]:
+        """All attempts of a task, of all generations; the one that runs now is the last."""
+        return self.call(tasks.get_task, tasks.OneTask(run=ref, task=task)).attempts
+
+    def dead_letters(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[TaskInfo], int | None]:
+        request = tasks.ListDead(cursor=f"d{after}" if after else None)
+        found, more = self._pages(tasks.list_dead, request, "tasks", limit)
+        return found, None if more is None else p.number_in(more)
+
+    def read_output(
+        self, ref: str, task: str, attempt: int, stream: "StreamName", *, offset: int = 0, limit: int = 65536
+    ) -> OutputPart:
+        """Bytes that an attempt printed, from `offset` on (negative: before the end)."""
+        raise NotImplementedError
+
+    def open_output(self, ref: str, task: str, attempt: int, stream: "StreamName") -> "AttemptOutput":
+        """One stream of an attempt, to be read piece by piece, also while it grows."""
+        raise NotImplementedError
+
+    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[Reference, BinaryIO]:
+        """A large output's file, of this attempt or of the last; close it. ArtifactError: it cannot be had here."""
+        raise NotImplementedError
+
+    # Events
+
+    def events(self, ref: str | None, *, after: int = 0, limit: int = PAGE, **filters: Any) -> list[EventInfo]:
+        """Of a run, or (None) of the whole cluster; `filters`: kinds, task, node, since, until."""
+        kind = filters.pop("kinds", None)
+        task = filters.get("task")
+        if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
+            if ref is not None:
+                self.find(ref)
+            return []  # no task is called that
+        found: list[EventInfo] = []
+        while True:
+            asked = min(PAGE, limit - len(found))
+            common: dict[str, Any] = {"kind": kind, "after": after or None, "limit": asked, **filters}
+            if ref is None:
+                page = self.call(events.list_events, events.ListEvents(**common))
+            else:
+                page = self.call(events.list_run_events, events.ListRunEvents(run=ref, **common))
+            found += page.events
+            after = page.last
+            if len(page.events) < asked or len(found) >= limit:
+                return found
+
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> "Followed":
+        """From the event after this one on; close it."""
+        raise NotImplementedError
+
+    # Nodes
+
+    def nodes(self, *, ended: bool = False) -> list[NodeInfo]:
+        return self._pages(nodes.list_nodes, nodes.ListNodes(ended=ended), "nodes", ALL)[0]
+
+    def node(self, ref: str) -> NodeInfo:
+        """By its name, its session's id, or a unique beginning of that; also one that has ended."""
+        return self.call(nodes.get_node, nodes.OneNode(node=ref))
+
+    def node_work(self, ref: str) -> NodeWork:
+        """What it has claimed, how that ended, and what it holds now."""
+        return self.call(nodes.get_node_work, nodes.OneNode(node=ref))
+
+    def leader(self) -> LeaderInfo:
+        return self.call(nodes.get_leader, nodes.GetLeader())
+
+    def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> Draining:
+        """No new claims for this node; what still runs at the deadline is requeued; then it leaves."""
+        return self.call(nodes.drain_node, nodes.DrainNode(node=ref, deadline_ms=deadline_ms, reason=reason))
+
+    def expire_dead(self) -> None:
+        """Sessions whose processes are known to be gone end now. Only on this machine can that be known."""
+
+    def pools(self) -> list[PoolInfo]:
+        return self._pages(store.list_pools, store.ListPools(), "pools", ALL)[0]
+
+    def set_pool(self, name: str, size: int) -> PoolSet:
+        """Create a pool, or change its size; 0 lets nothing more start."""
+        return self.call(store.set_pool, store.SetPool(name=name, size=size))
+
+    # Workflows and triggers
+
+    def workflow_names(self, *, after: str = "", limit: int = 100) -> list[WorkflowInfo]:
+        """In the order of their names; `after` is the last one of the page before."""
+        request = workflows.ListWorkflows(cursor=f"w.{after}" if after else None)
+        return self._pages(workflows.list_workflows, request, "workflows", limit)[0]
+
+    def versions(self, name: str, *, before: tuple[int, str] | None = None, limit: int = 100) -> list[VersionInfo]:
+        """Newest first; `before` is (created_at, hash) of the last one of the page before."""
+        cursor = None if before is None else f"v{before[0]}-{before[1]}"
+        request = workflows.ListVersions(name=name, cursor=cursor)
+        return self._pages(workflows.list_versions, request, "versions", limit)[0]
+
+    def version(self, name: str, hash: str | None = None) -> VersionInfo:
+        """The newest, or the one with this hash or a unique beginning of it; with its document."""
+        if hash is None:
+            return self.call(workflows.get_workflow, workflows.OneWorkflow(name=name))
+        return self.call(workflows.get_version, workflows.GetVersion(name=name, hash=hash))
+
+    def diff(self, name: str, old: str | None = None, new: str | None = None) -> VersionDiff:
+        return self.call(workflows.diff_versions, workflows.DiffVersions(name=name, old=old, new=new))
+
+    def applied(self) -> dict[str, str]:
+        """The current versions, by the names of their workflows."""
+        found: dict[str, str] = {}
+        request = workflows.ListApplied()
+        while True:
+            page = self.call(workflows.list_applied, request)
+            found |= page.current
+            if page.next is None:
+                return found
+            request.cursor = page.next
+
+    def triggers(self, workflow: str | None = None) -> list[TriggerInfo]:
+        request = triggers.ListTriggers(workflow=workflow)
+        return self._pages(triggers.list_triggers, request, "triggers", ALL)[0]
+
+    def trigger(self, ref: str) -> TriggerInfo:
+        """By its id (workflow/name), or by its workflow's or its own name where that is only one's."""
+        return triggers.trigger_named(self.triggers(), ref)
+
+    def fires(self, ref: str, limit: int = 20) -> list[FireInfo]:
+        """What became of a trigger's fires, newest first."""
+        found = self.trigger(ref)
+        request = triggers.ListFires(name=found.workflow, trigger=found.name, limit=limit)
+        return self.call(triggers.list_fires, request).fires
+
+    def next_times(self, ref: str, count: int = 5) -> list[dict[str, Any]]:
+        found = self.trigger(ref)
+        request = triggers.ListNextTimes(name=found.workflow, trigger=found.name, count=count)
+        return self.call(triggers.list_next_times, request).times
+
+    def pause_trigger(self, ref: str, *, paused: bool = True) -> TriggerDone:
+        found = self.trigger(ref)
+        operation = triggers.pause_trigger if paused else triggers.resume_trigger
+        return self.call(operation, triggers.OneTrigger(name=found.workflow, trigger=found.name))
+
+    def fire(self, ref: str, body: Any = None) -> TriggerDone:
+        """Fire a trigger now, by hand."""
+        found = self.trigger(ref)
+        return self.call(
+            triggers.fire_trigger, triggers.FireTrigger(name=found.workflow, trigger=found.name, body=body)
+        )
+
+    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> "Applied":
+        """Make this the current version of its workflow, and its triggers the active ones."""
+        raise NotImplementedError
+
+    # Changing runs
+
+    def submit(self, command: Submit, workflow: Workflow | None = None) -> Reply:
+        raise NotImplementedError
+
+    def submit_each(self, commands: Sequence[Submit], ids: Sequence[str] | None = None) -> list[Reply | Refused]:
+        """Many runs in one transaction, under these command ids. A refusal stands in its place and stops no other."""
+        raise NotImplementedError
+
+    def cancel(self, ref: str, task: str | None = None, reason: str = BY_REQUEST, *, now: bool = False) -> Changed:
+        if task is None:
+            return self.call(run_changes.cancel_run, run_changes.CancelRun(run=ref, reason=reason, now=now))
+        return self.call(run_changes.cancel_task, run_changes.CancelTask(run=ref, task=task, reason=reason))
+
+    def resume(self, ref: str) -> Changed:
+        return self.call(run_changes.resume_run, runs.OneRun(run=ref))
+
+    def advance(self, ref: str, *, by_task: bool = False) -> Changed:
+        """Continue a run that is paused between levels, by one level or one task."""
+        return self.call(run_changes.advance_run, run_changes.AdvanceRun(run=ref, by_task=by_task))
+
+    def rerun(self, ref: str, *, fresh: bool = False) -> Changed:
+        """A new run with the same definition and inputs."""
+        return self.call(run_changes.rerun_run, run_changes.RerunRun(run=ref, fresh=fresh))
+
+    def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
+        for task in tasks or ():
+            if _PATTERNS["task"][0].fullmatch(task) is None:
+                self.find(ref)
+                raise NotFound(_PATTERNS["task"][1].format(task))
+        return self.call(run_changes.retry_dead, run_changes.RetryDead(run=ref, tasks=tasks))
+
+    def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> Changed:
+        """Answer a wait, now or before it is reached. `data` is any JSON value, and becomes the wait's output."""
+        request = run_changes.SignalRun(run=ref, name=name, data=data, reject=reject)
+        return self.call(run_changes.signal_run, request)
+
+    def tidy(self, ref: str) -> None:
+        """Do what is left over of a run and of those that its tasks started, where no node is there to do it."""
+        self.call(run_changes.tidy_run, runs.OneRun(run=ref))
+
+    def prune(
+        self, finished_before: int, states: list[Any] | None = None, *, cache: bool = False
+    ) -> Iterator[list[str]]:
+        """Remove finished runs; the ids of those that are gone, some at a time. `cache`: results that tasks kept
+        before that moment go too; expired ones always do."""
+        request = run_changes.PruneRuns(before=max(0, finished_before), states=states, cache=cache)
+        more = True
+        while more:
+            done = self.call(run_changes.prune_runs, request)
+            yield done.runs
+            more = done.more
+
+    # Tokens
+
+    def tokens(self) -> list[TokenInfo]:
+        return self._pages(tokens.list_tokens, tokens.ListTokens(), "tokens", ALL)[0]
+
+    def create_token(self, label: str, role: Any, expires_ms: int | None = None) -> NewToken:
+        """Its text is in the reply, and nowhere else."""
+        return self.call(tokens.create_token, tokens.CreateToken(label=label, role=role, expires_ms=expires_ms))
+
+    def revoke_token(self, ref: str) -> TokenRevoked:
+        """By its id, a unique beginning of it, or its label."""
+        found = tokens.token_of(self.tokens(), ref)
+        return self.call(tokens.revoke_token, tokens.RevokeToken(token=found.id))

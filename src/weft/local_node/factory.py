@@ -1,0 +1,138 @@
+"""A node inside this process: what `weft run`, `weft worker` and embedding applications start."""
+
+import os
+import random
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weft.client.local import LocalControl
+from weft.client.opening import make_home
+from weft.config import Config
+from weft.core.commands import Refused
+from weft.core.placement import NodeFacts
+from weft.executors.inline import InlineExecutor, InlineFunction
+from weft.executors.protocol import Executor
+from weft.executors.python.executor import PythonExecutor
+from weft.executors.run_as import BadUser, User, find_user
+from weft.executors.shell.executor import ShellExecutor
+from weft.local_node.machine_resources import disk_bytes, gpu_count, memory_bytes
+from weft.node.chores.resources import Machine
+from weft.node.node import Node
+from weft.node.ports import NodeSettings, Ports
+from weft.node.secrets import Secrets
+from weft.store.artifact_files import ArtifactFiles
+from weft.store.private_files import make_private_directory
+from weft.store.sqlite.clock import boot_id, boottime
+
+STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
+KINDS = ("shell", "python")  # of tasks that every node has executors for
+
+
+def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = None, **more: Any) -> NodeSettings:
+    """Settings of a node on this store; `more` are fields of NodeSettings."""
+    more.setdefault("name", socket.gethostname().split(".")[0] or "node")
+    found: dict[str, Callable[[], int | None]] = {
+        "memory": memory_bytes, "disk": lambda: disk_bytes(workdir or Path.cwd()), "gpus": gpu_count
+    }  # fmt: skip
+    for name, sample in found.items():
+        if more.get(name) is None:
+            more[name] = sample()
+    more["artifact_root"] = str(artifact_root(control, more.get("artifact_root")))
+    return NodeSettings(
+        slots=slots, output_root=str(control.access.output_root), workdir=str(workdir or Path.cwd()), **more
+    )
+
+
+def own_facts(control: LocalControl, config: Config, functions: tuple[str, ...] = ()) -> NodeFacts:
+    """The node that this process would start, as placement sees it; `functions` are its inline ones."""
+    more: dict[str, Any] = {"labels": config.labels, "functions": functions, **config.resources()}
+    if config.name is not None:
+        more["name"] = config.name
+    return node_settings(control, slots=config.slots, workdir=config.workdir, **more).facts(
+        (*KINDS, "inline") if functions else KINDS
+    )
+
+
+def artifact_root(control: LocalControl, chosen: str | Path | None) -> Path:
+    """Where the settings say, else beside the output."""
+    return control.access.artifact_root if chosen is None else Path(chosen)
+
+
+def file_options(config: Config) -> dict[str, Any]:
+    """What the settings say about files beside the store, as fields of NodeSettings."""
+    return {
+        "result_max": config.result_max, "artifact_max": config.artifact_max,
+        "artifact_root": None if config.artifacts is None else str(config.artifacts),
+        "secrets_dir": None if config.secrets_dir is None else str(config.secrets_dir),
+    }  # fmt: skip
+
+
+def node_options(config: Config) -> dict[str, Any]:
+    """Fields of NodeSettings that are settings of the command line."""
+    options: dict[str, Any] = {
+        "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
+        "drain_s": config.drain, "output_max": config.output_max, "output_rate": config.output_rate,
+        "labels": config.labels, "role": config.role,
+        "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
+        "tell_all": config.log == "debug", "run_as": config.run_as, **file_options(config),
+    }  # fmt: skip
+    if config.name is not None:
+        options["name"] = config.name
+    return options | config.resources()
+
+
+def make_node(
+    control: LocalControl,
+    settings: NodeSettings,
+    *,
+    inline: Mapping[str, InlineFunction] | None = None,
+    python_runners: int | None = None,
+    log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
+    url: str | None = None,
+    tell: Callable[[str, str, dict[str, Any]], None] | None = None,
+) -> Node:
+    """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `tell` logs single
+    attempts."""
+    store = control.store
+    make_home(control.access.home)
+    with suppress(OSError):  # an executor that cannot write there says so
+        make_private_directory(control.access.output_root)
+    store.patience_ms = min(store.patience_ms, settings.patience_ms)
+    shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
+    python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
+    # The Python executor is closed first: its runners are the shell executor's to end.
+    executors: list[Executor] = [python, shell]
+    if inline:
+        executors.append(InlineExecutor(inline, boottime))
+        settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))
+    by_kind = {kind: executor for executor in executors for kind in executor.kinds}
+    machine = Machine(settings.workdir, boottime)
+    ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
+    ports.contended, ports.tell = control.link.contended, tell
+    ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
+    if store.path is None:
+        ports.secrets.learn(STORE_SECRETS)
+    if store.takes_output:
+        ports.ship = control.link.ship
+    assert settings.artifact_root is not None
+    ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
+    control.link.read_artifacts_in(settings.artifact_root, settings.name)
+    facts = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
+    return Node(ports, settings, facts if url is None else {**facts, "url": url})
+
+
+def _user(settings: NodeSettings) -> User | None:
+    try:
+        return None if settings.run_as is None else find_user(settings.run_as)
+    except BadUser as error:
+        raise Refused("invalid", str(error)) from None
+
+
+def new_session_id() -> str:
+    return secrets.token_hex(8)
