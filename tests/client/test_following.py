@@ -13,7 +13,7 @@ from tests.api.conftest import Running, until
 from tests.client.conftest import Place
 from tests.client.cut import Cut
 from weft.authoring.load import load_value
-from weft.client.event_stream_reader import Stream, messages
+from weft.client.event_stream_reader import EventStreamReader, messages
 from weft.client.following import Followed
 from weft.client.remote import RemoteControl
 from weft.client.server_following import Streamed
@@ -220,7 +220,7 @@ def test_the_output_of_an_ended_attempt_is_asked_for(
     output = followed.open_output("first", 1, "stdout")
     assert read_all(followed, output, 5) == b"\xff\0 \xce\xa9"
     until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
-    monkeypatch.setattr(Stream, "take", lambda stream: None)
+    monkeypatch.setattr(EventStreamReader, "take", lambda stream: None)
     (server.directory / "go").touch()
     until(lambda: server.control.run(run).finished)
     monkeypatch.setattr(output._stream, "live", True)  # type: ignore[attr-defined]

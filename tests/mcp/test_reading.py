@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.mcp.replies import Output
-from weft.mcp.results import Reading, StreamTaskOutput
+from weft.mcp.replies import TaskOutput
+from weft.mcp.results import Reading, StreamTaskOutputArguments
 from weft.operations.records import OutputPart
 
 
@@ -33,9 +33,9 @@ class Chunks:
         return OutputPart(data=b"", offset=at, next=at, size=self.size, ended=self.ended)
 
 
-def page(store: Any, offset: int, limit: int) -> Output:
+def page(store: Any, offset: int, limit: int) -> TaskOutput:
     """What one call without waiting gives."""
-    reading = Reading(StreamTaskOutput(run="r", offset=offset, limit=limit), "t", 1)
+    reading = Reading(StreamTaskOutputArguments(run="r", offset=offset, limit=limit), "t", 1)
     told = ""
     while True:
         told += reading.take(reading.read(store))
@@ -56,7 +56,7 @@ def chunked(data: bytes, sizes: list[int]) -> list[tuple[int, bytes]]:
     return out
 
 
-def whole(store: Chunks, limit: int) -> tuple[str, list[Output]]:
+def whole(store: Chunks, limit: int) -> tuple[str, list[TaskOutput]]:
     pages = [page(store, 0, limit)]
     while not pages[-1].ended:
         pages.append(page(store, pages[-1].next, limit))

@@ -131,8 +131,8 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 
 #: tested below, each in a way of its own
 APART = (
-    n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray, n.Signal,
-    n.Records, n.Token, n.Measured, n.Leadership, n.Insisting, n.PastDeadline, n.GivenUp,
+    n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray,
+    n.SignalOfRun, n.Records, n.Token, n.Measured, n.Leadership, n.Insisting, n.PastDeadline, n.GivenUp,
 )  # fmt: skip
 
 
@@ -339,7 +339,7 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
         draft.values.signals = [(3, "approve", '"yes"', None), (3, "other", None, "no"), (5, "approve", None, None)]
         tx.write(draft)
         context, approve, other, never = tx.load(
-            [n.Context(3), n.Signal(3, "approve"), n.Signal(3, "other"), n.Signal(3, "never")]
+            [n.Context(3), n.SignalOfRun(3, "approve"), n.SignalOfRun(3, "other"), n.SignalOfRun(3, "never")]
         )
     assert [tuple(row) for row in context] == [("a", '{"x":[]}', 8, 1), ("b", "2", 4, -1)], "the last value, by key"
     assert [tuple(row) for rows in (approve, other) for row in rows] == [('"yes"', None), (None, "no")]
@@ -348,7 +348,9 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
         draft = draft_of(tx)
         draft.values.forgotten_signals = [(3, "approve")]
         tx.write(draft)
-        gone, other, same_name = tx.load([n.Signal(3, "approve"), n.Signal(3, "other"), n.Signal(5, "approve")])
+        gone, other, same_name = tx.load(
+            [n.SignalOfRun(3, "approve"), n.SignalOfRun(3, "other"), n.SignalOfRun(5, "approve")]
+        )
     assert (gone, len(other), len(same_name)) == ([], 1, 1)
 
 

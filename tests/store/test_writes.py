@@ -218,7 +218,7 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
         draft = draft_of(tx)
         draft.pruned.runs = [3]
         tx.write(draft)
-        assert tx.load([n.Context(3), n.Signal(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
+        assert tx.load([n.Context(3), n.SignalOfRun(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
         assert tx.load([n.Runs([3]), n.Current(3)]) == ([], [])
         assert len(tx.load([n.Current(5)])[0]) == 4
         assert tx.load([n.Workflows(["hash"])])[0], "another run still uses it"

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from weft.api import docs_page, health, hooks, metrics, outputs, page, streams, submissions  # noqa: F401 - handlers
 from weft.api.app_state import THREADS, AppState
 from weft.api.auth import Gate, allowed_caller
-from weft.api.calls import HANDLERS, Call, carried_out
+from weft.api.calls import HANDLERS, OperationCall, carried_out
 from weft.api.hub import Listen
 from weft.api.openapi import describe
 from weft.api.request_guard import BODY_MAX, RequestGuard
@@ -127,7 +127,7 @@ class Application:
                 headers={"Allow": ", ".join(allowed)},
             )  # fmt: skip
         caller = await allowed_caller(self.state.gate, operation.role, request)
-        call = Call(operation, self.state, request, names, caller)
+        call = OperationCall(operation, self.state, request, names, caller)
         await call.receive()
         return await HANDLERS.get(operation.name, carried_out)(call)
 

@@ -26,7 +26,7 @@ SHOWN_MAX: Final = 64  # characters of what was sent
 _COMMAND_ID = re.compile(COMMAND_PATTERN)
 
 
-class Call:
+class OperationCall:
     def __init__(
         self,
         operation: Operation[Any, Any],
@@ -76,10 +76,10 @@ class Call:
         return {name: getattr(found, name) for name in found.__struct_fields__}
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[OperationCall], Awaitable[Response]]
 
 
-async def carried_out(call: Call) -> Response:
+async def carried_out(call: OperationCall) -> Response:
     """Any operation of the table, in a thread: decoding, the store's work, encoding."""
     operation = call.operation
 
@@ -158,12 +158,14 @@ def _headers(operation: Operation[Any, Any], http: HttpRequest) -> dict[str, str
 HANDLERS: Final[dict[str, Handler]] = {}
 
 
-def handles(*operations: Operation[Any, Any]) -> Callable[[Callable[[Call], Any]], Callable[[Call], Any]]:
+def handles(
+    *operations: Operation[Any, Any],
+) -> Callable[[Callable[[OperationCall], Any]], Callable[[OperationCall], Any]]:
     """Declares the handler of these operations. A plain function runs in a thread; an `async def` runs on the event
     loop and must not touch the store there but through `call.state`."""
 
-    def declare(handler: Callable[[Call], Any]) -> Callable[[Call], Any]:
-        async def in_thread(call: Call) -> Response:
+    def declare(handler: Callable[[OperationCall], Any]) -> Callable[[OperationCall], Any]:
+        async def in_thread(call: OperationCall) -> Response:
             found: Response = await call.state.off_loop(lambda: handler(call))
             return found
 

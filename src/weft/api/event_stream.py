@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from weft.api.app_state import AppState
 from weft.api.auth import Gate, bearer
 from weft.api.followed import sent
-from weft.api.hub import READERS_MAX, RETRY_S, Found, Piece, Position, Source, Topic
+from weft.api.hub import READERS_MAX, RETRY_S, Found, Position, Source, StreamPiece, Topic
 from weft.operations.declare import RANK
 from weft.operations.errors import ApiError, NotFound
 from weft.operations.streams import EVENT_STREAM
@@ -33,7 +33,7 @@ class EventStream(Response):
         key: Hashable,
         source: Source,
         at: Position,
-        wanted: Callable[[Piece], bool] = lambda piece: True,
+        wanted: Callable[[StreamPiece], bool] = lambda piece: True,
     ) -> None:
         super().__init__(media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
         del self.headers["content-length"]

@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.core.artifacts import Reference
+from weft.core.artifacts import ArtifactReference
 from weft.operations.errors import ApiError
 
 PART = 256 * 1024
@@ -19,7 +19,9 @@ _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
 class FileParts(Response):
     """Closes the file. A range that is none, or several of them, are answered with all of it, as RFC 9110 lets us."""
 
-    def __init__(self, file: BinaryIO, reference: Reference, wanted: str | None, if_range: str | None) -> None:
+    def __init__(
+        self, file: BinaryIO, reference: ArtifactReference, wanted: str | None, if_range: str | None
+    ) -> None:
         self._file = file
         size, tag = reference.bytes, f'"{reference.sha256}"'
         try:
@@ -70,6 +72,6 @@ def range_of(wanted: str | None, size: int) -> tuple[int, int] | None:
     return begin, end
 
 
-def _in_ascii(reference: Reference) -> str:
+def _in_ascii(reference: ArtifactReference) -> str:
     """Headers hold nothing else; JSON can say everything in it."""
     return json.dumps(msgspec.to_builtins(reference))

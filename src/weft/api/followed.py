@@ -4,7 +4,7 @@ import base64
 
 import msgspec
 
-from weft.api.hub import ANYWAY_S, Found, Piece, Position
+from weft.api.hub import ANYWAY_S, Found, Position, StreamPiece
 from weft.client.verbs import Control
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
@@ -32,7 +32,7 @@ class Events:
     def read(self, at: Position) -> Found:
         run = None if self._run is None else self._control.run(self._run)  # first: what follows its end is read then
         events = self._control.events(self._run, after=at[0], limit=PAGE)
-        pieces = [Piece((event.seq,), event.kind, sent(str(event.seq), event)) for event in events]
+        pieces = [StreamPiece((event.seq,), event.kind, sent(str(event.seq), event)) for event in events]
         ended = None
         if run is not None and run.finished and len(events) < PAGE and self._all_shown(run.generation):
             ended = "finished"
@@ -79,7 +79,7 @@ class Output:
         data = part.data if part.ended and part.next >= part.size else _whole_characters(part.data)
         if data:
             end = part.offset + len(data)
-            piece = Piece(
+            piece = StreamPiece(
                 (attempt, end), "output", sent(f"{attempt}.{end}", _printed(attempt, part.offset, end, data))
             )
             return Found([piece], piece.at, more=True)

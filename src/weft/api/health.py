@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 from weft import __version__
-from weft.api.calls import Call, handles
+from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
 from weft.operations.errors import ApiError, store_silent
 from weft.operations.server import Health, healthz, readyz
@@ -11,12 +11,12 @@ from weft.store.protocol import StoreError
 
 
 @handles(healthz)
-def is_alive(call: Call) -> Response:
+def is_alive(call: OperationCall) -> Response:
     return reply(Health(status="ok", version=__version__))
 
 
 @handles(readyz)
-def is_ready(call: Call) -> Response:
+def is_ready(call: OperationCall) -> Response:
     state = call.state
     try:
         why = "it is about to stop" if state.stopping.is_set() else state.ready()

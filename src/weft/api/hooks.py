@@ -2,11 +2,11 @@
 
 from starlette.responses import Response
 
-from weft.api.calls import Call, handles
+from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
 from weft.client.local import LocalControl
 from weft.operations.errors import ApiError, store_silent
-from weft.operations.server import CallHook, HookTaken, post_hook, put_hook
+from weft.operations.server import CallHookRequest, HookTaken, post_hook, put_hook
 from weft.operations.webhooks import HookRefused, fire_webhook
 from weft.store.protocol import StoreError
 
@@ -17,11 +17,11 @@ CODES = {
 
 
 @handles(post_hook, put_hook)
-async def take_hook(call: Call) -> Response:
+async def take_hook(call: OperationCall) -> Response:
     body = await call.http.body()
 
     def work() -> Response:
-        request = call.request(CallHook)
+        request = call.request(CallHookRequest)
         control = call.control
         assert isinstance(control, LocalControl), "a server without a store has no webhooks"
         try:

@@ -38,14 +38,14 @@ PAUSE_EACH_S = 0.0005
 ANYWAY_S = 5.0
 
 
-class Piece(NamedTuple):
+class StreamPiece(NamedTuple):
     at: Position  # where a reader stands after it
     kind: str
     data: bytes  # as it goes over the wire
 
 
 class Found(NamedTuple):
-    pieces: list[Piece]
+    pieces: list[StreamPiece]
     at: Position  # where to go on
     ended: str | None = None  # nothing will follow, and why
     more: bool = False  # ask again at once
@@ -65,7 +65,7 @@ class Topic:
     def __init__(self, source: Source, off_loop: "OffLoop[Found]") -> None:
         self.source = source
         self._off_loop = off_loop
-        self._recent: deque[Piece] = deque()
+        self._recent: deque[StreamPiece] = deque()
         self._bytes = 0
         self._floor: Position | None = None  # whoever stands here or later finds all that follows in memory
         self._head: Position = ()

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from weft import __version__
 from weft.api.app_state import AppState
-from weft.api.calls import Call, handles
+from weft.api.calls import OperationCall, handles
 from weft.node.meter import HISTOGRAMS
 from weft.operations.errors import ApiError
 from weft.operations.metrics import Figures
@@ -59,7 +59,7 @@ METRICS: dict[str, Known] = {
 
 
 @handles(get_metrics)
-def metrics(call: Call) -> Response:
+def metrics(call: OperationCall) -> Response:
     state = call.state
     if state.figures is None:
         raise ApiError("no_metrics", "this server has no store of its own", "ask the one that has")

@@ -10,7 +10,7 @@ from weft import __version__
 from weft.api.calls import COMMAND_DESCRIPTION, COMMAND_HEADER, COMMAND_PATTERN
 from weft.api.responses import PROBLEM_MEDIA_TYPE
 from weft.operations import examples
-from weft.operations.declare import JSON, Field, Operation
+from weft.operations.declare import JSON, Operation, RequestField
 from weft.operations.errors import ERRORS, ApiError, Problem
 
 REF: Final = "#/components/schemas/{name}"
@@ -87,7 +87,7 @@ def _operation(operation: Operation[Any, Any], by_type: dict[str, Any], componen
     return described
 
 
-def _parameter(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
+def _parameter(field: RequestField, schema: dict[str, Any]) -> dict[str, Any]:
     """A parameter is left out, never null."""
     schema = dict(schema)
     options = schema.pop("anyOf", None)

@@ -2,15 +2,21 @@
 
 from starlette.responses import Response
 
-from weft.api.calls import Call, handles
+from weft.api.calls import OperationCall, handles
 from weft.api.file_parts import FileParts
 from weft.operations.errors import NotFound
-from weft.operations.streams import BYTES, GetTaskArtifact, GetTaskOutput, get_task_artifact, get_task_output
+from weft.operations.streams import (
+    BYTES,
+    GetTaskArtifactRequest,
+    GetTaskOutputRequest,
+    get_task_artifact,
+    get_task_output,
+)
 
 
 @handles(get_task_output)
-def task_output(call: Call) -> Response:
-    request = call.request(GetTaskOutput)
+def task_output(call: OperationCall) -> Response:
+    request = call.request(GetTaskOutputRequest)
     attempt = request.attempt
     if attempt is None:
         attempt = call.control.task(request.run, request.task).attempt
@@ -27,7 +33,7 @@ def task_output(call: Call) -> Response:
 
 
 @handles(get_task_artifact)
-def task_artifact(call: Call) -> Response:
-    request = call.request(GetTaskArtifact)
+def task_artifact(call: OperationCall) -> Response:
+    request = call.request(GetTaskArtifactRequest)
     reference, file = call.control.open_artifact(request.run, request.task, request.attempt)
     return FileParts(file, reference, request.range, request.if_range)

@@ -11,9 +11,9 @@ from typing import Final
 
 from starlette.responses import Response
 
-from weft.api.calls import Call, handles
+from weft.api.calls import OperationCall, handles
 from weft.operations.records import LeaderInfo, NodeInfo, RunInfo
-from weft.operations.server import GetPage, get_page
+from weft.operations.server import GetPageRequest, get_page
 
 STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #888; }
@@ -42,8 +42,8 @@ NODES_SHOWN: Final = 200
 
 
 @handles(get_page)
-def show_page(call: Call) -> Response:
-    control, request = call.control, call.request(GetPage)
+def show_page(call: OperationCall) -> Response:
+    control, request = call.control, call.request(GetPageRequest)
     runs = control.runs(states=request.state, before=request.before, limit=request.limit, children=False)
     text = page(
         runs, control.nodes(), control.leader(), control.now(), more=len(runs) == request.limit,

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 
 from starlette.responses import Response
 
-from weft.api.calls import Call, handles
+from weft.api.calls import OperationCall, handles
 from weft.api.event_stream import EventStream
 from weft.api.followed import Events, Output
-from weft.api.hub import Piece, Position
+from weft.api.hub import Position, StreamPiece
 from weft.operations.errors import NotFound
 from weft.operations.streams import (
-    StreamEvents,
-    StreamRunEvents,
-    StreamTaskOutput,
+    StreamEventsRequest,
+    StreamRunEventsRequest,
+    StreamTaskOutputRequest,
     stream_events,
     stream_run_events,
     stream_task_output,
 )
 
 
-def _after(request: StreamEvents, otherwise: int, newest: int) -> Position:
+def _after(request: StreamEventsRequest, otherwise: int, newest: int) -> Position:
     """What the reader saw last wins: a browser sends it by itself when it comes back to the same address. Nobody has
     seen what has not happened."""
     if request.last_id:
@@ -28,18 +28,18 @@ def _after(request: StreamEvents, otherwise: int, newest: int) -> Position:
 
 
 @handles(stream_events)
-async def follow_cluster(call: Call) -> Response:
+async def follow_cluster(call: OperationCall) -> Response:
     state = call.state
-    request = call.request(StreamEvents)
+    request = call.request(StreamEventsRequest)
     newest = await state.off_loop(state.control.last_event)
     at = _after(request, newest, newest)
     return EventStream(call.http, state, "events", Events(state.control, None), at, Wanted(request.kind))
 
 
 @handles(stream_run_events)
-async def follow_run(call: Call) -> Response:
+async def follow_run(call: OperationCall) -> Response:
     state = call.state
-    request = call.request(StreamRunEvents)
+    request = call.request(StreamRunEventsRequest)
     _, run_id = await state.off_loop(lambda: state.control.find(request.run))
     at = _after(request, 0, await state.off_loop(state.control.last_event))
     source = Events(state.control, run_id)
@@ -54,14 +54,14 @@ class Wanted:
     def __init__(self, kinds: Sequence[str] | None) -> None:
         self._kinds = None if kinds is None else frozenset(kinds)
 
-    def __call__(self, piece: Piece) -> bool:
+    def __call__(self, piece: StreamPiece) -> bool:
         return self._kinds is None or piece.kind in self._kinds
 
 
 @handles(stream_task_output)
-async def follow_output(call: Call) -> Response:
+async def follow_output(call: OperationCall) -> Response:
     state = call.state
-    request = call.request(StreamTaskOutput)
+    request = call.request(StreamTaskOutputRequest)
     _, run_id = await state.off_loop(lambda: state.control.find(request.run))
     info = await state.off_loop(lambda: state.control.task(run_id, request.task))
     at: Position = (request.attempt or info.attempt, 0)

@@ -4,18 +4,18 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
-from weft.api.calls import Call, decoded, handles
+from weft.api.calls import OperationCall, decoded, handles
 from weft.api.responses import reply
 from weft.core.commands import Refused, Reply, Submit
 from weft.operations.errors import ApiError, api_error_of
 from weft.operations.submissions import (
-    ApplyWorkflow,
+    ApplyWorkflowRequest,
     Batch,
     BatchItem,
     RunRequest,
     Started,
-    SubmitRun,
-    SubmitRuns,
+    SubmitRunRequest,
+    SubmitRunsRequest,
     apply_workflow,
     submit_run,
     submit_runs,
@@ -24,16 +24,16 @@ from weft.operations.submissions import (
 
 
 @handles(submit_run)
-async def start_run(call: Call) -> Response:
+async def start_run(call: OperationCall) -> Response:
     def request() -> tuple[RunRequest, str | None]:
-        found = call.request(SubmitRun)
+        found = call.request(SubmitRunRequest)
         return found, found.idempotency_key
 
     return await _started(call, request)
 
 
 @handles(submit_task)
-async def start_task(call: Call) -> Response:
+async def start_task(call: OperationCall) -> Response:
     def request() -> tuple[RunRequest, str | None]:
         key: str | None = call.parameters()["idempotency_key"]
         return RunRequest(task=decoded(call.body, call.operation.body_type)), key
@@ -41,7 +41,7 @@ async def start_task(call: Call) -> Response:
     return await _started(call, request)
 
 
-async def _started(call: Call, request: Callable[[], tuple[RunRequest, str | None]]) -> Response:
+async def _started(call: OperationCall, request: Callable[[], tuple[RunRequest, str | None]]) -> Response:
     """The request is decoded where the command is built."""
     warnings: list[str] = []
 
@@ -60,10 +60,10 @@ async def _started(call: Call, request: Callable[[], tuple[RunRequest, str | Non
 
 
 @handles(submit_runs)
-def start_runs(call: Call) -> Response:
+def start_runs(call: OperationCall) -> Response:
     items: list[BatchItem | list[str]] = []  # refused, or to be started with these warnings
     commands = []
-    for number, one in enumerate(call.request(SubmitRuns).runs):
+    for number, one in enumerate(call.request(SubmitRunsRequest).runs):
         try:
             own_id = None if call.command_id is None else f"{call.command_id}.{number}"
             command, warnings = call.state.definitions.command(one, None, own_id)
@@ -91,8 +91,8 @@ def _refused(error: Exception) -> BatchItem:
 
 
 @handles(apply_workflow)
-def apply(call: Call) -> Response:
-    request = call.request(ApplyWorkflow)
+def apply(call: OperationCall) -> Response:
+    request = call.request(ApplyWorkflowRequest)
     loaded, source = call.state.definitions.applied(request)
     if loaded.workflow.name != request.name:
         detail = f"the definition calls itself {loaded.workflow.name!r}"

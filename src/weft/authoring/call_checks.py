@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from weft.authoring.function_source import FunctionNotFound, FunctionParameters, FunctionSources
+from weft.authoring.function_source import DefinedFunctions, FunctionNotFound, FunctionParameters
 from weft.core.definition.document import Document
 from weft.core.definition.problems import PROBLEMS_MAX, ValueProblem, has_expression
 from weft.core.definition.source_paths import SourcePaths
@@ -15,7 +15,7 @@ def check_calls(document: Document, source: SourcePaths, directory: str) -> list
     machine may be on the node that runs it, and is no problem."""
     tasks = document["tasks"]
     default_cwd = document.get("defaults", {}).get("cwd")
-    sources: dict[str, FunctionSources] = {}
+    sources: dict[str, DefinedFunctions] = {}
     parameters_of: dict[tuple[str, str], FunctionParameters | FunctionNotFound | None] = {}
     problems: list[ValueProblem] = []
     for name, task in tasks.items():
@@ -28,7 +28,7 @@ def check_calls(document: Document, source: SourcePaths, directory: str) -> list
         key = (cwd, text)
         if key not in parameters_of:
             if cwd not in sources:
-                sources[cwd] = FunctionSources(os.path.join(directory, cwd))
+                sources[cwd] = DefinedFunctions(os.path.join(directory, cwd))
             parameters_of[key] = _takes(sources[cwd], text)
         takes = parameters_of[key]
         if isinstance(takes, FunctionNotFound):
@@ -40,7 +40,7 @@ def check_calls(document: Document, source: SourcePaths, directory: str) -> list
     return problems
 
 
-def _takes(sources: FunctionSources, text: str) -> FunctionParameters | FunctionNotFound | None:
+def _takes(sources: DefinedFunctions, text: str) -> FunctionParameters | FunctionNotFound | None:
     module, _, name = text.rpartition(":")
     try:
         return sources.takes(module, name)

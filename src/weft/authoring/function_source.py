@@ -39,7 +39,7 @@ class FunctionNotFound(Exception):
         self.known = known
 
 
-class FunctionSources:
+class DefinedFunctions:
     """The modules that one definition names, found from one directory, each parsed once."""
 
     def __init__(self, root: str) -> None:

@@ -79,14 +79,14 @@ def _parse(words: list[str]) -> "Namespace | None":
 
 def _call(args: "Namespace") -> int:
     with uninterrupted():
-        from weft.cli.session import Session
+        from weft.cli.session import CommandSession
         from weft.config import BadSetting
 
         module, function = BY_NAME[args.command].target
         command = getattr(import_module(module), function)
-    session: Session | None = None
+    session: CommandSession | None = None
     try:
-        session = Session(args)
+        session = CommandSession(args)
         code: int = command(args, session)
         return code
     except OutputLost:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterable
 
 from weft.cli.exit_codes import BAD_INPUT, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.client.local import LocalControl
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
@@ -34,7 +34,9 @@ def workers(control: Control) -> list[NodeInfo]:
     return [n for n in control.nodes() if n.scope is None and n.slots != 0 and alive(control, n)]
 
 
-def refuse_unplaceable(session: Session, args: Namespace, control: Control, workflows: Iterable[Workflow]) -> None:
+def refuse_unplaceable(
+    session: CommandSession, args: Namespace, control: Control, workflows: Iterable[Workflow]
+) -> None:
     """A run that is to be worked on here, by a node that could not, is refused before anything is stored. One
     that is left to others is not: they may start later (`waits`)."""
     if session.server is not None or getattr(args, "detach", False):
@@ -51,7 +53,7 @@ def refuse_unplaceable(session: Session, args: Namespace, control: Control, work
             )
 
 
-def waits(session: Session, control: Control, workflows: Iterable[Workflow]) -> list[str]:
+def waits(session: CommandSession, control: Control, workflows: Iterable[Workflow]) -> list[str]:
     """What a run that was left to others waits for, with the nodes that are alive now."""
     nodes = [facts_of(node) for node in workers(control)]
     if not nodes:

@@ -42,7 +42,7 @@ OF_NODES = ("run", "worker", "serve", "mcp", "resume", "advance", "rerun")  # co
 LOGGING = ("worker", "serve", "mcp")  # commands that say what happens, and nothing else
 
 
-class Session:
+class CommandSession:
     def __init__(self, args: Namespace) -> None:
         self.args = args
         self.directory = _working_directory()

@@ -22,7 +22,7 @@ from weft.operations.errors import ApiError, bad_inputs
 from weft.operations.ids import id_from
 from weft.operations.placing import facts_of, waits_for_nodes
 from weft.operations.submission import submission
-from weft.operations.submissions import ApplyWorkflow, ChildDefinition, RunRequest
+from weft.operations.submissions import ApplyWorkflowRequest, ChildDefinition, RunRequest
 
 NODES_FOR_S = 1.0  # what nodes there are is asked for once a second, not once a run
 KNOWN_MAX = 200  # definitions kept loaded
@@ -71,7 +71,7 @@ class DefinitionLoader:
         )  # fmt: skip
         return command, list(warnings)
 
-    def applied(self, body: ApplyWorkflow) -> tuple[Loaded, str]:
+    def applied(self, body: ApplyWorkflowRequest) -> tuple[Loaded, str]:
         """(the definition, where its tasks start)."""
         loaded = _load(RunRequest(definition=body.definition, format=body.format, name=body.name[:64]))
         return with_defaults(loaded, self._defaults), body.source or self._source

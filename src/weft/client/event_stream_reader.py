@@ -13,17 +13,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from weft.client.http_connection import Wire
+from weft.client.http_connection import HttpConnection
 
 KEPT_MAX: Final = 256  # messages; then the server has to wait, which is what it is made for
 START_EVERY_S: Final = 0.5
 PART: Final = 1 << 16
 
 
-class Stream:
+class EventStreamReader:
     """`news` is called by its thread when there are messages, and when it ends."""
 
-    def __init__(self, wire: Wire, path: str, query: Iterable[tuple[str, Any]], news: Callable[[], None]) -> None:
+    def __init__(
+        self, wire: HttpConnection, path: str, query: Iterable[tuple[str, Any]], news: Callable[[], None]
+    ) -> None:
         self._wire = wire
         self._path = path
         self._query = list(query)

@@ -42,7 +42,7 @@ def path_of(template: str, names: Mapping[str, str]) -> str:
     return template.format(**{name: quote(value, safe=":") for name, value in names.items()})
 
 
-class Wire:
+class HttpConnection:
     """`notify` is called once when a server has to be waited for."""
 
     def __init__(self, url: str, token: str | None = None, *, wait_s: float = WAIT_S) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 from weft.client.following import Followed, LookedAt
 from weft.client.verbs import Control
 from weft.core import commands as c
-from weft.core.artifacts import Reference
+from weft.core.artifacts import ArtifactReference
 from weft.core.definition.document import encode_document
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
@@ -21,7 +21,7 @@ from weft.operations.output_reading import read_output
 from weft.operations.records import OutputPart, TokenInfo
 from weft.operations.results import open_artifact, output_of
 from weft.operations.run_reading import find_run
-from weft.operations.submissions import Applied
+from weft.operations.submissions import AppliedWorkflow
 from weft.operations.tokens import holder
 from weft.store.protocol import Store
 
@@ -93,7 +93,7 @@ class LocalControl(Control):
         no, run_id = self.find(ref)
         return open_output(self.access, no, run_id, task, attempt, stream)
 
-    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[Reference, BinaryIO]:
+    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[ArtifactReference, BinaryIO]:
         return open_artifact(self.access, ref, task, attempt)
 
     def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> Followed:
@@ -109,7 +109,7 @@ class LocalControl(Control):
     ) -> list[c.Reply | c.Refused]:
         return self.access.commit_each(commands, ids)
 
-    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> Applied:
+    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> AppliedWorkflow:
         workflow = loaded.workflow
         if workflow.triggers and loaded.children:
             named = ", ".join(sorted(loaded.children))
@@ -121,7 +121,7 @@ class LocalControl(Control):
         self.link.committer.know(workflow)
         document = encode_document(loaded.document)
         reply = self.access.commit(c.Apply(workflow.hash, workflow.name, document, source, workflow.triggers, by))
-        return Applied(existing=reply.existing, **reply.data)
+        return AppliedWorkflow(existing=reply.existing, **reply.data)
 
     def token_holder(self, token: str) -> TokenInfo | None:
         """Whose token this is, if it can be used now; for servers."""

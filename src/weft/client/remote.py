@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 import msgspec
 
 from weft.client.following import Followed
-from weft.client.http_connection import Wire, path_of
+from weft.client.http_connection import HttpConnection, path_of
 from weft.client.remote_submission import submit_body
 from weft.client.server_following import Streamed
 from weft.client.verbs import Control
-from weft.core.artifacts import Reference
+from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
@@ -26,8 +26,8 @@ from weft.operations.errors import NotFound
 from weft.operations.ids import new_id
 from weft.operations.output_reading import PART_MAX
 from weft.operations.records import OutputPart
-from weft.operations.streams import GetTaskArtifact, GetTaskOutput, get_task_artifact, get_task_output
-from weft.operations.submissions import Applied, Batch, BatchItem, Started
+from weft.operations.streams import GetTaskArtifactRequest, GetTaskOutputRequest, get_task_artifact, get_task_output
+from weft.operations.submissions import AppliedWorkflow, Batch, BatchItem, Started
 from weft.store.artifact_files import ArtifactError
 from weft.store.protocol import StoreError
 from weft.store.shipment import CHUNK_MAX
@@ -45,7 +45,7 @@ class RemoteControl(Control):
 
     def __init__(self, url: str, token: str | None = None, **more: Any) -> None:
         super().__init__()
-        self._wire = Wire(url, token, **more)
+        self._wire = HttpConnection(url, token, **more)
         self._command_id: str | None = None
         self._commands = 0
 
@@ -95,7 +95,7 @@ class RemoteControl(Control):
         if attempt < 1:
             last = self.task(ref, task)
             raise NotFound(f"{last.name} has no attempt {attempt}; its last is {last.attempt}")
-        request = GetTaskOutput(
+        request = GetTaskOutputRequest(
             run=ref, task=task, stream=stream, attempt=attempt, offset=offset, limit=min(limit, PART_MAX)
         )
         self.check_names(get_task_output, request)
@@ -110,12 +110,12 @@ class RemoteControl(Control):
     def open_output(self, ref: str, task: str, attempt: int, stream: StreamName) -> AttemptOutput:
         return RemoteOutput(self, self.find(ref)[1], task, attempt, stream)
 
-    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[Reference, BinaryIO]:
-        request = GetTaskArtifact(run=ref, task=task, attempt=attempt)
+    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[ArtifactReference, BinaryIO]:
+        request = GetTaskArtifactRequest(run=ref, task=task, attempt=attempt)
         self.check_names(get_task_artifact, request)
         path, query, _, _ = get_task_artifact.split(request)
         answer = self._wire("GET", path_of(get_task_artifact.path, path), query)
-        reference = msgspec.json.decode(answer.headers["weft-artifact"], type=Reference)
+        reference = msgspec.json.decode(answer.headers["weft-artifact"], type=ArtifactReference)
         if hashlib.sha256(answer.body).hexdigest() != reference.sha256:
             raise ArtifactError(f"what the server gave is not what node {reference.node} wrote to {reference.path}")
         return reference, io.BytesIO(answer.body)
@@ -145,9 +145,11 @@ class RemoteControl(Control):
             replies += [_of_batch(item) for item in batch.runs]
         return replies
 
-    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> Applied:
+    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> AppliedWorkflow:
         path = path_of("/v1/workflows/{name}", {"name": loaded.workflow.name})
-        found: Applied = self._write("PUT", path, {"definition": loaded.document, "source": source}).value(Applied)
+        found: AppliedWorkflow = self._write("PUT", path, {"definition": loaded.document, "source": source}).value(
+            AppliedWorkflow
+        )
         return found
 
     def close(self) -> None:

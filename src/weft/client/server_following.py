@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from weft.client.event_stream_reader import Stream
-from weft.client.http_connection import Wire, path_of
+from weft.client.event_stream_reader import EventStreamReader
+from weft.client.http_connection import HttpConnection, path_of
 from weft.executors.output import StreamName
 from weft.operations.attempt_output import AttemptOutput, Piece
 from weft.operations.records import EventInfo
@@ -29,7 +29,7 @@ OUTPUT_EVERY_S: Final = 0.5
 
 class Streamed:
     def __init__(
-        self, control: "RemoteControl", wire: Wire, run_id: str | None, after: int, filters: dict[str, Any]
+        self, control: "RemoteControl", wire: HttpConnection, run_id: str | None, after: int, filters: dict[str, Any]
     ) -> None:
         self._control = control
         self._wire = wire
@@ -42,7 +42,7 @@ class Streamed:
             path = path_of(stream_run_events.path, {"run": run_id})
         kinds = [("kind", kind) for kind in self._filters.get("kinds", ())]
         self._news = threading.Event()
-        self._stream = Stream(wire, path, kinds, self._news.set)
+        self._stream = EventStreamReader(wire, path, kinds, self._news.set)
         self._asks = False
         self._outputs: list[StreamedOutput] = []
 
@@ -91,12 +91,12 @@ class Streamed:
         for output in list(self._outputs):
             output.close()
 
-    def stream_of_output(self, run_id: str, task: str, attempt: int, stream: StreamName) -> Stream | None:
+    def stream_of_output(self, run_id: str, task: str, attempt: int, stream: StreamName) -> EventStreamReader | None:
         """None: too many are read already."""
         if sum(output.streamed for output in self._outputs) >= OUTPUTS_MAX:
             return None
         target = path_of(stream_task_output.path, {"run": run_id, "task": task, "stream": stream})
-        return Stream(self._wire, target, [("attempt", attempt)], self._news.set)
+        return EventStreamReader(self._wire, target, [("attempt", attempt)], self._news.set)
 
     def forget(self, output: "StreamedOutput") -> None:
         if output in self._outputs:
@@ -131,7 +131,7 @@ class StreamedOutput:
         self._asked = control.open_output(*self._of)
         self._asked_in_vain = 0
         self._over = False
-        self._stream: Stream | None = None
+        self._stream: EventStreamReader | None = None
 
     @property
     def streamed(self) -> bool:
@@ -161,7 +161,7 @@ class StreamedOutput:
         if self._stream is not None:
             self._stream.start(f"{self._of[2]}.{offset}")
 
-    def _told(self, stream: Stream, offset: int, limit: int) -> Piece | None:
+    def _told(self, stream: EventStreamReader, offset: int, limit: int) -> Piece | None:
         while (message := stream.take()) is not None:
             printed = msgspec.json.decode(message, type=_Printed)
             if printed.next <= offset:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 
 import msgspec
 
-from weft.core.artifacts import Reference
+from weft.core.artifacts import ArtifactReference
 from weft.core.commands import BY_REQUEST, Refused, Reply, Submit
 from weft.core.definition.compile import compile_workflow
 from weft.core.workflow import Workflow
 from weft.operations import events, nodes, run_changes, runs, store, tasks, tokens, triggers, workflows
 from weft.operations import parameters as p
-from weft.operations.declare import Operation, Request
+from weft.operations.declare import NoArguments, Operation, Request
 from weft.operations.errors import NotFound
 from weft.operations.nodes import Draining
 from weft.operations.records import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from weft.client.following import Followed
     from weft.executors.output import StreamName
     from weft.operations.attempt_output import AttemptOutput
-    from weft.operations.submissions import Applied
+    from weft.operations.submissions import AppliedWorkflow
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -127,14 +127,14 @@ class Control:
         raise NotImplementedError
 
     def now(self) -> int:
-        return self.call(store.get_clock, store.Nothing()).now
+        return self.call(store.get_clock, NoArguments()).now
 
     def last_event(self) -> int:
         """The number of the newest event of all."""
-        return self.call(store.get_clock, store.Nothing()).last_event
+        return self.call(store.get_clock, NoArguments()).last_event
 
     def info(self) -> StoreInfo:
-        return self.call(store.get_store, store.Nothing())
+        return self.call(store.get_store, NoArguments())
 
     # Runs
 
@@ -144,11 +144,11 @@ class Control:
         return found.no, found.id
 
     def run(self, ref: str) -> RunInfo:
-        return self.call(runs.get_run, runs.GetRun(run=ref, tasks=0)).run
+        return self.call(runs.get_run, runs.GetRunRequest(run=ref, tasks=0)).run
 
     def resting(self, ref: str) -> bool:
         """Whether a run that is advanced by hand has nothing to do until it is advanced."""
-        return self.call(runs.get_run, runs.GetRun(run=ref, tasks=0)).resting
+        return self.call(runs.get_run, runs.GetRunRequest(run=ref, tasks=0)).resting
 
     def runs(
         self,
@@ -161,7 +161,7 @@ class Control:
     ) -> list[RunInfo]:
         """Newest first; `before` is the `no` of the last run of the page before."""
         cursor = None if before is None else f"r{before}"
-        request = runs.ListRuns(state=states, name=name, cursor=cursor, children=children)
+        request = runs.ListRunsRequest(state=states, name=name, cursor=cursor, children=children)
         return self._pages(runs.list_runs, request, "runs", limit)[0]
 
     def workflow(self, ref: str) -> Workflow:
@@ -169,7 +169,7 @@ class Control:
 
     def workflows(self, ref: str) -> list[Workflow]:
         """The run's own workflow, and those that its tasks run."""
-        hashes = self.call(runs.list_run_workflows, runs.OneRun(run=ref)).workflows
+        hashes = self.call(runs.list_run_workflows, runs.OneRunRequest(run=ref)).workflows
         return [self.workflow_of_hash(hash) for hash in hashes]
 
     def workflow_of_hash(self, hash: str) -> Workflow:
@@ -181,16 +181,16 @@ class Control:
         return known
 
     def document(self, hash: str) -> dict[str, Any]:
-        return self.call(workflows.get_document, workflows.GetDocument(hash=hash)).document
+        return self.call(workflows.get_document, workflows.GetDocumentRequest(hash=hash)).document
 
     def family(self, ref: str) -> list[tuple[int, str]]:
         """(number, id) of a run and of all that its tasks started."""
-        found, _ = self._pages(runs.list_family, runs.ListFamily(run=ref), "runs", ALL)
+        found, _ = self._pages(runs.list_family, runs.ListFamilyRequest(run=ref), "runs", ALL)
         return [(one.no, one.id) for one in found]
 
     def starter(self, ref: str) -> TaskInfo | None:
         """The task that started this run, if one did."""
-        return self.call(runs.get_starter, runs.OneRun(run=ref)).task
+        return self.call(runs.get_starter, runs.OneRunRequest(run=ref)).task
 
     def path_within(self, ref: str, ancestor: str) -> str:
         """The names of the tasks that lead from one run to another: "deploy/build". Empty for the run itself."""
@@ -206,30 +206,30 @@ class Control:
 
     def waiting_below(self, ref: str, limit: int) -> list[WantedSignal]:
         """What tasks wait for in runs that this one's tasks started."""
-        return self.call(runs.list_waiting, runs.ListWaiting(run=ref, limit=min(limit, PAGE))).signals
+        return self.call(runs.list_waiting, runs.ListWaitingRequest(run=ref, limit=min(limit, PAGE))).signals
 
     def context(self, ref: str) -> dict[str, Any]:
-        return self.call(runs.get_run_context, runs.OneRun(run=ref)).context
+        return self.call(runs.get_run_context, runs.OneRunRequest(run=ref)).context
 
     def output(self, ref: str, *, whole: bool = False) -> Any:
         """The value of the workflow's `output`. What is in artifact files stands there as a reference
         ({"$artifact": {…}}), or with `whole` as the value itself."""
-        found = self.call(runs.get_run_output, runs.GetRunOutput(run=ref, whole=whole))
+        found = self.call(runs.get_run_output, runs.GetRunOutputRequest(run=ref, whole=whole))
         if found.error is not None:
             raise Refused("invalid", found.error)
         return found.output
 
     def why(self, ref: str, task: str | None = None) -> list[Explanation]:
         if task is None:
-            return self.call(runs.explain_run, runs.OneRun(run=ref)).explanations
-        return self.call(tasks.explain_task, tasks.OneTask(run=ref, task=task)).explanations
+            return self.call(runs.explain_run, runs.OneRunRequest(run=ref)).explanations
+        return self.call(tasks.explain_task, tasks.OneTaskRequest(run=ref, task=task)).explanations
 
     def verify(self, ref: str) -> Verification:
-        return self.call(runs.verify_run, runs.OneRun(run=ref))
+        return self.call(runs.verify_run, runs.OneRunRequest(run=ref))
 
     def canonical(self, ref: str) -> list[str]:
         """The level records as they stand, one JSON text each: the same bytes whatever order tasks finished in."""
-        return self.call(runs.get_run_records, runs.OneRun(run=ref)).lines
+        return self.call(runs.get_run_records, runs.OneRunRequest(run=ref)).lines
 
     # Tasks
 
@@ -251,14 +251,14 @@ class Control:
         if ref is None:
             listed, more = self._pages(
                 tasks.list_tasks,
-                tasks.ListTasks(state=states, type=kinds, workflow=workflow, node=node, cursor=cursor),
+                tasks.ListTasksRequest(state=states, type=kinds, workflow=workflow, node=node, cursor=cursor),
                 "tasks", limit,
             )  # fmt: skip
         else:
             if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
                 self.find(ref)
                 raise NotFound(_PATTERNS["task"][1].format(task))
-            request = tasks.ListRunTasks(
+            request = tasks.ListRunTasksRequest(
                 run=ref, state=states, type=kinds, node=node, task=task, old_generations=old_generations,
                 cursor=cursor,
             )  # fmt: skip
@@ -272,14 +272,14 @@ class Control:
             yield from page
 
     def task(self, ref: str, task: str) -> TaskInfo:
-        return self.call(tasks.get_task, tasks.OneTask(run=ref, task=task)).task
+        return self.call(tasks.get_task, tasks.OneTaskRequest(run=ref, task=task)).task
 
     def attempts(self, ref: str, task: str) -> list[AttemptInfo]:
         """All attempts of a task, of all generations; the one that runs now is the last."""
-        return self.call(tasks.get_task, tasks.OneTask(run=ref, task=task)).attempts
+        return self.call(tasks.get_task, tasks.OneTaskRequest(run=ref, task=task)).attempts
 
     def dead_letters(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[TaskInfo], int | None]:
-        request = tasks.ListDead(cursor=f"d{after}" if after else None)
+        request = tasks.ListDeadRequest(cursor=f"d{after}" if after else None)
         found, more = self._pages(tasks.list_dead, request, "tasks", limit)
         return found, None if more is None else p.number_in(more)
 
@@ -293,7 +293,7 @@ class Control:
         """One stream of an attempt, to be read piece by piece, also while it grows."""
         raise NotImplementedError
 
-    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[Reference, BinaryIO]:
+    def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[ArtifactReference, BinaryIO]:
         """A large output's file, of this attempt or of the last; close it. ArtifactError: it cannot be had here."""
         raise NotImplementedError
 
@@ -312,9 +312,9 @@ class Control:
             asked = min(PAGE, limit - len(found))
             common: dict[str, Any] = {"kind": kind, "after": after or None, "limit": asked, **filters}
             if ref is None:
-                page = self.call(events.list_events, events.ListEvents(**common))
+                page = self.call(events.list_events, events.ListEventsRequest(**common))
             else:
-                page = self.call(events.list_run_events, events.ListRunEvents(run=ref, **common))
+                page = self.call(events.list_run_events, events.ListRunEventsRequest(run=ref, **common))
             found += page.events
             after = page.last
             if len(page.events) < asked or len(found) >= limit:
@@ -327,59 +327,59 @@ class Control:
     # Nodes
 
     def nodes(self, *, ended: bool = False) -> list[NodeInfo]:
-        return self._pages(nodes.list_nodes, nodes.ListNodes(ended=ended), "nodes", ALL)[0]
+        return self._pages(nodes.list_nodes, nodes.ListNodesRequest(ended=ended), "nodes", ALL)[0]
 
     def node(self, ref: str) -> NodeInfo:
         """By its name, its session's id, or a unique beginning of that; also one that has ended."""
-        return self.call(nodes.get_node, nodes.OneNode(node=ref))
+        return self.call(nodes.get_node, nodes.OneNodeRequest(node=ref))
 
     def node_work(self, ref: str) -> NodeWork:
         """What it has claimed, how that ended, and what it holds now."""
-        return self.call(nodes.get_node_work, nodes.OneNode(node=ref))
+        return self.call(nodes.get_node_work, nodes.OneNodeRequest(node=ref))
 
     def leader(self) -> LeaderInfo:
-        return self.call(nodes.get_leader, nodes.GetLeader())
+        return self.call(nodes.get_leader, NoArguments())
 
     def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> Draining:
         """No new claims for this node; what still runs at the deadline is requeued; then it leaves."""
-        return self.call(nodes.drain_node, nodes.DrainNode(node=ref, deadline_ms=deadline_ms, reason=reason))
+        return self.call(nodes.drain_node, nodes.DrainNodeRequest(node=ref, deadline_ms=deadline_ms, reason=reason))
 
     def expire_dead(self) -> None:
         """Sessions whose processes are known to be gone end now. Only on this machine can that be known."""
 
     def pools(self) -> list[PoolInfo]:
-        return self._pages(store.list_pools, store.ListPools(), "pools", ALL)[0]
+        return self._pages(store.list_pools, store.ListPoolsRequest(), "pools", ALL)[0]
 
     def set_pool(self, name: str, size: int) -> PoolSet:
         """Create a pool, or change its size; 0 lets nothing more start."""
-        return self.call(store.set_pool, store.SetPool(name=name, size=size))
+        return self.call(store.set_pool, store.SetPoolRequest(name=name, size=size))
 
     # Workflows and triggers
 
     def workflow_names(self, *, after: str = "", limit: int = 100) -> list[WorkflowInfo]:
         """In the order of their names; `after` is the last one of the page before."""
-        request = workflows.ListWorkflows(cursor=f"w.{after}" if after else None)
+        request = workflows.ListWorkflowsRequest(cursor=f"w.{after}" if after else None)
         return self._pages(workflows.list_workflows, request, "workflows", limit)[0]
 
     def versions(self, name: str, *, before: tuple[int, str] | None = None, limit: int = 100) -> list[VersionInfo]:
         """Newest first; `before` is (created_at, hash) of the last one of the page before."""
         cursor = None if before is None else f"v{before[0]}-{before[1]}"
-        request = workflows.ListVersions(name=name, cursor=cursor)
+        request = workflows.ListVersionsRequest(name=name, cursor=cursor)
         return self._pages(workflows.list_versions, request, "versions", limit)[0]
 
     def version(self, name: str, hash: str | None = None) -> VersionInfo:
         """The newest, or the one with this hash or a unique beginning of it; with its document."""
         if hash is None:
-            return self.call(workflows.get_workflow, workflows.OneWorkflow(name=name))
-        return self.call(workflows.get_version, workflows.GetVersion(name=name, hash=hash))
+            return self.call(workflows.get_workflow, workflows.OneWorkflowRequest(name=name))
+        return self.call(workflows.get_version, workflows.GetVersionRequest(name=name, hash=hash))
 
     def diff(self, name: str, old: str | None = None, new: str | None = None) -> VersionDiff:
-        return self.call(workflows.diff_versions, workflows.DiffVersions(name=name, old=old, new=new))
+        return self.call(workflows.diff_versions, workflows.DiffVersionsRequest(name=name, old=old, new=new))
 
     def applied(self) -> dict[str, str]:
         """The current versions, by the names of their workflows."""
         found: dict[str, str] = {}
-        request = workflows.ListApplied()
+        request = workflows.ListAppliedRequest()
         while True:
             page = self.call(workflows.list_applied, request)
             found |= page.current
@@ -388,7 +388,7 @@ class Control:
             request.cursor = page.next
 
     def triggers(self, workflow: str | None = None) -> list[TriggerInfo]:
-        request = triggers.ListTriggers(workflow=workflow)
+        request = triggers.ListTriggersRequest(workflow=workflow)
         return self._pages(triggers.list_triggers, request, "triggers", ALL)[0]
 
     def trigger(self, ref: str) -> TriggerInfo:
@@ -398,27 +398,27 @@ class Control:
     def fires(self, ref: str, limit: int = 20) -> list[FireInfo]:
         """What became of a trigger's fires, newest first."""
         found = self.trigger(ref)
-        request = triggers.ListFires(name=found.workflow, trigger=found.name, limit=limit)
+        request = triggers.ListFiresRequest(name=found.workflow, trigger=found.name, limit=limit)
         return self.call(triggers.list_fires, request).fires
 
     def next_times(self, ref: str, count: int = 5) -> list[dict[str, Any]]:
         found = self.trigger(ref)
-        request = triggers.ListNextTimes(name=found.workflow, trigger=found.name, count=count)
+        request = triggers.ListNextTimesRequest(name=found.workflow, trigger=found.name, count=count)
         return self.call(triggers.list_next_times, request).times
 
     def pause_trigger(self, ref: str, *, paused: bool = True) -> TriggerDone:
         found = self.trigger(ref)
         operation = triggers.pause_trigger if paused else triggers.resume_trigger
-        return self.call(operation, triggers.OneTrigger(name=found.workflow, trigger=found.name))
+        return self.call(operation, triggers.OneTriggerRequest(name=found.workflow, trigger=found.name))
 
     def fire(self, ref: str, body: Any = None) -> TriggerDone:
         """Fire a trigger now, by hand."""
         found = self.trigger(ref)
         return self.call(
-            triggers.fire_trigger, triggers.FireTrigger(name=found.workflow, trigger=found.name, body=body)
+            triggers.fire_trigger, triggers.FireTriggerRequest(name=found.workflow, trigger=found.name, body=body)
         )
 
-    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> "Applied":
+    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> "AppliedWorkflow":
         """Make this the current version of its workflow, and its triggers the active ones."""
         raise NotImplementedError
 
@@ -433,42 +433,42 @@ class Control:
 
     def cancel(self, ref: str, task: str | None = None, reason: str = BY_REQUEST, *, now: bool = False) -> Changed:
         if task is None:
-            return self.call(run_changes.cancel_run, run_changes.CancelRun(run=ref, reason=reason, now=now))
-        return self.call(run_changes.cancel_task, run_changes.CancelTask(run=ref, task=task, reason=reason))
+            return self.call(run_changes.cancel_run, run_changes.CancelRunRequest(run=ref, reason=reason, now=now))
+        return self.call(run_changes.cancel_task, run_changes.CancelTaskRequest(run=ref, task=task, reason=reason))
 
     def resume(self, ref: str) -> Changed:
-        return self.call(run_changes.resume_run, runs.OneRun(run=ref))
+        return self.call(run_changes.resume_run, runs.OneRunRequest(run=ref))
 
     def advance(self, ref: str, *, by_task: bool = False) -> Changed:
         """Continue a run that is paused between levels, by one level or one task."""
-        return self.call(run_changes.advance_run, run_changes.AdvanceRun(run=ref, by_task=by_task))
+        return self.call(run_changes.advance_run, run_changes.AdvanceRunRequest(run=ref, by_task=by_task))
 
     def rerun(self, ref: str, *, fresh: bool = False) -> Changed:
         """A new run with the same definition and inputs."""
-        return self.call(run_changes.rerun_run, run_changes.RerunRun(run=ref, fresh=fresh))
+        return self.call(run_changes.rerun_run, run_changes.RerunRunRequest(run=ref, fresh=fresh))
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
         for task in tasks or ():
             if _PATTERNS["task"][0].fullmatch(task) is None:
                 self.find(ref)
                 raise NotFound(_PATTERNS["task"][1].format(task))
-        return self.call(run_changes.retry_dead, run_changes.RetryDead(run=ref, tasks=tasks))
+        return self.call(run_changes.retry_dead, run_changes.RetryDeadRequest(run=ref, tasks=tasks))
 
     def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> Changed:
         """Answer a wait, now or before it is reached. `data` is any JSON value, and becomes the wait's output."""
-        request = run_changes.SignalRun(run=ref, name=name, data=data, reject=reject)
+        request = run_changes.SignalRunRequest(run=ref, name=name, data=data, reject=reject)
         return self.call(run_changes.signal_run, request)
 
     def tidy(self, ref: str) -> None:
         """Do what is left over of a run and of those that its tasks started, where no node is there to do it."""
-        self.call(run_changes.tidy_run, runs.OneRun(run=ref))
+        self.call(run_changes.tidy_run, runs.OneRunRequest(run=ref))
 
     def prune(
         self, finished_before: int, states: list[Any] | None = None, *, cache: bool = False
     ) -> Iterator[list[str]]:
         """Remove finished runs; the ids of those that are gone, some at a time. `cache`: results that tasks kept
         before that moment go too; expired ones always do."""
-        request = run_changes.PruneRuns(before=max(0, finished_before), states=states, cache=cache)
+        request = run_changes.PruneRunsRequest(before=max(0, finished_before), states=states, cache=cache)
         more = True
         while more:
             done = self.call(run_changes.prune_runs, request)
@@ -478,13 +478,15 @@ class Control:
     # Tokens
 
     def tokens(self) -> list[TokenInfo]:
-        return self._pages(tokens.list_tokens, tokens.ListTokens(), "tokens", ALL)[0]
+        return self._pages(tokens.list_tokens, tokens.ListTokensRequest(), "tokens", ALL)[0]
 
     def create_token(self, label: str, role: Any, expires_ms: int | None = None) -> NewToken:
         """Its text is in the reply, and nowhere else."""
-        return self.call(tokens.create_token, tokens.CreateToken(label=label, role=role, expires_ms=expires_ms))
+        return self.call(
+            tokens.create_token, tokens.CreateTokenRequest(label=label, role=role, expires_ms=expires_ms)
+        )
 
     def revoke_token(self, ref: str) -> TokenRevoked:
         """By its id, a unique beginning of it, or its label."""
         found = tokens.token_of(self.tokens(), ref)
-        return self.call(tokens.revoke_token, tokens.RevokeToken(token=found.id))
+        return self.call(tokens.revoke_token, tokens.RevokeTokenRequest(token=found.id))

@@ -17,7 +17,7 @@ KEY = "artifact"
 _MARK = f'"{KEY}"'
 
 
-class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
+class ArtifactReference(msgspec.Struct, frozen=True, omit_defaults=True):
     path: str  # as the node that wrote it knows it
     bytes: int
     sha256: str
@@ -38,18 +38,18 @@ Files = Mapping[tuple[str, str], File]
 class FilesNeeded(Exception):
     """A rule cannot decide without these artifacts. Nothing is written; decide again with them in the draft."""
 
-    def __init__(self, run_id: str, references: list[Reference]) -> None:
+    def __init__(self, run_id: str, references: list[ArtifactReference]) -> None:
         super().__init__(f"run {run_id}: " + ", ".join(reference.path for reference in references))
         self.run_id = run_id
         self.references = references
 
 
 class _Result(msgspec.Struct):
-    artifact: Reference | None = None
+    artifact: ArtifactReference | None = None
     output: msgspec.Raw | None = None
 
 
-def reference_of(result: str | None) -> Reference | None:
+def reference_of(result: str | None) -> ArtifactReference | None:
     """What a stored result refers to; None: its output, if it has any, is in it."""
     if result is None or _MARK not in result:
         return None

@@ -291,7 +291,7 @@ class MapArray(msgspec.Struct):
     pos: int
 
 
-class Signal(msgspec.Struct):
+class SignalOfRun(msgspec.Struct):
     """(data as JSON, reason of rejection) of a run's signal of this name, if it has come."""
 
     run_no: int
@@ -416,8 +416,8 @@ class FiresSince(msgspec.Struct):
 Need = (
     Applying | Applied | Trigger | TriggersOf | TriggersFor | LastEvent | UnfinishedOf | FiresOf | QueuedFires
     | FiresSince | RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray | Leadership | Insisting | PastDeadline
-    | Context | Signal | Glance | Ends | Inputs | NextRun | Workflows | Session | Lease | Runs | RunById | RunByKey
-    | Named | WorkflowNames | Pins | Origin | Roots | Errands | Untold
+    | Context | SignalOfRun | Glance | Ends | Inputs | NextRun | Workflows | Session | Lease | Runs | RunById
+    | RunByKey | Named | WorkflowNames | Pins | Origin | Roots | Errands | Untold
     | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
     | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
     | Finished | Records | QueuedEach | Waiting | Pools | Token | Placing | LiveSessions | Measured | Occupied

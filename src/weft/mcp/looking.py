@@ -35,24 +35,24 @@ FAILED = ["failed", "dead_letter"]
 OPEN = ["running", "waiting", "scheduled", "queued"]
 
 
-class ListWorkflows(a.Arguments):
+class ListWorkflowsArguments(a.Arguments):
     cursor: WorkflowCursor | None = None
     limit: a.Limit = 50
 
 
 @tools(role="viewer")
-def list_workflows(context: RequestContext, request: ListWorkflows) -> r.WorkflowPage:
+def list_workflows(context: RequestContext, request: ListWorkflowsArguments) -> r.WorkflowLines:
     """List the workflows that the store knows by name, each with its newest version. submit_workflow starts one."""
     page = context.control.call(
-        workflows.list_workflows, workflows.ListWorkflows(cursor=request.cursor, limit=request.limit)
+        workflows.list_workflows, workflows.ListWorkflowsRequest(cursor=request.cursor, limit=request.limit)
     )
     lines = [
         r.WorkflowLine(name=f.name, hash=f.hash, versions=f.versions, created_at=f.created_at) for f in page.workflows
     ]
-    return r.WorkflowPage(workflows=lines, next=page.next)
+    return r.WorkflowLines(workflows=lines, next=page.next)
 
 
-class ListRuns(a.Arguments):
+class ListRunsArguments(a.Arguments):
     states: Annotated[list[RunState], Meta(description="Only runs in one of these states")] | None = None
     workflow: a.Workflow | None = None
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
@@ -61,25 +61,25 @@ class ListRuns(a.Arguments):
 
 
 @tools(role="viewer")
-def list_runs(context: RequestContext, request: ListRuns) -> r.RunPage:
+def list_runs(context: RequestContext, request: ListRunsArguments) -> r.RunLines:
     """List runs, newest first."""
     page = context.control.call(
         runs.list_runs,
-        runs.ListRuns(
+        runs.ListRunsRequest(
             state=request.states, name=request.workflow, children=request.children, cursor=request.cursor,
             limit=request.limit,
         ),
     )  # fmt: skip
-    return r.RunPage(runs=[r.run_line(run) for run in page.runs], next=page.next)
+    return r.RunLines(runs=[r.run_line(run) for run in page.runs], next=page.next)
 
 
-class GetWorkflowStatus(a.Arguments):
+class GetWorkflowStatusArguments(a.Arguments):
     run: RunRef
     wait_s: a.WaitS = 0
 
 
 @tools(role="viewer")
-async def get_workflow_status(context: RequestContext, request: GetWorkflowStatus) -> r.Status:
+async def get_workflow_status(context: RequestContext, request: GetWorkflowStatusArguments) -> r.Status:
     """How a run is: its state, how many tasks ended how, which failed and why, which are under way, which signals it
     waits for, and its output once it has ended. With wait_s it waits for the end."""
     await context.until(request.wait_s, lambda: context.control.run(request.run), lambda run: run.finished)
@@ -114,7 +114,7 @@ def _output(control: Control, run: RunInfo) -> tuple[object, str | None, str | N
         return None, None, r.shortened(refused.message)
 
 
-class ListTasks(a.Arguments):
+class ListTasksArguments(a.Arguments):
     run: RunRef | None = None
     states: Annotated[list[TaskState], Meta(description="Only tasks in one of these states")] | None = None
     types: Annotated[list[TaskKind], Meta(description="Only of these types")] | None = None
@@ -125,7 +125,7 @@ class ListTasks(a.Arguments):
 
 
 @tools(role="viewer")
-def list_tasks(context: RequestContext, request: ListTasks) -> r.TaskPage:
+def list_tasks(context: RequestContext, request: ListTasksArguments) -> r.TaskLines:
     """List tasks in the order in which they were created: of a run or of all, by state, type, workflow and node. A
     page may be short or empty and still have a `next`."""
     found, after = context.control.tasks(
@@ -135,33 +135,33 @@ def list_tasks(context: RequestContext, request: ListTasks) -> r.TaskPage:
     return _task_page(context, found, None if after is None else f"t{after}")
 
 
-def _task_page(context: RequestContext, found: list[TaskInfo], more: str | None) -> r.TaskPage:
+def _task_page(context: RequestContext, found: list[TaskInfo], more: str | None) -> r.TaskLines:
     now = context.control.now()
-    return r.TaskPage(tasks=[r.task_line(task, now) for task in found], next=more)
+    return r.TaskLines(tasks=[r.task_line(task, now) for task in found], next=more)
 
 
-class ListNodes(a.Arguments):
+class ListNodesArguments(a.Arguments):
     ended: Annotated[bool, Meta(description="Also those that ended")] = False
     cursor: NodeCursor | None = None
     limit: a.Limit = 30
 
 
 @tools(role="viewer")
-def list_nodes(context: RequestContext, request: ListNodes) -> r.NodePage:
+def list_nodes(context: RequestContext, request: ListNodesArguments) -> r.NodeLines:
     """List nodes, those that started first come first: how they are, what they can run, how much they have to do."""
     page = context.control.call(
-        nodes.list_nodes, nodes.ListNodes(ended=request.ended, cursor=request.cursor, limit=request.limit)
+        nodes.list_nodes, nodes.ListNodesRequest(ended=request.ended, cursor=request.cursor, limit=request.limit)
     )
-    return r.NodePage(nodes=[r.node_line(node) for node in page.nodes], next=page.next)
+    return r.NodeLines(nodes=[r.node_line(node) for node in page.nodes], next=page.next)
 
 
-class ExplainTask(a.Arguments):
+class ExplainTaskArguments(a.Arguments):
     run: RunRef
     task: Annotated[TaskRef | None, Meta(description="One task; without it, those not ended, or failed")] = None
 
 
 @tools(role="viewer")
-def explain_task(context: RequestContext, request: ExplainTask) -> r.Why:
+def explain_task(context: RequestContext, request: ExplainTaskArguments) -> r.Why:
     """Why a task is where it is: what it waits for, which nodes could run it and why the others cannot, why it was
     skipped or failed. The same rules answer that decide."""
     found = context.control.why(request.run, request.task)
@@ -179,14 +179,14 @@ def explain_task(context: RequestContext, request: ExplainTask) -> r.Why:
 PathCursor = Annotated[str, Meta(pattern="^c[0-9]{1,9}$", description="`next` of the page before, as it is")]
 
 
-class GetCriticalPath(a.Arguments):
+class GetCriticalPathArguments(a.Arguments):
     run: RunRef
     cursor: PathCursor | None = None
     limit: a.Limit = 50
 
 
 @tools(role="viewer")
-def get_critical_path(context: RequestContext, request: GetCriticalPath) -> r.CriticalPathPage:
+def get_critical_path(context: RequestContext, request: GetCriticalPathArguments) -> r.CriticalPathPage:
     """The chain of tasks that made a run as long as it was, by measured durations, and how much slack others had:
     what to make faster first. Of a run under way: so far."""
     control = context.control
@@ -209,13 +209,13 @@ def get_critical_path(context: RequestContext, request: GetCriticalPath) -> r.Cr
     )  # fmt: skip
 
 
-class ListDead(a.Arguments):
+class ListDeadArguments(a.Arguments):
     cursor: DeadCursor | None = None
     limit: a.Limit = 30
 
 
 @tools(role="viewer")
-def list_dead_letter_tasks(context: RequestContext, request: ListDead) -> r.TaskPage:
+def list_dead_letter_tasks(context: RequestContext, request: ListDeadArguments) -> r.TaskLines:
     """List dead letters of all runs: tasks whose retries are used up. get_task_result says how they failed."""
-    page = context.control.call(tasks.list_dead, tasks.ListDead(cursor=request.cursor, limit=request.limit))
+    page = context.control.call(tasks.list_dead, tasks.ListDeadRequest(cursor=request.cursor, limit=request.limit))
     return _task_page(context, page.tasks, page.next)

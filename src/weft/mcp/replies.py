@@ -63,7 +63,7 @@ class NodeLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     run: str | None = None  # it works for this run alone
 
 
-class Started(msgspec.Struct, kw_only=True, omit_defaults=True):
+class StartedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`existing`: there was a run with this key already, and it is this one. `warnings`: what it would wait for
     with the nodes that are alive now."""
 
@@ -83,24 +83,24 @@ class WorkflowLine(msgspec.Struct, kw_only=True):
     created_at: int
 
 
-class WorkflowPage(msgspec.Struct, kw_only=True, omit_defaults=True):
+class WorkflowLines(msgspec.Struct, kw_only=True, omit_defaults=True):
     workflows: list[WorkflowLine]
     next: str | None = None  # the cursor of the next page; left out: this was the last
 
 
-class RunPage(msgspec.Struct, kw_only=True, omit_defaults=True):
+class RunLines(msgspec.Struct, kw_only=True, omit_defaults=True):
     runs: list[RunLine]
     next: str | None = None
 
 
-class TaskPage(msgspec.Struct, kw_only=True, omit_defaults=True):
+class TaskLines(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A filter that few tasks pass may leave a page short, or empty: the list goes on while `next` is there."""
 
     tasks: list[TaskLine]
     next: str | None = None
 
 
-class NodePage(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NodeLines(msgspec.Struct, kw_only=True, omit_defaults=True):
     nodes: list[NodeLine]
     next: str | None = None
 
@@ -143,7 +143,7 @@ class TaskResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     note: str | None = None
 
 
-class Output(msgspec.Struct, kw_only=True, omit_defaults=True):
+class TaskOutput(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`text` stands at `offset`; go on at `next`, until it has `ended`."""
 
     run: str
@@ -195,7 +195,7 @@ class Slack(msgspec.Struct, kw_only=True):
     slack_ms: int
 
 
-class Mistake(msgspec.Struct, kw_only=True, omit_defaults=True):
+class DefinitionMistake(msgspec.Struct, kw_only=True, omit_defaults=True):
     message: str
     fix: str | None = None
     line: int | None = None
@@ -210,7 +210,7 @@ class Validated(msgspec.Struct, kw_only=True, omit_defaults=True):
     tasks: int = 0
     levels: int = 0
     inputs: dict[str, Any] = {}  # that it declares
-    errors: list[Mistake] = []
+    errors: list[DefinitionMistake] = []
     more: int = 0  # mistakes beyond those listed
 
 

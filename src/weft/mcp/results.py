@@ -26,7 +26,7 @@ LOST_CHARACTER = 3  # a character of UTF-8 that is cut has at most so many bytes
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt, not of the last")]
 
 
-class GetTaskResult(a.Arguments):
+class GetTaskResultArguments(a.Arguments):
     run: RunRef
     task: a.OnlyTask = None
     attempt: Attempt | None = None
@@ -35,7 +35,7 @@ class GetTaskResult(a.Arguments):
 
 
 @tools(role="viewer")
-async def get_task_result(context: RequestContext, request: GetTaskResult) -> r.TaskResult:
+async def get_task_result(context: RequestContext, request: GetTaskResultArguments) -> r.TaskResult:
     """What a task left: state, exit code, output value, the end of stdout and stderr, the error. With wait_s it waits
     for the task's end. A run of one task needs no task's name."""
     task = await context.read(lambda: named(context.control, request.run, request.task))
@@ -58,7 +58,7 @@ def _ended(task: TaskInfo) -> bool:
     return task.state in TERMINAL or task.held is not None
 
 
-def _result(control: Control, request: GetTaskResult, name: str) -> r.TaskResult:
+def _result(control: Control, request: GetTaskResultArguments, name: str) -> r.TaskResult:
     task = control.task(request.run, name)
     attempts = control.attempts(request.run, name)
     found = r.TaskResult(
@@ -107,7 +107,7 @@ def _tail(result: dict[str, Any], stream: str, most: int) -> tuple[str, bool]:
     return (text, cut) if len(text) <= most else (text[len(text) - most :], True)
 
 
-class StreamTaskOutput(a.Arguments):
+class StreamTaskOutputArguments(a.Arguments):
     run: RunRef
     task: a.OnlyTask = None
     attempt: Attempt | None = None
@@ -120,7 +120,7 @@ class StreamTaskOutput(a.Arguments):
 
 
 @tools(role="viewer")
-async def stream_task_output(context: RequestContext, request: StreamTaskOutput) -> r.Output:
+async def stream_task_output(context: RequestContext, request: StreamTaskOutputArguments) -> r.TaskOutput:
     """What a task prints, from a byte on, also while it runs. With wait_s it follows the task until `limit`, its end
     or the time is reached, and tells each piece as progress when it comes. Go on with offset = next until `ended`."""
     loop = asyncio.get_running_loop()
@@ -145,7 +145,7 @@ async def stream_task_output(context: RequestContext, request: StreamTaskOutput)
     return reading.told(now.run_id, now.state)
 
 
-async def _first_attempt(context: RequestContext, request: StreamTaskOutput, task: str) -> int:
+async def _first_attempt(context: RequestContext, request: StreamTaskOutputArguments, task: str) -> int:
     """The last one there is. A task that has not begun is waited for, too."""
     found = await context.until(
         request.wait_s, lambda: context.control.task(request.run, task), lambda one: one.attempt > 0 or _ended(one)
@@ -159,7 +159,7 @@ async def _first_attempt(context: RequestContext, request: StreamTaskOutput, tas
 class Reading:
     """One stretch of a stream: bytes as they come, and the text of those that are whole characters."""
 
-    def __init__(self, request: StreamTaskOutput, task: str, attempt: int) -> None:
+    def __init__(self, request: StreamTaskOutputArguments, task: str, attempt: int) -> None:
         self._given = request
         self._task = task
         self._attempt = attempt
@@ -197,14 +197,14 @@ class Reading:
         self.over = part.ended and (not part.data or self.at >= part.size)
         return self._decoder.decode(data)
 
-    def told(self, run: str, state: str) -> r.Output:
+    def told(self, run: str, state: str) -> r.TaskOutput:
         # The beginning of a character waits for its end, if that may come.
         pending = b"" if self.over or self._gap else self._decoder.getstate()[0]
         data = self._data[: len(self._data) - len(pending)]
         text = data.decode(errors="replace")
         begin = self._begin or 0
         next_ = begin + len(data)
-        return r.Output(
+        return r.TaskOutput(
             run=run, task=self._task, attempt=self._attempt, stream=self._given.stream, state=state, text=text,
             offset=begin, next=next_, size=max(self._size, next_), ended=self.over and not pending,
             skipped=max(0, begin - self._asked) if self._asked >= 0 else 0,

@@ -29,7 +29,7 @@ InputValues = Annotated[dict[str, Any], Meta(description="Values of the inputs t
 Format = Annotated[Literal["yaml", "json"], Meta(description="Of a definition that is a text")]
 
 
-class SubmitTask(a.Arguments):
+class SubmitTaskArguments(a.Arguments):
     task: Annotated[
         dict[str, Any] | str,
         Meta(
@@ -44,7 +44,7 @@ class SubmitTask(a.Arguments):
 
 
 @tools(role="operator", destructive=True, open_world=True)
-def submit_task(context: RequestContext, request: SubmitTask) -> r.Started:
+def submit_task(context: RequestContext, request: SubmitTaskArguments) -> r.StartedRun:
     """Run one task alone, durably: a shell command, or a task with retries, a timeout and so on. It returns at once;
     get_task_result waits for the end."""
     body = RunRequest(
@@ -53,7 +53,7 @@ def submit_task(context: RequestContext, request: SubmitTask) -> r.Started:
     return _started(context, body, request.name)
 
 
-class SubmitWorkflow(a.Arguments):
+class SubmitWorkflowArguments(a.Arguments):
     definition: Definition | None = None
     format: Format = "yaml"
     workflow: a.Workflow | None = None
@@ -67,7 +67,7 @@ class SubmitWorkflow(a.Arguments):
 
 
 @tools(role="operator", destructive=True, open_world=True)
-def submit_workflow(context: RequestContext, request: SubmitWorkflow) -> r.Started:
+def submit_workflow(context: RequestContext, request: SubmitWorkflowArguments) -> r.StartedRun:
     """Start a run of a workflow: of a definition request here, or of one that the store knows by name. It returns at
     once; get_workflow_status waits for the end. validate_workflow and preview look at it without running it."""
     body = RunRequest(
@@ -78,28 +78,28 @@ def submit_workflow(context: RequestContext, request: SubmitWorkflow) -> r.Start
     return _started(context, body, None)
 
 
-def _started(context: RequestContext, body: RunRequest, task: str | None) -> r.Started:
+def _started(context: RequestContext, body: RunRequest, task: str | None) -> r.StartedRun:
     command, warnings = context.state.definitions.command(body)
     done = context.control.submit(command)
-    return r.Started(
+    return r.StartedRun(
         run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state, existing=done.existing,
         task=task, warnings=[r.shortened(text, TOLD_MAX) or "" for text in warnings],
     )  # fmt: skip
 
 
-class ValidateWorkflow(a.Arguments):
+class ValidateWorkflowArguments(a.Arguments):
     definition: Definition
     format: Format = "yaml"
 
 
 @tools(role="viewer")
-def validate_workflow(context: RequestContext, request: ValidateWorkflow) -> r.Validated:
+def validate_workflow(context: RequestContext, request: ValidateWorkflowArguments) -> r.Validated:
     """Check a definition without storing or running anything: all mistakes at once, each with its place and fix."""
     try:
         loaded = context.state.definitions.loaded(RunRequest(definition=request.definition, format=request.format))
     except DefinitionErrors as wrong:
         shown = [
-            r.Mistake(
+            r.DefinitionMistake(
                 message=r.shortened(one.message, TOLD_MAX) or "", fix=r.shortened(one.fix, TOLD_MAX), line=one.line,
                 column=one.column, path=r.shortened(one.path),
             )
@@ -120,7 +120,7 @@ PlanCursor = Annotated[
 ]
 
 
-class PreviewRun(a.Arguments):
+class PreviewRunArguments(a.Arguments):
     definition: Definition | None = None
     format: Format = "yaml"
     workflow: a.Workflow | None = None
@@ -131,7 +131,7 @@ class PreviewRun(a.Arguments):
 
 
 @tools(role="viewer")
-def preview(context: RequestContext, request: PreviewRun) -> r.Preview:
+def preview(context: RequestContext, request: PreviewRunArguments) -> r.Preview:
     """Say what a run would do, without running it: its tasks level by level, what each needs, which of the nodes that
     are alive could run it, its inputs with their defaults, and what would hold it up."""
     body = RunRequest(

@@ -7,7 +7,7 @@ import asyncio
 
 import msgspec
 
-from weft.core.artifacts import File, Reference, reference_of, with_error, with_output
+from weft.core.artifacts import ArtifactReference, File, reference_of, with_error, with_output
 from weft.core.expressions.run_names import Ended
 from weft.executors.protocol import Outcome
 from weft.store.artifact_files import ArtifactError, ArtifactFiles
@@ -15,7 +15,7 @@ from weft.store.artifact_files import ArtifactError, ArtifactFiles
 
 async def store_output(
     artifacts: ArtifactFiles | None, run_id: str, outcome: Outcome, result_max: int
-) -> Reference | None:
+) -> ArtifactReference | None:
     """What stands for the output if that is too large for the store. What cannot be kept fails the attempt."""
     try:
         return await _store(artifacts, run_id, outcome, result_max)
@@ -26,7 +26,9 @@ async def store_output(
         return None
 
 
-async def _store(artifacts: ArtifactFiles | None, run_id: str, outcome: Outcome, result_max: int) -> Reference | None:
+async def _store(
+    artifacts: ArtifactFiles | None, run_id: str, outcome: Outcome, result_max: int
+) -> ArtifactReference | None:
     if outcome.context:
         size = len(msgspec.json.encode(outcome.context))
         if size > result_max:
@@ -60,12 +62,12 @@ async def load_output(artifacts: ArtifactFiles | None, run_id: str, ended: Ended
 
 
 def read_files(
-    artifacts: ArtifactFiles | None, run_id: str, references: list[Reference]
+    artifacts: ArtifactFiles | None, run_id: str, references: list[ArtifactReference]
 ) -> dict[tuple[str, str], File]:
     return {(run_id, found.sha256): read_file(artifacts, run_id, found) for found in references}
 
 
-def read_file(artifacts: ArtifactFiles | None, run_id: str, reference: Reference) -> File:
+def read_file(artifacts: ArtifactFiles | None, run_id: str, reference: ArtifactReference) -> File:
     try:
         if artifacts is None:
             raise ArtifactError("this process has no place for artifacts")

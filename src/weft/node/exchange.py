@@ -16,10 +16,10 @@ from weft.core.commands import Claim, Exchange, ExchangeReply, Report
 from weft.core.draft import Hint
 from weft.core.workflow import Workflow
 from weft.node.eligibility import Eligibility
-from weft.node.lease import Lease
+from weft.node.lease import LeaseKeeper
 from weft.node.meter import Meter
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, RunFacts
-from weft.node.records import Attempting, Records
+from weft.node.records import Attempting, ResultKeeper
 from weft.node.values import Values
 from weft.node.worker import Worker
 from weft.store.protocol import EVERYONE, Look, StoreUnusable
@@ -38,7 +38,7 @@ class ExchangeLoop:
         settings: NodeSettings,
         session: str,
         scope: int | None,
-        lease: Lease,
+        lease: LeaseKeeper,
         meter: Meter | None = None,
     ) -> None:
         self._ports = ports
@@ -52,7 +52,7 @@ class ExchangeLoop:
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
         self.eligible = Eligibility(settings.facts(ports.executors, session))
-        self._records = Records(ports, settings, session, lease)
+        self._records = ResultKeeper(ports, settings, session, lease)
         self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask, self._meter)
         self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from weft.core.artifacts import KEY as ARTIFACT
-from weft.core.artifacts import Reference
+from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell_text import VALUE_BYTES_MAX
@@ -102,7 +102,7 @@ def _text(value: Any) -> str:
 
 
 def make_report(
-    claim: Claim, outcome: Outcome, definition: TaskDef, now: float, artifact: Reference | None = None
+    claim: Claim, outcome: Outcome, definition: TaskDef, now: float, artifact: ArtifactReference | None = None
 ) -> Report:
     """What the executor saw, as the store shall hear it. An `artifact` stands for the output."""
     kind, error = _meaning(outcome, definition)
@@ -156,7 +156,7 @@ def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
     return "failed", outcome.error or f"exit code {outcome.exit_code}"
 
 
-def _result(outcome: Outcome, artifact: Reference | None) -> str | None:
+def _result(outcome: Outcome, artifact: ArtifactReference | None) -> str | None:
     body: dict[str, Any] = dict(outcome.result or {})
     if artifact is not None:
         body[ARTIFACT] = artifact

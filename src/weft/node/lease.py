@@ -46,7 +46,7 @@ class Outage:
             self._since = None
 
 
-class Lease:
+class LeaseKeeper:
     def __init__(
         self, ports: Ports, settings: NodeSettings, session: str, lost: Callable[[str], None], outage: Outage,
         renewals: Outage,

@@ -15,7 +15,7 @@ from weft.node.chores.place import place_forever
 from weft.node.chores.resources import measure_forever
 from weft.node.exchange import ExchangeLoop
 from weft.node.leader import Leader
-from weft.node.lease import MARGIN, Lease, Outage
+from weft.node.lease import MARGIN, LeaseKeeper, Outage
 from weft.node.meter import Meter
 from weft.node.output import OutputShipper
 from weft.node.ports import LinkLost, NodeSettings, Ports
@@ -102,7 +102,7 @@ class Node:
         if registered is None:
             return
         sent, scope = registered
-        lease = Lease(self._ports, self._settings, self.session, self._lease_lost, self._outage, self._renewals)
+        lease = LeaseKeeper(self._ports, self._settings, self.session, self._lease_lost, self._outage, self._renewals)
         lease.granted(sent)
         self.loop = loop = ExchangeLoop(self._ports, self._settings, self.session, scope, lease, self._meter)
         loop.drained = self._drained

@@ -26,7 +26,7 @@ STREAMS: tuple[StreamName, ...] = ("stdout", "stderr")
 FILELESS = ("inline",)  # kinds of tasks whose output is the application's own
 
 
-class Stream(msgspec.Struct):
+class ShippedStream(msgspec.Struct):
     """One output file, as far as it was sent."""
 
     session: str
@@ -49,12 +49,14 @@ class OutputShipper:
         self._log = log
         self._rate = rate
         self.session = ""  # that begins attempts now
-        self._running: dict[tuple[int, int], tuple[Stream, ...]] = {}
-        self._ended: deque[Stream] = deque()
+        self._running: dict[tuple[int, int], tuple[ShippedStream, ...]] = {}
+        self._ended: deque[ShippedStream] = deque()
         self._turn = 0  # whose turn it is among the running: each gets its share of the budget
         self._budget = 0.0
         self._counted = clock()
-        self._unsent: list[tuple[Stream, int, Chunk]] = []  # sent, and not known to be stored: said again as it was
+        self._unsent: list[
+            tuple[ShippedStream, int, Chunk]
+        ] = []  # sent, and not known to be stored: said again as it was
         self._told = False  # that the store does not take it; once, until it does again
         self._sending = asyncio.Lock()
 
@@ -64,7 +66,7 @@ class OutputShipper:
         if launch.kind in FILELESS:
             return
         self._running[(launch.task_id, launch.attempt)] = tuple(
-            Stream(
+            ShippedStream(
                 self.session, launch.task_id, launch.attempt, name,
                 output_path(launch.output_dir, launch.task, launch.attempt, name), launch.output_max,
             )
@@ -153,7 +155,7 @@ class OutputShipper:
         self._budget = min(self._rate, self._budget + (now - self._counted) * self._rate)
         self._counted = now
 
-    def _in_turn(self) -> list[Stream]:
+    def _in_turn(self) -> list[ShippedStream]:
         """Those that have ended first, then the running ones, beginning with another one each time."""
         running = [stream for streams in self._running.values() for stream in streams if not stream.gone]
         self._turn = (self._turn + 1) % max(1, len(running))
@@ -171,7 +173,7 @@ def carries_whole(result: dict[str, Any], stream: str) -> bool:
     return stream in result and not result.get(f"{stream}Truncated") and not result.get(f"{stream}Escaped")
 
 
-def _gather(streams: list[Stream], budget: int) -> list[tuple[Stream, int, Chunk]]:
+def _gather(streams: list[ShippedStream], budget: int) -> list[tuple[ShippedStream, int, Chunk]]:
     """(stream, how far it is sent then, chunk): at most one chunk of each, within the budget. Reads files."""
     out = []
     for stream in streams:
@@ -190,7 +192,7 @@ def _gather(streams: list[Stream], budget: int) -> list[tuple[Stream, int, Chunk
     return out
 
 
-def _next_chunk(stream: Stream, most: int) -> tuple[int, Chunk] | None:
+def _next_chunk(stream: ShippedStream, most: int) -> tuple[int, Chunk] | None:
     """What is to be sent next. Of a file that is over its cap the first half of the cap and the last half stay; the
     middle is being punched out while it grows, so until it has ended nothing beyond its first half is read."""
     if not stream.ended and os.stat(stream.path).st_size == stream.sent:
@@ -227,6 +229,6 @@ def _next_chunk(stream: Stream, most: int) -> tuple[int, Chunk] | None:
 
 
 def _chunk(
-    stream: Stream, at: int, data: bytes, drop: tuple[int, int] | None = None, size: int | None = None
+    stream: ShippedStream, at: int, data: bytes, drop: tuple[int, int] | None = None, size: int | None = None
 ) -> Chunk:
     return Chunk(stream.task_id, stream.attempt, stream.session, stream.name, at, data, drop, size)

@@ -17,7 +17,7 @@ from weft.core.workflow import Workflow
 from weft.executors.protocol import OnceAnswer, OnceQuestion
 from weft.executors.python_functions.source import FunctionSources
 from weft.node.launch import OWN_VARIABLES, make_launch
-from weft.node.lease import Lease
+from weft.node.lease import LeaseKeeper
 from weft.node.ports import LinkLost, NodeSettings, Ports, RunFacts
 from weft.node.secrets import MissingSecret
 from weft.node.worker import Worker
@@ -34,8 +34,8 @@ class Attempting(NamedTuple):
     names: dict[str, Any] | None
 
 
-class Records:
-    def __init__(self, ports: Ports, settings: NodeSettings, session: str, lease: Lease) -> None:
+class ResultKeeper:
+    def __init__(self, ports: Ports, settings: NodeSettings, session: str, lease: LeaseKeeper) -> None:
         self._ports = ports
         self._settings = settings
         self._session = session

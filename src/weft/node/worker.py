@@ -39,7 +39,7 @@ FOLLOWING_MAX = 1000  # beyond, they are loaded when they are asked for
 REPORT_BYTES_MAX = 4 * 2**20
 
 
-class Held(msgspec.Struct, gc=False):
+class HeldAttempt(msgspec.Struct, gc=False):
     claim: Claim
     definition: TaskDef
     workflow: Workflow
@@ -69,7 +69,7 @@ class Worker:
         self._changed = changed  # an attempt ended: there is something to report
         self._meter = meter or Meter()
         self._ask = ask  # answers what functions ask while they run
-        self.held: dict[tuple[int, int], Held] = {}
+        self.held: dict[tuple[int, int], HeldAttempt] = {}
         self.running = 0
         self._waiting: deque[tuple[int, int]] = deque()
         self._unannounced: deque[tuple[float, tuple[int, int]]] = deque()  # started, oldest first
@@ -144,7 +144,7 @@ class Worker:
             return  # the reply came twice
         definition = workflow.tasks[claim.pos]
         now = self._ports.clock() if now is None else now
-        self.held[key] = Held(claim, definition, workflow, facts, now, names, cache_key=cache_key)
+        self.held[key] = HeldAttempt(claim, definition, workflow, facts, now, names, cache_key=cache_key)
         self._waiting.append(key)
 
     def take_cached(self, claim: Claim, record: RecordRow) -> None:
@@ -167,7 +167,7 @@ class Worker:
             if held is not None and not held.started:
                 self._start(held, now)
 
-    def _start(self, held: Held, now: float) -> None:
+    def _start(self, held: HeldAttempt, now: float) -> None:
         held.started = True
         self.running += 1
         self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
@@ -207,7 +207,7 @@ class Worker:
             return OnceAnswer("stale", "this node cannot answer weft.once")
         return await self._ask(task_id, attempt, question)
 
-    def _cannot_start(self, held: Held, error: str) -> None:
+    def _cannot_start(self, held: HeldAttempt, error: str) -> None:
         del self.held[(held.claim.task_id, held.claim.attempt)]
         self.running -= 1
         self.refuse(held.claim, error)
@@ -230,7 +230,7 @@ class Worker:
             return
         self._over(outcome, report)
 
-    async def _store_output(self, held: Held, outcome: Outcome) -> None:
+    async def _store_output(self, held: HeldAttempt, outcome: Outcome) -> None:
         """It keeps its slot until what it left is stored. An artifact goes with its run, so no record keeps it."""
         artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
         if self.held.get((outcome.task_id, outcome.attempt)) is held:  # its session may be over by now
@@ -256,13 +256,13 @@ class Worker:
         if self.gathering and not self.busy:
             self.calm.set()
 
-    def _tell(self, held: Held, level: str, message: str, **more: Any) -> None:
+    def _tell(self, held: HeldAttempt, level: str, message: str, **more: Any) -> None:
         if self._ports.tell is not None:
             name = held.definition.called(held.claim.idx)
             named = {"run": held.facts.id, "task": name, "attempt": held.claim.attempt}
             self._ports.tell(level, message, named | {key: value for key, value in more.items() if value is not None})
 
-    def _tell_end(self, held: Held, outcome: Outcome, report: Report) -> None:
+    def _tell_end(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
         failed = report.outcome == "failed"
         seconds = None if outcome.started is None else round(outcome.ended - outcome.started, 3)
         self._tell(
@@ -270,7 +270,7 @@ class Worker:
             outcome=report.outcome, exit_code=report.exit_code, error=report.error, seconds=seconds,
         )  # fmt: skip
 
-    def _follows(self, held: Held) -> None:
+    def _follows(self, held: HeldAttempt) -> None:
         """What needs this task is loaded with its report: that spares a round trip to the store."""
         claim = held.claim
         if claim.idx >= 0:
@@ -312,7 +312,7 @@ class Worker:
             # Also when the run's time is over: `timeout` is the task's own, as is an attempt that takes too long.
             self._stop(held, "timeout" if why == OVERDUE else "cancel")
 
-    def _stop(self, held: Held, reason: StopReason, grace_s: float | None = None) -> None:
+    def _stop(self, held: HeldAttempt, reason: StopReason, grace_s: float | None = None) -> None:
         if held.stopping is not None and grace_s is None and not (reason == "cancel" and held.stopping == "timeout"):
             return  # only a shorter grace, or a cancel after a timeout, changes a stop that is under way
         held.stopping = reason if reason == "cancel" else (held.stopping or reason)
@@ -323,7 +323,7 @@ class Worker:
         grace = held.definition.grace_ms / 1000 if grace_s is None else grace_s
         self._ports.executors[held.definition.kind].stop(claim.task_id, claim.attempt, held.stopping, grace)
 
-    def _drop(self, held: Held, outcome: str) -> None:
+    def _drop(self, held: HeldAttempt, outcome: str) -> None:
         """It never started."""
         claim = held.claim
         del self.held[(claim.task_id, claim.attempt)]

@@ -35,7 +35,11 @@ class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What an operation is asked for. A misspelt name is an error, not something left out."""
 
 
-class Tool(NamedTuple):
+class NoArguments(Request):
+    """Of an operation that takes none."""
+
+
+class ToolHints(NamedTuple):
     """Hints of an MCP tool that is exactly this operation. `open_world`: it may reach beyond Weft."""
 
     name: str | None = None  # that of the operation if None
@@ -49,7 +53,7 @@ def header(name: str, **constraints: Any) -> msgspec.Meta:
     return msgspec.Meta(extra={"header": name}, **constraints)
 
 
-class Field(NamedTuple):
+class RequestField(NamedTuple):
     """One field of a request, and where it travels over HTTP."""
 
     name: str
@@ -80,7 +84,7 @@ class Operation(Generic[Q, R]):
         errors: tuple[str, ...],
         media: str,
         example: Any,
-        tool: Tool | None,
+        tool: ToolHints | None,
         body: Any = None,
         any_body: bool = False,
     ) -> None:
@@ -161,7 +165,7 @@ class Resource:
         errors: tuple[str, ...] = (),
         status: int = 200,
         example: Any = None,
-        tool: Tool | None = None,
+        tool: ToolHints | None = None,
     ) -> Callable[[Callable[[StoreAccess, Q], R]], Operation[Q, R]]:
         def declare(run: Callable[[StoreAccess, Q], R]) -> Operation[Q, R]:
             hints = get_type_hints(run)
@@ -202,7 +206,7 @@ class Resource:
         return made
 
 
-def _errors(role: Role, own: tuple[str, ...], has_body: bool, fields: tuple[Field, ...]) -> tuple[str, ...]:
+def _errors(role: Role, own: tuple[str, ...], has_body: bool, fields: tuple[RequestField, ...]) -> tuple[str, ...]:
     """Its own, and what any operation of its form may be refused with."""
     general = ["host", "origin", "overloaded", "store_busy", "store_full", "store_unusable", "query"]
     if role != "anyone":
@@ -216,7 +220,7 @@ def _errors(role: Role, own: tuple[str, ...], has_body: bool, fields: tuple[Fiel
     return tuple(dict.fromkeys((*own, *general)))
 
 
-def _fields(request: type[Request], path: str, writes: bool) -> tuple[Field, ...]:
+def _fields(request: type[Request], path: str, writes: bool) -> tuple[RequestField, ...]:
     in_path = _IN_PATH.findall(path)
     hints = get_type_hints(request, include_extras=True)
     fields = []
@@ -233,7 +237,7 @@ def _fields(request: type[Request], path: str, writes: bool) -> tuple[Field, ...
         if default is msgspec.NODEFAULT and info.default_factory is not msgspec.NODEFAULT:
             default = info.default_factory()
         fields.append(
-            Field(
+            RequestField(
                 info.name, kind, location, in_header or info.name, info.required, default,
                 next((m.description for m in metas if m.description), None), _scalar(kind), _is_list(kind),
             )
@@ -243,7 +247,7 @@ def _fields(request: type[Request], path: str, writes: bool) -> tuple[Field, ...
     return tuple(fields)
 
 
-def _struct(name: str, request: type[Request], fields: list[Field]) -> type[msgspec.Struct]:
+def _struct(name: str, request: type[Request], fields: list[RequestField]) -> type[msgspec.Struct]:
     """A Struct of some of a request's fields."""
     described: list[Any] = []
     for field in fields:
@@ -308,7 +312,7 @@ def parameters_of(operation: Operation[Any, Any], texts: Mapping[str, Any]) -> d
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,20})")
 
 
-def _read(field: Field, text: str) -> Any:
+def _read(field: RequestField, text: str) -> Any:
     if field.scalar == "int" and _WHOLE_NUMBER.fullmatch(text):
         return int(text)
     if field.scalar == "bool" and text in ("true", "false"):

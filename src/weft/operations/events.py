@@ -26,7 +26,7 @@ class EventPage(msgspec.Struct, kw_only=True):
     last: int  # the number of the newest event shown, to be followed from
 
 
-class ListEvents(Request):
+class ListEventsRequest(Request):
     kind: KindFilter | None = None
     task: (
         Annotated[str, Meta(pattern=TASK_PATTERN, description="Only of tasks of this name, or of one element")] | None
@@ -45,22 +45,22 @@ class ListEvents(Request):
 
 
 @resource.operation("GET", "/v1/events", role="viewer", errors=("not_found",))
-def list_events(access: StoreAccess, request: ListEvents) -> EventPage:
+def list_events(access: StoreAccess, request: ListEventsRequest) -> EventPage:
     """What happened in the whole cluster: to runs, to nodes, to the leader. In the order of their numbers."""
     return _page(access, None, request)
 
 
-class ListRunEvents(ListEvents, kw_only=True):
+class ListRunEventsRequest(ListEventsRequest, kw_only=True):
     run: RunRef
 
 
 @resource.operation("GET", "/v1/runs/{run}/events", role="viewer", errors=FINDABLE)
-def list_run_events(access: StoreAccess, request: ListRunEvents) -> EventPage:
+def list_run_events(access: StoreAccess, request: ListRunEventsRequest) -> EventPage:
     """What happened to a run."""
     return _page(access, request.run, request)
 
 
-def _page(access: StoreAccess, run: str | None, request: ListEvents) -> EventPage:
+def _page(access: StoreAccess, run: str | None, request: ListEventsRequest) -> EventPage:
     start = number_in(request.cursor, request.after or 0)
     found = events_page(
         access, run, start, request.limit, kinds=request.kind, task=request.task, node=request.node,

@@ -8,7 +8,7 @@ from msgspec import Meta
 from weft.core import commands as c
 from weft.operations import node_reading
 from weft.operations.access import StoreAccess
-from weft.operations.declare import Request, Resource, Tool
+from weft.operations.declare import NoArguments, Request, Resource, ToolHints
 from weft.operations.errors import FINDABLE, REFUSABLE
 from weft.operations.parameters import Limit, NodeCursor, NodeRef, Reason, moment_in
 from weft.operations.records import LeaderInfo, NodeInfo, NodeWork
@@ -22,14 +22,14 @@ class NodeList(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-class ListNodes(Request):
+class ListNodesRequest(Request):
     ended: Annotated[bool, Meta(description="Also those that ended")] = False
     cursor: NodeCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/nodes", role="viewer")
-def list_nodes(access: StoreAccess, request: ListNodes) -> NodeList:
+def list_nodes(access: StoreAccess, request: ListNodesRequest) -> NodeList:
     """List nodes, those that started first come first."""
     after = moment_in(request.cursor)
     found = sorted(node_reading.nodes(access, request.ended), key=lambda node: (node.started_at, node.session))
@@ -39,18 +39,18 @@ def list_nodes(access: StoreAccess, request: ListNodes) -> NodeList:
     return NodeList(nodes=shown, next=f"n{shown[-1].started_at}-{shown[-1].session}" if more else None)
 
 
-class OneNode(Request):
+class OneNodeRequest(Request):
     node: NodeRef
 
 
 @resource.operation("GET", "/v1/nodes/{node}", role="viewer", errors=FINDABLE)
-def get_node(access: StoreAccess, request: OneNode) -> NodeInfo:
+def get_node(access: StoreAccess, request: OneNodeRequest) -> NodeInfo:
     """One node, also one that has ended."""
     return node_reading.node(access, request.node)
 
 
 @resource.operation("GET", "/v1/nodes/{node}/workers", role="viewer", errors=FINDABLE)
-def get_node_work(access: StoreAccess, request: OneNode) -> NodeWork:
+def get_node_work(access: StoreAccess, request: OneNodeRequest) -> NodeWork:
     """What a node has claimed and how that ended, what it runs now, and when it was last active. `counted` says what
     the totals cover: `all` attempts; in a store with more than 100,000 of them, what the `node` reported of itself,
     up to ten seconds ago, or, if it reported nothing, only the `newest` 100,000."""
@@ -65,7 +65,7 @@ class Draining(msgspec.Struct, kw_only=True):
     existing: bool
 
 
-class DrainNode(Request):
+class DrainNodeRequest(Request):
     node: NodeRef
     deadline_ms: Annotated[
         int, Meta(ge=0, le=DRAIN_MAX_MS, description="What still runs after it is requeued without using a retry")
@@ -76,9 +76,9 @@ class DrainNode(Request):
 @resource.operation(
     "POST", "/v1/nodes/{node}/drain", role="operator", errors=REFUSABLE,
     example={"deadline_ms": 60_000, "reason": "a new kernel"},
-    tool=Tool("drain_node_tasks", destructive=True, idempotent=True),
+    tool=ToolHints("drain_node_tasks", destructive=True, idempotent=True),
 )  # fmt: skip
-def drain_node(access: StoreAccess, request: DrainNode) -> Draining:
+def drain_node(access: StoreAccess, request: DrainNodeRequest) -> Draining:
     """Let a node finish and leave: it claims nothing more, and what still runs at the deadline is requeued, for other
     nodes, without using a retry. list_nodes says which nodes there are."""
     found = node_reading.node(access, request.node, ended=False)
@@ -92,11 +92,7 @@ def drain_node(access: StoreAccess, request: DrainNode) -> Draining:
     )
 
 
-class GetLeader(Request):
-    pass
-
-
 @resource.operation("GET", "/v1/leader", role="viewer")
-def get_leader(access: StoreAccess, request: GetLeader) -> LeaderInfo:
+def get_leader(access: StoreAccess, request: NoArguments) -> LeaderInfo:
     """Which node leads, and under which term."""
     return node_reading.leader(access)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
-from weft.core.artifacts import KEY, Reference, reference_of, with_error, with_output
+from weft.core.artifacts import KEY, ArtifactReference, reference_of, with_error, with_output
 from weft.core.commands import Refused
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.expressions.run_names import Ended, names_for, tasks_view
@@ -69,7 +69,9 @@ def _place_artifacts(access: "StoreAccess", run_id: str, ends: list[Ended], byte
             ended.result = with_error(result, str(error))
 
 
-def open_artifact(access: "StoreAccess", ref: str, task: str, attempt: int | None) -> tuple[Reference, BinaryIO]:
+def open_artifact(
+    access: "StoreAccess", ref: str, task: str, attempt: int | None
+) -> tuple[ArtifactReference, BinaryIO]:
     """The file of a large output: of this attempt, or of the last. ArtifactError: it is not here."""
     run_id = find_run(access, ref)[1]
     attempts = attempts_of(access, run_id, task)
@@ -80,7 +82,7 @@ def open_artifact(access: "StoreAccess", ref: str, task: str, attempt: int | Non
     result = found[-1].result or {}
     if KEY not in result:
         raise NotFound(f"attempt {found[-1].attempt} of {task} has no artifact; a smaller output is in its result")
-    reference = msgspec.convert(result[KEY], Reference)
+    reference = msgspec.convert(result[KEY], ArtifactReference)
     if re.fullmatch(r"[0-9a-f]{64}", reference.sha256) is None:  # it becomes a part of a path
         raise ArtifactError(f"attempt {found[-1].attempt} of {task} refers to no artifact that there could be")
     return reference, _files(access).open(run_id, reference)

@@ -34,7 +34,7 @@ WHOLE_MAX: Final = 64 * 1024 * 1024  # of artifacts, in one output: they are hel
 CLOCK_SLACK_MS: Final = 60_000  # runs are numbered as they come; their times may be out of order by no more than this
 
 
-class OneRun(Request):
+class OneRunRequest(Request):
     run: RunRef
 
 
@@ -43,7 +43,7 @@ class RunPage(msgspec.Struct, kw_only=True):
     next: str | None  # the cursor of the next page; null: this was the last
 
 
-class ListRuns(Request):
+class ListRunsRequest(Request):
     state: RunStates | None = None
     name: Annotated[str, Meta(max_length=128, description="Only runs of this workflow")] | None = None
     since: Moment | None = None
@@ -53,7 +53,7 @@ class ListRuns(Request):
 
 
 @resource.operation("GET", "/v1/runs", role="viewer")
-def list_runs(access: StoreAccess, request: ListRuns) -> RunPage:
+def list_runs(access: StoreAccess, request: ListRunsRequest) -> RunPage:
     """List runs, newest first. `since`: only those that were submitted at or after this moment."""
     states = None if request.state is None else msgspec.json.encode(request.state).decode()
     before = number_in(request.cursor, 2**62)
@@ -74,13 +74,13 @@ class RunDetail(msgspec.Struct, kw_only=True):
     resting: bool  # advanced by hand, and nothing to do until it is advanced
 
 
-class GetRun(Request):
+class GetRunRequest(Request):
     run: RunRef
     tasks: Annotated[int, Meta(ge=0, le=TASKS_SHOWN, description="At most so many of its tasks")] = TASKS_SHOWN
 
 
 @resource.operation("GET", "/v1/runs/{run}", role="viewer", errors=FINDABLE)
-def get_run(access: StoreAccess, request: GetRun) -> RunDetail:
+def get_run(access: StoreAccess, request: GetRunRequest) -> RunDetail:
     """A run, with the first of its tasks."""
     info = run_info(access, request.run)
     tasks: list[TaskInfo] = []
@@ -99,12 +99,12 @@ class RunWorkflows(msgspec.Struct, kw_only=True):
 
 
 @resource.operation("GET", "/v1/runs/{run}/workflows", role="viewer", errors=FINDABLE)
-def list_run_workflows(access: StoreAccess, request: OneRun) -> RunWorkflows:
+def list_run_workflows(access: StoreAccess, request: OneRunRequest) -> RunWorkflows:
     """The run's own workflow, and those that its tasks run."""
     return RunWorkflows(workflows=workflow_hashes(access, request.run))
 
 
-class Member(msgspec.Struct, kw_only=True):
+class FamilyMember(msgspec.Struct, kw_only=True):
     no: int
     id: str
 
@@ -112,21 +112,21 @@ class Member(msgspec.Struct, kw_only=True):
 class Family(msgspec.Struct, kw_only=True):
     """A run and all that its tasks started, in the order of their numbers."""
 
-    runs: list[Member]
+    runs: list[FamilyMember]
     next: str | None
 
 
-class ListFamily(Request):
+class ListFamilyRequest(Request):
     run: RunRef
     cursor: FamilyCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/runs/{run}/family", role="viewer", errors=FINDABLE)
-def list_family(access: StoreAccess, request: ListFamily) -> Family:
+def list_family(access: StoreAccess, request: ListFamilyRequest) -> Family:
     """The run and all that its tasks started, at any depth."""
     after = number_in(request.cursor, -1)
-    found = [Member(no=no, id=id) for no, id in family_of(access, request.run) if no > after]
+    found = [FamilyMember(no=no, id=id) for no, id in family_of(access, request.run) if no > after]
     shown = found[: request.limit]
     return Family(runs=shown, next=f"f{shown[-1].no}" if len(found) > len(shown) else None)
 
@@ -136,7 +136,7 @@ class Starter(msgspec.Struct, kw_only=True):
 
 
 @resource.operation("GET", "/v1/runs/{run}/starter", role="viewer", errors=FINDABLE)
-def get_starter(access: StoreAccess, request: OneRun) -> Starter:
+def get_starter(access: StoreAccess, request: OneRunRequest) -> Starter:
     """The task that started this run, if one did."""
     no, _ = find_run(access, request.run)
     parent = run_row(access, no).parent
@@ -148,13 +148,13 @@ class WantedSignals(msgspec.Struct, kw_only=True):
     signals: list[WantedSignal]
 
 
-class ListWaiting(Request):
+class ListWaitingRequest(Request):
     run: RunRef
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/runs/{run}/waiting", role="viewer", errors=FINDABLE)
-def list_waiting(access: StoreAccess, request: ListWaiting) -> WantedSignals:
+def list_waiting(access: StoreAccess, request: ListWaitingRequest) -> WantedSignals:
     """The signals that tasks wait for in runs that this one's tasks started."""
     no, run_id = find_run(access, request.run)
     found = []
@@ -172,13 +172,13 @@ class RunOutput(msgspec.Struct, kw_only=True):
     error: str | None = None
 
 
-class GetRunOutput(Request):
+class GetRunOutputRequest(Request):
     run: RunRef
     whole: Annotated[bool, Meta(description="Large outputs in their places, not references to their files")] = False
 
 
 @resource.operation("GET", "/v1/runs/{run}/output", role="viewer", errors=(*FINDABLE, "conflict"))
-def get_run_output(access: StoreAccess, request: GetRunOutput) -> RunOutput:
+def get_run_output(access: StoreAccess, request: GetRunOutputRequest) -> RunOutput:
     """What the run's workflow says is its `output`; null if it says nothing. 409 while it is under way. Large outputs
     stand there as `{"$artifact": {…}}`; with `whole` they are read, 64 MiB of them together."""
     try:
@@ -194,35 +194,35 @@ class RunContext(msgspec.Struct, kw_only=True):
 
 
 @resource.operation("GET", "/v1/runs/{run}/context", role="viewer", errors=FINDABLE)
-def get_run_context(access: StoreAccess, request: OneRun) -> RunContext:
+def get_run_context(access: StoreAccess, request: OneRunRequest) -> RunContext:
     """The run's context, by key, as it is now."""
     return RunContext(context=results.context_of(access, request.run))
 
 
 @resource.operation("GET", "/v1/runs/{run}/why", role="viewer", errors=FINDABLE)
-def explain_run(access: StoreAccess, request: OneRun) -> Explanations:
+def explain_run(access: StoreAccess, request: OneRunRequest) -> Explanations:
     """What the tasks that have not ended wait for; of a run that has ended, why they ended as they did."""
     return Explanations(explanations=why(access, request.run, None))
 
 
 @resource.operation("GET", "/v1/runs/{run}/verify", role="viewer", errors=FINDABLE)
-def verify_run(access: StoreAccess, request: OneRun) -> Verification:
+def verify_run(access: StoreAccess, request: OneRunRequest) -> Verification:
     """Rebuild the run's state from its events and compare it with what is stored."""
     return verifying.verify(access, request.run)
 
 
-class Records(msgspec.Struct, kw_only=True):
+class LevelRecords(msgspec.Struct, kw_only=True):
     """The records of a run in levels, one JSON text each: the same bytes whatever order its tasks ended in."""
 
     lines: list[str]
 
 
 @resource.operation("GET", "/v1/runs/{run}/records", role="viewer", errors=FINDABLE)
-def get_run_records(access: StoreAccess, request: OneRun) -> Records:
+def get_run_records(access: StoreAccess, request: OneRunRequest) -> LevelRecords:
     """The records of a run in levels, the same whatever order its tasks ended in."""
     found: list[tuple[str, str | None, dict[str, Any]]] = []
     after = 0
     while page := events_page(access, request.run, after, 1000):
         found += [(e.kind, e.task, e.data) for e in page if e.kind in RECORD_KINDS]
         after = page[-1].seq
-    return Records(lines=canonical_lines(found))
+    return LevelRecords(lines=canonical_lines(found))

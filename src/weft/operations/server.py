@@ -5,14 +5,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from weft.operations.declare import Request, Resource
+from weft.operations.declare import NoArguments, Request, Resource
 from weft.operations.parameters import TIME_MAX, Limit, RunStates
 
 resource = Resource("server")
-
-
-class Nothing(Request):
-    pass
 
 
 class Health(msgspec.Struct, kw_only=True):
@@ -22,16 +18,16 @@ class Health(msgspec.Struct, kw_only=True):
 
 healthz = resource.handwritten(
     "healthz", "GET", "/healthz", "The process is alive. The store is not asked.",
-    role="anyone", request=Nothing, reply=Health,
+    role="anyone", request=NoArguments, reply=Health,
 )  # fmt: skip
 readyz = resource.handwritten(
     "readyz", "GET", "/readyz", "The store answers and takes writes, and the server takes requests; else 503.",
-    role="anyone", request=Nothing, reply=Health, errors=("not_ready",),
+    role="anyone", request=NoArguments, reply=Health, errors=("not_ready",),
 )  # fmt: skip
 get_metrics = resource.handwritten(
     "get_metrics", "GET", "/metrics",
     "Figures for Prometheus. What nodes have counted comes from them every ten seconds, all else is of now.",
-    role="viewer", request=Nothing, media="text/plain", errors=("no_metrics",),
+    role="viewer", request=NoArguments, media="text/plain", errors=("no_metrics",),
 )  # fmt: skip
 
 
@@ -44,7 +40,7 @@ class HookTaken(msgspec.Struct, kw_only=True):
     existing: bool  # this delivery had come before
 
 
-class CallHook(Request):
+class CallHookRequest(Request):
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,128}$", description="The webhook's name")]
 
 
@@ -60,18 +56,18 @@ post_hook = resource.handwritten(
     needs an id (Idempotency-Key, X-GitHub-Delivery) or a time (X-Weft-Timestamp, signed with it): one that comes
     again starts no second run.
     """,
-    role="anyone", request=CallHook, reply=HookTaken, statuses=(202, 200), errors=HOOK_ERRORS,
+    role="anyone", request=CallHookRequest, reply=HookTaken, statuses=(202, 200), errors=HOOK_ERRORS,
     example={"ref": "refs/tags/v1"}, any_body=True,
 )  # fmt: skip
 put_hook = resource.handwritten(
     "put_hook", "PUT", "/v1/hooks/{name}",
     "Start a run through a webhook, for callers that PUT. Otherwise like POST.",
-    role="anyone", request=CallHook, reply=HookTaken, statuses=(202, 200), errors=HOOK_ERRORS,
+    role="anyone", request=CallHookRequest, reply=HookTaken, statuses=(202, 200), errors=HOOK_ERRORS,
     example={"ref": "refs/tags/v1"}, any_body=True,
 )  # fmt: skip
 
 
-class GetPage(Request):
+class GetPageRequest(Request):
     state: RunStates | None = None
     before: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Only runs with a lower number")] | None = None
     limit: Limit = 50
@@ -83,5 +79,5 @@ get_page = resource.handwritten(
     A page for people: recent runs and nodes. On a server that asks for a token, a browser without one gets a page
     with the 401 that asks for it (text/html).
     """,
-    role="viewer", request=GetPage, media="text/html",
+    role="viewer", request=GetPageRequest, media="text/html",
 )  # fmt: skip

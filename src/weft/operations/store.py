@@ -8,19 +8,15 @@ from msgspec import Meta
 from weft.core import commands as c
 from weft.operations import node_reading, placing
 from weft.operations.access import StoreAccess
-from weft.operations.declare import Request, Resource
+from weft.operations.declare import NoArguments, Request, Resource
 from weft.operations.parameters import Limit, PoolCursor, PoolName, name_in
 from weft.operations.records import PoolInfo, StoreInfo
 
 resource = Resource("store")
 
 
-class Nothing(Request):
-    pass
-
-
 @resource.operation("GET", "/v1/store", role="viewer")
-def get_store(access: StoreAccess, request: Nothing) -> StoreInfo:
+def get_store(access: StoreAccess, request: NoArguments) -> StoreInfo:
     """Where the store is and what it holds. It counts everything: not for every second."""
     store = access.store
     return StoreInfo(
@@ -31,15 +27,15 @@ def get_store(access: StoreAccess, request: Nothing) -> StoreInfo:
     )  # fmt: skip
 
 
-class Clock(msgspec.Struct, kw_only=True):
+class ClockReading(msgspec.Struct, kw_only=True):
     now: int
     last_event: int
 
 
 @resource.operation("GET", "/v1/clock", role="viewer")
-def get_clock(access: StoreAccess, request: Nothing) -> Clock:
+def get_clock(access: StoreAccess, request: NoArguments) -> ClockReading:
     """What time it is in the store, and the number of its newest event: where to begin to follow."""
-    return Clock(now=access.now(), last_event=int(access.read("event_last")[0][0]))
+    return ClockReading(now=access.now(), last_event=int(access.read("event_last")[0][0]))
 
 
 class PoolList(msgspec.Struct, kw_only=True):
@@ -47,13 +43,13 @@ class PoolList(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-class ListPools(Request):
+class ListPoolsRequest(Request):
     cursor: PoolCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/pools", role="viewer")
-def list_pools(access: StoreAccess, request: ListPools) -> PoolList:
+def list_pools(access: StoreAccess, request: ListPoolsRequest) -> PoolList:
     """List pools by name, with who holds their places."""
     with access.snapshot():
         found = sorted(placing.pools(access), key=lambda pool: pool.name)
@@ -69,7 +65,7 @@ class PoolSet(msgspec.Struct, kw_only=True):
     existing: bool
 
 
-class SetPool(Request):
+class SetPoolRequest(Request):
     name: PoolName
     size: Annotated[int, Meta(ge=0, le=1_000_000)]
 
@@ -77,7 +73,7 @@ class SetPool(Request):
 @resource.operation(
     "PUT", "/v1/pools/{name}", role="admin", errors=("conflict", "command_used", "observer"), example={"size": 4}
 )
-def set_pool(access: StoreAccess, request: SetPool) -> PoolSet:
+def set_pool(access: StoreAccess, request: SetPoolRequest) -> PoolSet:
     """Create a pool, or change its size. 0 lets nothing more start; what runs goes on."""
     reply = access.commit(c.SetPool(request.name, request.size))
     return PoolSet(name=request.name, size=request.size, used=reply.data["used"], existing=reply.existing)

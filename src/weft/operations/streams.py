@@ -32,7 +32,7 @@ LastByte = Annotated[
 ]
 
 
-class StreamEvents(Request):
+class StreamEventsRequest(Request):
     kind: KindFilter | None = None
     after: After | None = None
     last_id: LastEvent | None = None
@@ -41,11 +41,11 @@ class StreamEvents(Request):
 stream_events = resource.handwritten(
     "stream_events", "GET", "/v1/events/stream",
     "Follow what happens in the whole cluster, from now on or from where you stopped.",
-    role="viewer", request=StreamEvents, media=EVENT_STREAM, errors=("too_many_readers",),
+    role="viewer", request=StreamEventsRequest, media=EVENT_STREAM, errors=("too_many_readers",),
 )  # fmt: skip
 
 
-class StreamRunEvents(StreamEvents, kw_only=True):
+class StreamRunEventsRequest(StreamEventsRequest, kw_only=True):
     run: RunRef
 
 
@@ -55,12 +55,12 @@ stream_run_events = resource.handwritten(
     Follow a run, from its beginning or from where you stopped, until it has ended. To a reader that comes back after
     that and has seen everything, the answer is 204, which tells a browser not to come again.
     """,
-    role="viewer", request=StreamRunEvents, statuses=(200, 204), media=EVENT_STREAM,
+    role="viewer", request=StreamRunEventsRequest, statuses=(200, 204), media=EVENT_STREAM,
     errors=(*FINDABLE, "too_many_readers"),
 )  # fmt: skip
 
 
-class StreamTaskOutput(Request):
+class StreamTaskOutputRequest(Request):
     run: RunRef
     task: TaskRef
     stream: Stream
@@ -74,12 +74,12 @@ stream_task_output = resource.handwritten(
     Follow what a task prints, from the beginning of its last attempt on, through those that follow, until it has
     ended. Each message has `attempt`, `offset`, `next`, and the bytes: `text`, or `base64` where they are not UTF-8.
     """,
-    role="viewer", request=StreamTaskOutput, statuses=(200, 204), media=EVENT_STREAM,
+    role="viewer", request=StreamTaskOutputRequest, statuses=(200, 204), media=EVENT_STREAM,
     errors=(*FINDABLE, "too_many_readers"),
 )  # fmt: skip
 
 
-class GetTaskOutput(Request):
+class GetTaskOutputRequest(Request):
     run: RunRef
     task: TaskRef
     stream: Stream
@@ -94,11 +94,11 @@ get_task_output = resource.handwritten(
     What an attempt printed, by range. The headers say where the bytes stand (Weft-Offset), where to go on
     (Weft-Next), how much there is by now (Weft-Size), and whether the attempt is over (Weft-Ended).
     """,
-    role="viewer", request=GetTaskOutput, media=BYTES, errors=FINDABLE,
+    role="viewer", request=GetTaskOutputRequest, media=BYTES, errors=FINDABLE,
 )  # fmt: skip
 
 
-class GetTaskArtifact(Request):
+class GetTaskArtifactRequest(Request):
     run: RunRef
     task: TaskRef
     attempt: AttemptNumber | None = None
@@ -112,6 +112,6 @@ get_task_artifact = resource.handwritten(
     A large output as its file has it: JSON, by range if asked. Its hash is the ETag; Weft-Artifact is what the result
     says of it. 409 (`artifact_elsewhere`) if this server cannot read the file.
     """,
-    role="viewer", request=GetTaskArtifact, statuses=(200, 206), media=BYTES,
+    role="viewer", request=GetTaskArtifactRequest, statuses=(200, 206), media=BYTES,
     errors=(*FINDABLE, "artifact_elsewhere", "range"),
 )  # fmt: skip

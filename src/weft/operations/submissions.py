@@ -85,7 +85,7 @@ class RunRequest(Request):
     ] = None
 
 
-class SubmitRun(RunRequest):
+class SubmitRunRequest(RunRequest):
     """What to run: exactly one of `definition`, `workflow` and `task`."""
 
     idempotency_key: IdempotencyKey | None = None
@@ -110,24 +110,24 @@ submit_run = resource.handwritten(
 
     201: a new run. 200: there was one with this key, and it is this one.
     """,
-    role="operator", request=SubmitRun, reply=Started, statuses=(201, 200), errors=("not_found", *SUBMITTABLE),
+    role="operator", request=SubmitRunRequest, reply=Started, statuses=(201, 200), errors=("not_found", *SUBMITTABLE),
     example={"definition": {"name": "hello", "tasks": {"a": {"run": "echo hello"}}}, "priority": 5, "key": "hello-1"},
 )  # fmt: skip
 
 
-class SubmitTask(Request):
+class SubmitTaskRequest(Request):
     idempotency_key: IdempotencyKey | None = None
 
 
 submit_task = resource.handwritten(
     "submit_task", "POST", "/v1/tasks",
     "Run one task alone. The body is what stands under a task's name in a definition: `{\"run\": \"make\"}`.",
-    role="operator", request=SubmitTask, reply=Started, statuses=(201, 200), errors=SUBMITTABLE,
+    role="operator", request=SubmitTaskRequest, reply=Started, statuses=(201, 200), errors=SUBMITTABLE,
     body=dict[str, Any], example={"run": "make", "timeout": "10m", "retry": {"max": 2}},
 )  # fmt: skip
 
 
-class SubmitRuns(Request):
+class SubmitRunsRequest(Request):
     runs: Annotated[list[RunRequest], Meta(min_length=1, max_length=BATCH_MAX)]
 
 
@@ -153,19 +153,19 @@ class Batch(msgspec.Struct, kw_only=True):
 submit_runs = resource.handwritten(
     "submit_runs", "POST", "/v1/runs:batch",
     "Start many runs in one transaction. A mistake in one is reported in its place and stops no other.",
-    role="operator", request=SubmitRuns, reply=Batch, errors=("command_used", "observer"),
+    role="operator", request=SubmitRunsRequest, reply=Batch, errors=("command_used", "observer"),
     example={"runs": [{"workflow": "nightly", "inputs": {"day": "2026-01-31"}}, {"task": {"run": "make"}}]},
 )  # fmt: skip
 
 
-class ApplyWorkflow(Request):
+class ApplyWorkflowRequest(Request):
     name: WorkflowName
     definition: Annotated[Any, Meta(description="An object as JSON, or a text in YAML (`format`)")]
     format: Literal["yaml", "json"] = "yaml"
     source: Source | None = None
 
 
-class Applied(msgspec.Struct, kw_only=True):
+class AppliedWorkflow(msgspec.Struct, kw_only=True):
     """`existing`: this version was the current one already. What changed about its triggers, by their names."""
 
     workflow: str
@@ -180,6 +180,6 @@ class Applied(msgspec.Struct, kw_only=True):
 apply_workflow = resource.handwritten(
     "apply_workflow", "PUT", "/v1/workflows/{name}",
     "Make this the current version of a workflow, and its triggers the active ones. Runs under way keep theirs.",
-    role="admin", request=ApplyWorkflow, reply=Applied, errors=(*REFUSABLE, "definition"),
+    role="admin", request=ApplyWorkflowRequest, reply=AppliedWorkflow, errors=(*REFUSABLE, "definition"),
     example={"definition": DEFINITION},
 )  # fmt: skip

@@ -39,7 +39,7 @@ class TaskPage(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-class ListTasks(Request):
+class ListTasksRequest(Request):
     state: TaskStates | None = None
     type: Kinds | None = None
     workflow: WorkflowFilter | None = None
@@ -49,7 +49,7 @@ class ListTasks(Request):
 
 
 @resource.operation("GET", "/v1/tasks", role="viewer")
-def list_tasks(access: StoreAccess, request: ListTasks) -> TaskPage:
+def list_tasks(access: StoreAccess, request: ListTasksRequest) -> TaskPage:
     """List tasks of all runs, in the order in which they were created."""
     filters = TaskFilter(
         states=request.state, kinds=request.type, workflow=request.workflow, node=request.node
@@ -57,7 +57,7 @@ def list_tasks(access: StoreAccess, request: ListTasks) -> TaskPage:
     return _page(*task_page(access, None, None, filters, number_in(request.cursor), request.limit))
 
 
-class ListRunTasks(Request):
+class ListRunTasksRequest(Request):
     run: RunRef
     state: TaskStates | None = None
     type: Kinds | None = None
@@ -74,7 +74,7 @@ class ListRunTasks(Request):
 
 
 @resource.operation("GET", "/v1/runs/{run}/tasks", role="viewer", errors=FINDABLE)
-def list_run_tasks(access: StoreAccess, request: ListRunTasks) -> TaskPage:
+def list_run_tasks(access: StoreAccess, request: ListRunTasksRequest) -> TaskPage:
     """List the tasks of a run."""
     filters = TaskFilter(
         states=request.state, kinds=request.type, node=request.node, old_generations=request.old_generations
@@ -87,7 +87,7 @@ def _page(tasks: list[TaskInfo], after: int | None) -> TaskPage:
     return TaskPage(tasks=tasks, next=None if after is None else f"t{after}")
 
 
-class OneTask(Request):
+class OneTaskRequest(Request):
     run: RunRef
     task: TaskRef
 
@@ -98,25 +98,25 @@ class TaskDetail(msgspec.Struct, kw_only=True):
 
 
 @resource.operation("GET", "/v1/runs/{run}/tasks/{task}", role="viewer", errors=FINDABLE)
-def get_task(access: StoreAccess, request: OneTask) -> TaskDetail:
+def get_task(access: StoreAccess, request: OneTaskRequest) -> TaskDetail:
     """A task with all its attempts."""
     task = one_task(access, request.run, request.task)
     return TaskDetail(task=task, attempts=attempts_of(access, task.run_id, request.task))
 
 
 @resource.operation("GET", "/v1/runs/{run}/tasks/{task}/why", role="viewer", errors=FINDABLE)
-def explain_task(access: StoreAccess, request: OneTask) -> Explanations:
+def explain_task(access: StoreAccess, request: OneTaskRequest) -> Explanations:
     """Why a task is where it is: what it waits for, and which nodes could run it."""
     return Explanations(explanations=why(access, request.run, request.task))
 
 
-class ListDead(Request):
+class ListDeadRequest(Request):
     cursor: DeadCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/dead", role="viewer")
-def list_dead(access: StoreAccess, request: ListDead) -> TaskPage:
+def list_dead(access: StoreAccess, request: ListDeadRequest) -> TaskPage:
     """List dead letters of all runs: tasks whose retries are used up."""
     rows = access.read("dead_page", number_in(request.cursor), request.limit)
     after = rows[-1][0] if len(rows) == request.limit else None

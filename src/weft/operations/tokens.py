@@ -38,13 +38,13 @@ class TokenList(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-class ListTokens(Request):
+class ListTokensRequest(Request):
     cursor: TokenCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/tokens", role="admin")
-def list_tokens(access: StoreAccess, request: ListTokens) -> TokenList:
+def list_tokens(access: StoreAccess, request: ListTokensRequest) -> TokenList:
     """List tokens, revoked and expired ones too. What they are is not known: only hashes are kept."""
     after = moment_in(request.cursor)
     found = sorted(_all(access), key=lambda token: (token.created_at, token.id))
@@ -54,7 +54,7 @@ def list_tokens(access: StoreAccess, request: ListTokens) -> TokenList:
     return TokenList(tokens=shown, next=f"k{shown[-1].created_at}-{shown[-1].id}" if more else None)
 
 
-class CreateToken(Request):
+class CreateTokenRequest(Request):
     """`expires_ms` counts from now; null: it never expires."""
 
     role: ApiRole
@@ -66,7 +66,7 @@ class CreateToken(Request):
     "POST", "/v1/tokens", role="admin", errors=("conflict", "invalid", "command_used", "observer"), status=201,
     example={"role": "viewer", "label": "dashboard", "expires_ms": 7_776_000_000},
 )  # fmt: skip
-def create_token(access: StoreAccess, request: CreateToken) -> NewToken:
+def create_token(access: StoreAccess, request: CreateTokenRequest) -> NewToken:
     """Create a token. This reply is the only place where it is ever shown."""
     if re.fullmatch(LABEL_PATTERN, request.label) is None:
         raise c.Refused("invalid", f"a label has 1 to {LABEL_MAX} characters, none of them a control character")
@@ -86,12 +86,12 @@ class TokenRevoked(msgspec.Struct, kw_only=True):
     existing: bool
 
 
-class RevokeToken(Request):
+class RevokeTokenRequest(Request):
     token: TokenId
 
 
 @resource.operation("POST", "/v1/tokens/{token}/revoke", role="admin", errors=REFUSABLE)
-def revoke_token(access: StoreAccess, request: RevokeToken) -> TokenRevoked:
+def revoke_token(access: StoreAccess, request: RevokeTokenRequest) -> TokenRevoked:
     """Revoke a token, for good. Servers believe in it for two more seconds at the most."""
     reply = access.commit(c.RevokeToken(token_of(_all(access), request.token).id))
     return TokenRevoked(id=reply.data["id"], revoked_at=reply.data["revoked_at"], existing=reply.existing)

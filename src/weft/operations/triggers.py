@@ -23,7 +23,7 @@ from weft.triggers.timetable import local_text, upcoming
 resource = Resource("triggers")
 
 
-class OneTrigger(Request):
+class OneTriggerRequest(Request):
     name: WorkflowName
     trigger: TriggerName
 
@@ -37,14 +37,14 @@ class TriggerList(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-class ListTriggers(Request):
+class ListTriggersRequest(Request):
     workflow: Annotated[str, Meta(max_length=128, description="Only those of this workflow")] | None = None
     cursor: TriggerCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/triggers", role="viewer")
-def list_triggers(access: StoreAccess, request: ListTriggers) -> TriggerList:
+def list_triggers(access: StoreAccess, request: ListTriggersRequest) -> TriggerList:
     """List all triggers that are active, by workflow and name."""
     found = sorted(_triggers(access, request.workflow), key=lambda one: one.id)
     rest = [one for one in found if one.id > name_in(request.cursor)]
@@ -53,7 +53,7 @@ def list_triggers(access: StoreAccess, request: ListTriggers) -> TriggerList:
 
 
 @resource.operation("GET", "/v1/triggers/{name}/{trigger}", role="viewer", errors=("not_found",))
-def get_trigger(access: StoreAccess, request: OneTrigger) -> TriggerInfo:
+def get_trigger(access: StoreAccess, request: OneTriggerRequest) -> TriggerInfo:
     """One trigger: when it fires next, and what became of its last fire."""
     return _find(access, request)
 
@@ -62,12 +62,12 @@ class FireList(msgspec.Struct, kw_only=True):
     fires: list[FireInfo]
 
 
-class ListFires(OneTrigger):
+class ListFiresRequest(OneTriggerRequest):
     limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most")] = 20
 
 
 @resource.operation("GET", "/v1/triggers/{name}/{trigger}/fires", role="viewer", errors=("not_found",))
-def list_fires(access: StoreAccess, request: ListFires) -> FireList:
+def list_fires(access: StoreAccess, request: ListFiresRequest) -> FireList:
     """The last fires of a trigger, newest first."""
     return FireList(fires=fires_of(access, _find(access, request).id, request.limit))
 
@@ -78,12 +78,12 @@ class TimeList(msgspec.Struct, kw_only=True):
     times: list[dict[str, Any]]
 
 
-class ListNextTimes(OneTrigger):
+class ListNextTimesRequest(OneTriggerRequest):
     count: Annotated[int, Meta(ge=1, le=100, description="How many")] = 5
 
 
 @resource.operation("GET", "/v1/triggers/{name}/{trigger}/next", role="viewer", errors=("not_found",))
-def list_next_times(access: StoreAccess, request: ListNextTimes) -> TimeList:
+def list_next_times(access: StoreAccess, request: ListNextTimesRequest) -> TimeList:
     """When a trigger fires next; nothing for one that no clock fires."""
     row = trigger_row(access, _find(access, request).id)
     definition = trigger_of(row)
@@ -115,20 +115,20 @@ def _done(trigger: str, reply: c.Reply) -> TriggerDone:
 
 
 @resource.operation("POST", "/v1/triggers/{name}/{trigger}/pause", role="operator", errors=REFUSABLE)
-def pause_trigger(access: StoreAccess, request: OneTrigger) -> TriggerDone:
+def pause_trigger(access: StoreAccess, request: OneTriggerRequest) -> TriggerDone:
     """Let a trigger fire no more until it is resumed; a new version of its workflow leaves it paused."""
     id = _find(access, request).id
     return _done(id, access.commit(c.PauseTrigger(id, True)))
 
 
 @resource.operation("POST", "/v1/triggers/{name}/{trigger}/resume", role="operator", errors=REFUSABLE)
-def resume_trigger(access: StoreAccess, request: OneTrigger) -> TriggerDone:
+def resume_trigger(access: StoreAccess, request: OneTriggerRequest) -> TriggerDone:
     """Let a paused trigger fire again, from now on."""
     id = _find(access, request).id
     return _done(id, access.commit(c.PauseTrigger(id, False)))
 
 
-class FireTrigger(OneTrigger):
+class FireTriggerRequest(OneTriggerRequest):
     """`body` is what a webhook's caller would have sent."""
 
     body: Any = None
@@ -138,7 +138,7 @@ class FireTrigger(OneTrigger):
     "POST", "/v1/triggers/{name}/{trigger}/fire", role="operator", errors=(*REFUSABLE, "rate_limited"),
     example={"body": {"ref": "refs/tags/v1"}},
 )  # fmt: skip
-def fire_trigger(access: StoreAccess, request: FireTrigger) -> TriggerDone:
+def fire_trigger(access: StoreAccess, request: FireTriggerRequest) -> TriggerDone:
     """Fire a trigger now, by hand, paused or not, but with the trigger's own way about overlaps."""
     row = trigger_row(access, _find(access, request).id)
     definition = trigger_of(row)
@@ -155,7 +155,7 @@ def fire_trigger(access: StoreAccess, request: FireTrigger) -> TriggerDone:
     return _done(row.id, access.for_request(None, access.actor).commit(fire))
 
 
-def _find(access: StoreAccess, request: OneTrigger) -> TriggerInfo:
+def _find(access: StoreAccess, request: OneTriggerRequest) -> TriggerInfo:
     return trigger_named(_triggers(access, None), request.id)
 
 

@@ -32,24 +32,24 @@ class WorkflowPage(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-class ListWorkflows(Request):
+class ListWorkflowsRequest(Request):
     cursor: WorkflowCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/workflows", role="viewer")
-def list_workflows(access: StoreAccess, request: ListWorkflows) -> WorkflowPage:
+def list_workflows(access: StoreAccess, request: ListWorkflowsRequest) -> WorkflowPage:
     """List workflows by name, each with its newest version."""
     found = _names(access, name_in(request.cursor), request.limit)
     return WorkflowPage(workflows=found, next=f"w.{found[-1].name}" if len(found) == request.limit else None)
 
 
-class OneWorkflow(Request):
+class OneWorkflowRequest(Request):
     name: WorkflowName
 
 
 @resource.operation("GET", "/v1/workflows/{name}", role="viewer", errors=("not_found",))
-def get_workflow(access: StoreAccess, request: OneWorkflow) -> VersionInfo:
+def get_workflow(access: StoreAccess, request: OneWorkflowRequest) -> VersionInfo:
     """The newest version of a workflow, with its document."""
     return version(access, request.name, None)
 
@@ -59,14 +59,14 @@ class VersionPage(msgspec.Struct, kw_only=True):
     next: str | None
 
 
-class ListVersions(Request):
+class ListVersionsRequest(Request):
     name: WorkflowName
     cursor: VersionCursor | None = None
     limit: Limit = 100
 
 
 @resource.operation("GET", "/v1/workflows/{name}/versions", role="viewer", errors=("not_found",))
-def list_versions(access: StoreAccess, request: ListVersions) -> VersionPage:
+def list_versions(access: StoreAccess, request: ListVersionsRequest) -> VersionPage:
     """List the versions of a workflow, newest first."""
     before = None if request.cursor is None else moment_in(request.cursor)
     found = _versions(access, request.name, before, request.limit)
@@ -74,36 +74,36 @@ def list_versions(access: StoreAccess, request: ListVersions) -> VersionPage:
     return VersionPage(versions=found, next=f"v{found[-1].created_at}-{found[-1].hash}" if more else None)
 
 
-class GetVersion(Request):
+class GetVersionRequest(Request):
     name: WorkflowName
     hash: Hash
 
 
 @resource.operation("GET", "/v1/workflows/{name}/versions/{hash}", role="viewer", errors=("not_found",))
-def get_version(access: StoreAccess, request: GetVersion) -> VersionInfo:
+def get_version(access: StoreAccess, request: GetVersionRequest) -> VersionInfo:
     """One version of a workflow, with its document."""
     return version(access, request.name, request.hash)
 
 
-class Current(msgspec.Struct, kw_only=True):
+class CurrentVersions(msgspec.Struct, kw_only=True):
     """Hashes, by the names of workflows."""
 
     current: dict[str, str]
     next: str | None
 
 
-class ListApplied(Request):
+class ListAppliedRequest(Request):
     cursor: AppliedCursor | None = None
     limit: Limit = 1000
 
 
 @resource.operation("GET", "/v1/applied", role="viewer")
-def list_applied(access: StoreAccess, request: ListApplied) -> Current:
+def list_applied(access: StoreAccess, request: ListAppliedRequest) -> CurrentVersions:
     """The current version of every workflow that was applied, by its name."""
     found = sorted(_applied(access).items())
     rest = [one for one in found if one[0] > name_in(request.cursor)]
     shown = rest[: request.limit]
-    return Current(current=dict(shown), next=f"a.{shown[-1][0]}" if len(rest) > len(shown) else None)
+    return CurrentVersions(current=dict(shown), next=f"a.{shown[-1][0]}" if len(rest) > len(shown) else None)
 
 
 class Stored(msgspec.Struct, kw_only=True):
@@ -111,24 +111,24 @@ class Stored(msgspec.Struct, kw_only=True):
     document: dict[str, Any]
 
 
-class GetDocument(Request):
+class GetDocumentRequest(Request):
     hash: WholeHash
 
 
 @resource.operation("GET", "/v1/documents/{hash}", role="viewer", errors=("not_found",))
-def get_document(access: StoreAccess, request: GetDocument) -> Stored:
+def get_document(access: StoreAccess, request: GetDocumentRequest) -> Stored:
     """A definition as it is stored, whatever it is called."""
     return Stored(hash=request.hash, document=access.document(request.hash))
 
 
-class DiffVersions(Request):
+class DiffVersionsRequest(Request):
     name: WorkflowName
     old: Annotated[Hash, Meta(description="A version's hash, or the beginning of it")] | None = None
     new: Annotated[Hash, Meta(description="A version's hash, or the beginning of it")] | None = None
 
 
 @resource.operation("GET", "/v1/workflows/{name}/diff", role="viewer", errors=("not_found",))
-def diff_versions(access: StoreAccess, request: DiffVersions) -> VersionDiff:
+def diff_versions(access: StoreAccess, request: DiffVersionsRequest) -> VersionDiff:
     """What changed between two versions, as lines of a unified diff. Without `new` it is the current version (or the
     newest, if none was applied), without `old` the one before that."""
     old, new = _last_change(access, request.name, request.old, request.new)

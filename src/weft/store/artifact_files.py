@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from weft.core.artifacts import Reference
+from weft.core.artifacts import ArtifactReference
 from weft.store.private_files import DIRECTORY_MODE
 
 
@@ -26,7 +26,7 @@ class ArtifactFiles:
         self._node = node
         self._bytes_max = bytes_max
 
-    def write(self, run_id: str, data: bytes) -> Reference:
+    def write(self, run_id: str, data: bytes) -> ArtifactReference:
         """Durable when this returns."""
         if len(data) > self._bytes_max:
             raise ArtifactError(
@@ -43,7 +43,7 @@ class ArtifactFiles:
             raise ArtifactError(
                 f"its output of {len(data):,} bytes could not be stored as an artifact: {path}: {error.strerror}"
             ) from None
-        return Reference(str(path), len(data), digest, self._node)
+        return ArtifactReference(str(path), len(data), digest, self._node)
 
     def _write(self, path: Path, data: bytes) -> None:
         if path.exists() and path.stat().st_size == len(data):
@@ -63,7 +63,7 @@ class ArtifactFiles:
         for directory in (path.parent, path.parent.parent):
             _sync(directory)
 
-    def read(self, run_id: str, reference: Reference) -> bytes:
+    def read(self, run_id: str, reference: ArtifactReference) -> bytes:
         """Found by its content below this node's own root, wherever the one that wrote it has its root."""
         with self.open(run_id, reference) as file:
             data = file.read()
@@ -71,7 +71,7 @@ class ArtifactFiles:
             raise self._changed(file.name, reference)
         return data
 
-    def open(self, run_id: str, reference: Reference) -> BinaryIO:
+    def open(self, run_id: str, reference: ArtifactReference) -> BinaryIO:
         """To be read by parts: it has as many bytes as were written."""
         path = self._path(run_id, reference.sha256)
         try:
@@ -86,7 +86,7 @@ class ArtifactFiles:
             raise self._changed(path, reference)
         return file
 
-    def _changed(self, path: str | Path, reference: Reference) -> ArtifactError:
+    def _changed(self, path: str | Path, reference: ArtifactReference) -> ArtifactError:
         return ArtifactError(f"{path} does not hold what node {reference.node} wrote")
 
     def remove(self, run_id: str) -> None:

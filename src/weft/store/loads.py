@@ -174,7 +174,7 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.Pools: lambda need, tx: ("pools_by_name", (need.names,), _as(PoolRow)) if need.names else None,
     n.Context: lambda need, tx: ("context_of_run", (need.run_no,), plain),
     n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
-    n.Signal: lambda need, tx: ("signal_of_run", (need.run_no, need.name), plain),
+    n.SignalOfRun: lambda need, tx: ("signal_of_run", (need.run_no, need.name), plain),
     n.Records: lambda need, tx: ("records_by_key", (need.keys,), _as(RecordRow)) if need.keys else None,
     n.Applying: lambda need, tx: ("applying", (), lambda rows: []),
     n.Applied: lambda need, tx: ("applied_hash", (need.name,), plain),

@@ -9,18 +9,18 @@ from weft.authoring.flow_files import load_definition
 from weft.authoring.load import Loaded, with_defaults
 from weft.cli.definition_input import source_directory
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted
 from weft.core.definition.site_defaults import SiteDefaults
 from weft.local_node.definition_directory import definitions_in
-from weft.operations.submissions import Applied
+from weft.operations.submissions import AppliedWorkflow
 
 
-def apply(args: Namespace, session: Session) -> int:
+def apply(args: Namespace, session: CommandSession) -> int:
     """All are read before any is stored: what is wrong with one leaves everything as it was."""
     loaded = _load(args.files, session.config.definition_defaults)
     control = session.control(create=True)
-    replies: list[Applied] = []
+    replies: list[AppliedWorkflow] = []
     for one in loaded:
         reply = control.apply(one, source_directory(one, session.config.workdir or session.directory), "weft apply")
         replies.append(reply)
@@ -62,7 +62,7 @@ def _load(files: list[str], defaults: SiteDefaults) -> list[Loaded]:
     return [one for _, one in loaded.values()]
 
 
-def _line(applied: Applied) -> str:
+def _line(applied: AppliedWorkflow) -> str:
     names = {"added": applied.added, "changed": applied.changed, "removed": applied.removed}
     told = [f"{how}: {', '.join(found)}" for how, found in names.items() if found]
     version = "is current already" if applied.existing else "is current now"

@@ -7,7 +7,7 @@ from weft.cli.arguments import duration_ms
 from weft.cli.commands.ls import states_of
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.placement_checks import alive
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted, state_word
 from weft.cli.terminal.terminal import printable
 from weft.client.verbs import Control
@@ -19,7 +19,7 @@ IDLE_LOOKS = 40
 SHOWN_MAX = 20
 
 
-def cancel(args: Namespace, session: Session) -> int:
+def cancel(args: Namespace, session: CommandSession) -> int:
     if args.now and args.task:
         raise GiveUp(BAD_INPUT, "--now is for a whole run", f"weft cancel {args.run} {args.task}")
     control = session.control()
@@ -46,7 +46,7 @@ def _running(control: Control, run_id: str, task: str | None) -> list[str]:
     return [name for name in names if task is None or name == task or name.rpartition(".")[0] == task]
 
 
-def _wait(session: Session, control: Control, run_id: str, task: str | None, quiet: bool) -> bool:
+def _wait(session: CommandSession, control: Control, run_id: str, task: str | None, quiet: bool) -> bool:
     """Until nothing of it is left running; False if there is no node that could tell us so."""
     said = False
     idle = 0
@@ -74,7 +74,13 @@ def _wait(session: Session, control: Control, run_id: str, task: str | None, qui
 
 
 def _say(
-    args: Namespace, session: Session, control: Control, run_id: str, reply: Changed, before: list[str], state: str
+    args: Namespace,
+    session: CommandSession,
+    control: Control,
+    run_id: str,
+    reply: Changed,
+    before: list[str],
+    state: str,
 ) -> None:
     what = f"{args.task} of run {run_id}" if args.task else f"run {run_id}"
     if reply.existing:
@@ -94,7 +100,7 @@ def _say(
         session.warn(f"its handlers (when: always) run before it ends; to skip them: weft cancel {run_id} --now")
 
 
-def prune(args: Namespace, session: Session) -> int:
+def prune(args: Namespace, session: CommandSession) -> int:
     older_ms = duration_ms("--older", args.older)
     states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
     control = session.control()

@@ -7,14 +7,14 @@ from weft.cli.commands.run import go_on, refuse_for_server
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable
 from weft.cli.run_view.tracker import last_seq
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 
 
-def dead(args: Namespace, session: Session) -> int:
+def dead(args: Namespace, session: CommandSession) -> int:
     return _list(args, session) if args.action == "list" else _retry(args, session)
 
 
-def _list(args: Namespace, session: Session) -> int:
+def _list(args: Namespace, session: CommandSession) -> int:
     if args.tasks:
         raise GiveUp(BAD_INPUT, "dead list takes no tasks")
     limit = limit_of(args, TASKS_LIMIT)
@@ -34,7 +34,7 @@ def _list(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _retry(args: Namespace, session: Session) -> int:
+def _retry(args: Namespace, session: CommandSession) -> int:
     if args.run is None:
         raise GiveUp(BAD_INPUT, "dead retry needs a run", "weft dead retry RUN [TASK…]; weft dead list shows them")
     refuse_for_server(args, session)

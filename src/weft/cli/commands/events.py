@@ -9,7 +9,7 @@ from weft.cli.arguments import duration_ms, shown
 from weft.cli.commands.ls import limit_of
 from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.run_view.text_views import event_json
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import clock, counted, state_word
 from weft.cli.terminal.terminal import printable
 from weft.client.following import Followed
@@ -25,7 +25,7 @@ PAGE = 500
 FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
 
 
-def events(args: Namespace, session: Session) -> int:
+def events(args: Namespace, session: CommandSession) -> int:
     kinds = None if args.kind is None else [_kind(word) for kind in args.kind for word in kind.split(",")]
     control = session.control()
     run_id = None if args.run is None else control.find(args.run)[1]
@@ -47,7 +47,7 @@ def events(args: Namespace, session: Session) -> int:
 
 def _tell(
     args: Namespace,
-    session: Session,
+    session: CommandSession,
     control: Control,
     followed: Followed,
     run_id: str | None,
@@ -121,7 +121,7 @@ def _moment(option: str, text: str, now: int) -> int:
         raise GiveUp(BAD_INPUT, what, fix) from None
 
 
-def _line(session: Session, event: EventInfo, *, with_run: bool) -> str:
+def _line(session: CommandSession, event: EventInfo, *, with_run: bool) -> str:
     out = session.out
     data = dict(event.data)
     parts = [out.paint(clock(event.at), "dim"), f"{event.seq:>6}", f"{event.kind:<12}"]
@@ -143,7 +143,7 @@ def _line(session: Session, event: EventInfo, *, with_run: bool) -> str:
     return "  ".join(parts)
 
 
-def why(args: Namespace, session: Session) -> int:
+def why(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     found = control.why(args.run, args.task)
     if args.json:
@@ -159,7 +159,7 @@ def why(args: Namespace, session: Session) -> int:
     return OK
 
 
-def verify(args: Namespace, session: Session) -> int:
+def verify(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     found = control.verify(args.run)
     if args.json:

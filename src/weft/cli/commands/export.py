@@ -4,10 +4,10 @@ import sys
 from argparse import Namespace
 
 from weft.cli.exit_codes import OK
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 
 
-def export(args: Namespace, session: Session) -> int:
+def export(args: Namespace, session: CommandSession) -> int:
     from weft.authoring.flow_files import load_definition
     from weft.authoring.yaml_export import yaml_of
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from weft import __version__
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 
 FIRST_WORKFLOW = """\
 # Run it with: weft run FILE --input who=you
@@ -28,7 +28,7 @@ tasks:
 """
 
 
-def init(args: Namespace, session: Session) -> int:
+def init(args: Namespace, session: CommandSession) -> int:
     path = Path(args.file)
     try:
         with path.open("w" if args.force else "x", encoding="utf-8") as file:
@@ -44,7 +44,7 @@ def init(args: Namespace, session: Session) -> int:
     return OK
 
 
-def version(args: Namespace, session: Session) -> int:
+def version(args: Namespace, session: CommandSession) -> int:
     if args.json:
         session.print_json({"version": __version__})
     else:
@@ -52,7 +52,7 @@ def version(args: Namespace, session: Session) -> int:
     return OK
 
 
-def demo(args: Namespace, session: Session) -> int:
+def demo(args: Namespace, session: CommandSession) -> int:
     from weft.demo.show import show
 
     return show(session.out, json=args.json)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from weft.cli.exit_codes import NOT_FOUND, OK, GiveUp
 from weft.cli.run_view.output_following import Prefixer, Streams
 from weft.cli.run_view.tracker import Tracker
-from weft.cli.session import Session, json_text
+from weft.cli.session import CommandSession, json_text
 from weft.cli.terminal.terminal import padded, width_of
 from weft.client.following import Followed
 from weft.client.verbs import Control
@@ -25,7 +25,7 @@ SENDING_MAX_S = 5.0  # an attempt has ended, and its node is still sending
 SENDING_LOOK_S = 0.05
 
 
-def logs(args: Namespace, session: Session) -> int:
+def logs(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     _, run_id = control.find(args.run)
     chosen = _chosen(args, control, run_id)
@@ -61,7 +61,7 @@ def _chosen(args: Namespace, control: Control, run_id: str) -> list[TaskInfo]:
 
 
 def _streams(
-    args: Namespace, session: Session, control: Control, followed: Followed, run_id: str, many: bool
+    args: Namespace, session: CommandSession, control: Control, followed: Followed, run_id: str, many: bool
 ) -> Streams:
     def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
         return followed.open_output(task, attempt, stream)
@@ -98,7 +98,7 @@ def _write_json(task: str, stream: StreamName, data: bytes) -> None:
 
 def _print_what_is_there(
     args: Namespace,
-    session: Session,
+    session: CommandSession,
     control: Control,
     run_id: str,
     tasks: Iterator[TaskInfo],

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.run_view.summary import counts
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import ago, duration, moment, size, state_word
 from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import printable
@@ -41,7 +41,7 @@ def states_of(given: list[str] | None, known: tuple[str, ...]) -> list[str] | No
     return states
 
 
-def ls(args: Namespace, session: Session) -> int:
+def ls(args: Namespace, session: CommandSession) -> int:
     limit = limit_of(args, RUNS_LIMIT)
     states = states_of(args.state, RUN_STATES)
     control = session.control()
@@ -65,7 +65,7 @@ def ls(args: Namespace, session: Session) -> int:
 _RUN_STYLES = ("bold", None, "state", None, None, "dim")
 
 
-def _name(session: Session, run: RunInfo) -> str:
+def _name(session: CommandSession, run: RunInfo) -> str:
     return run.name if run.parent is None else f"{run.name} {session.out.sign('more')} of {run.parent}"
 
 
@@ -79,7 +79,7 @@ def _took(run: RunInfo, now: int) -> str:
     return "" if run.started_at is None else duration((run.finished_at or now) - run.started_at)
 
 
-def tasks(args: Namespace, session: Session) -> int:
+def tasks(args: Namespace, session: CommandSession) -> int:
     limit = limit_of(args, TASKS_LIMIT)
     states = states_of(args.state, TASK_STATES)
     control = session.control()
@@ -94,7 +94,7 @@ def tasks(args: Namespace, session: Session) -> int:
     return OK
 
 
-def print_tasks(session: Session, control: Control, found: list[TaskInfo], *, with_run: bool) -> None:
+def print_tasks(session: CommandSession, control: Control, found: list[TaskInfo], *, with_run: bool) -> None:
     if not found:
         session.warn("no tasks like that")
         return
@@ -118,7 +118,7 @@ def task_took(task: TaskInfo, now: int) -> str:
     return "cached" if task.cached else duration(task_ms(task, now))
 
 
-def store_info(args: Namespace, session: Session) -> int:
+def store_info(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     info = control.info()
     if args.json:

@@ -9,7 +9,7 @@ from weft.cli.commands.serve import WAIT_S, gate_and_listener, sayer
 from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.interrupts import uninterrupted
 from weft.cli.run_view.working import heeded_signals
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.client.verbs import Control
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
@@ -18,7 +18,7 @@ from weft.node.secrets import Secrets
 OF_HTTP = ("host", "port", "root_path", "allow_host")
 
 
-def mcp(args: Namespace, session: Session) -> int:
+def mcp(args: Namespace, session: CommandSession) -> int:
     try:
         with uninterrupted():
             import mcp  # noqa: F401
@@ -41,7 +41,7 @@ def mcp(args: Namespace, session: Session) -> int:
     return OK
 
 
-async def _over_stdio(args: Namespace, session: Session) -> None:
+async def _over_stdio(args: Namespace, session: CommandSession) -> None:
     from weft.api.app_state import THREADS, AppState
     from weft.api.auth import Open
     from weft.client.definition_loader import DefinitionLoader
@@ -82,7 +82,7 @@ async def _over_stdio(args: Namespace, session: Session) -> None:
     say("info", "stopped", {})
 
 
-async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any, token: str) -> None:
+async def _over_http(args: Namespace, session: CommandSession, gate: Any, listener: Any, token: str) -> None:
     from weft.api.app import MCP_PATH, create_app
     from weft.api.serving import Serving, url_of
     from weft.mcp.http import Endpoint
@@ -116,7 +116,7 @@ async def _over_http(args: Namespace, session: Session, gate: Any, listener: Any
     say("info", "stopped", {})
 
 
-def _control(args: Namespace, session: Session) -> tuple[Control, str]:
+def _control(args: Namespace, session: CommandSession) -> tuple[Control, str]:
     """And what it is called: a store, or a server where nothing is to be worked on here."""
     if session.server is not None and not args.work:
         return session.control(), session.server
@@ -125,11 +125,11 @@ def _control(args: Namespace, session: Session) -> tuple[Control, str]:
     return control, control.store.name
 
 
-def _nodes(args: Namespace, session: Session, say: Any) -> NodeThread | None:
+def _nodes(args: Namespace, session: CommandSession, say: Any) -> NodeThread | None:
     if not args.work:
         return None
     return NodeThread(session.local(), session.config, {}, lambda message, fields: say("warning", message, fields))
 
 
-def _source(session: Session) -> str:
+def _source(session: CommandSession) -> str:
     return str(session.config.workdir or session.directory)

@@ -9,7 +9,7 @@ import msgspec
 from weft.cli.arguments import duration_ms
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.placement_checks import alive
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import ago, counted, duration, moment, size
 from weft.cli.terminal.tables import table
 from weft.client.verbs import Control
@@ -21,7 +21,7 @@ LOOK_EVERY_S = 0.05
 _STYLES = ("bold", "dim", None, "state")
 
 
-def nodes(args: Namespace, session: Session) -> int:
+def nodes(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     if args.action == "show":
         if args.node is None:
@@ -72,7 +72,7 @@ def _labels(labels: dict[str, str]) -> str:
     return ",".join(f"{name}={value}" if value else name for name, value in sorted(labels.items()))
 
 
-def _show(args: Namespace, session: Session, control: Control) -> int:
+def _show(args: Namespace, session: CommandSession, control: Control) -> int:
     node = control.node(args.node)
     if args.json:
         session.print_json(_as_json(control, node))
@@ -126,7 +126,7 @@ def _resources(node: NodeInfo, now: int) -> list[tuple[str, str]]:
     return lines
 
 
-def drain(args: Namespace, session: Session) -> int:
+def drain(args: Namespace, session: CommandSession) -> int:
     deadline_ms = duration_ms("--deadline", args.deadline)
     control = session.control()
     node = control.drain(args.node, deadline_ms)
@@ -152,7 +152,7 @@ def drain(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _wait(session: Session, control: Control, node: Draining, quiet: bool) -> bool:
+def _wait(session: CommandSession, control: Control, node: Draining, quiet: bool) -> bool:
     """Until its session has ended, one way or the other."""
     if not quiet:
         session.warn(f"waiting until {node.node} has left (^C stops waiting, not the draining)")

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted
 from weft.cli.terminal.tables import table
 from weft.core.definition.fields import POOL_NAME
@@ -11,11 +11,11 @@ from weft.core.definition.fields import POOL_NAME
 SIZE_MAX = 1_000_000
 
 
-def pools(args: Namespace, session: Session) -> int:
+def pools(args: Namespace, session: CommandSession) -> int:
     return _set(args, session) if args.action == "set" else _list(args, session)
 
 
-def _list(args: Namespace, session: Session) -> int:
+def _list(args: Namespace, session: CommandSession) -> int:
     found = session.control().pools()
     if args.json:
         session.print_json({"pools": found})
@@ -33,7 +33,7 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
-def _set(args: Namespace, session: Session) -> int:
+def _set(args: Namespace, session: CommandSession) -> int:
     if args.name is None or args.size is None:
         raise GiveUp(BAD_INPUT, "pools set needs a name and a size", "weft pools set NAME SIZE")
     if POOL_NAME.compiled.fullmatch(args.name) is None:

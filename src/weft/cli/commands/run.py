@@ -15,7 +15,7 @@ from weft.cli.run_view.summary import summarise, summary_lines
 from weft.cli.run_view.tracker import last_seq
 from weft.cli.run_view.watching import watch
 from weft.cli.run_view.working import work_on
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.client.verbs import Control
 from weft.core.commands import Reply
 from weft.core.workflow import Workflow
@@ -23,7 +23,7 @@ from weft.operations.run_changes import Changed
 from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
 
 
-def run(args: Namespace, session: Session) -> int:
+def run(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     loaded, inputs = _load(args, session)
     control = session.control(create=True)
@@ -37,7 +37,7 @@ def run(args: Namespace, session: Session) -> int:
     return work_here(args, session, control, reply.run_id, 0)
 
 
-def submit(args: Namespace, session: Session) -> int:
+def submit(args: Namespace, session: CommandSession) -> int:
     args.argv = None
     loaded, inputs = _load(args, session)
     control = session.control(create=True)
@@ -47,7 +47,7 @@ def submit(args: Namespace, session: Session) -> int:
 
 def _left_to_others(
     args: Namespace,
-    session: Session,
+    session: CommandSession,
     control: Control,
     run_id: str | None,
     workflows: Iterable[Workflow],
@@ -64,7 +64,7 @@ def _left_to_others(
     return OK
 
 
-def _load(args: Namespace, session: Session) -> tuple[Loaded, str]:
+def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
     """(what to run, its inputs), checked before anything is made."""
     loaded = with_defaults(load(args), session.config.definition_defaults)
     inputs = read_inputs(loaded.workflow, args.input)
@@ -80,7 +80,7 @@ def _load(args: Namespace, session: Session) -> tuple[Loaded, str]:
     return loaded, inputs
 
 
-def _store_run(args: Namespace, session: Session, control: Control, loaded: Loaded, inputs: str) -> Reply:
+def _store_run(args: Namespace, session: CommandSession, control: Control, loaded: Loaded, inputs: str) -> Reply:
     command = submission(
         loaded,
         inputs,
@@ -94,7 +94,7 @@ def _store_run(args: Namespace, session: Session, control: Control, loaded: Load
     return control.submit(command, loaded.workflow)
 
 
-def resume(args: Namespace, session: Session) -> int:
+def resume(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
@@ -103,7 +103,7 @@ def resume(args: Namespace, session: Session) -> int:
     return go_on(args, session, control, control.resume(run_id), after)
 
 
-def advance(args: Namespace, session: Session) -> int:
+def advance(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
@@ -111,7 +111,7 @@ def advance(args: Namespace, session: Session) -> int:
     return go_on(args, session, control, control.advance(run_id, by_task=args.task), after)
 
 
-def go_on(args: Namespace, session: Session, control: Control, reply: Changed, after: int) -> int:
+def go_on(args: Namespace, session: CommandSession, control: Control, reply: Changed, after: int) -> int:
     """After a resume: work on it here, or say that somebody else has to."""
     assert reply.run is not None
     now = control.run(reply.run)
@@ -125,7 +125,7 @@ def go_on(args: Namespace, session: Session, control: Control, reply: Changed, a
     return work_here(args, session, control, reply.run, after)
 
 
-def _say_end(args: Namespace, session: Session, control: Control, run_id: str) -> int:
+def _say_end(args: Namespace, session: CommandSession, control: Control, run_id: str) -> int:
     summary = summarise(control, run_id, 0, False)
     if args.json:
         value = {"type": "summary", "run": run_id, "state": summary.run.state, "output": summary.output}
@@ -136,7 +136,7 @@ def _say_end(args: Namespace, session: Session, control: Control, run_id: str) -
     return summary.exit_code
 
 
-def rerun(args: Namespace, session: Session) -> int:
+def rerun(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     control = session.control()
     old = control.run(args.run)
@@ -148,7 +148,7 @@ def rerun(args: Namespace, session: Session) -> int:
     return work_here(args, session, control, reply.run, 0)
 
 
-def work_here(args: Namespace, session: Session, control: Control, run_id: str, after: int) -> int:
+def work_here(args: Namespace, session: CommandSession, control: Control, run_id: str, after: int) -> int:
     """Here, or, if a server was asked, there: then it is only watched."""
     options = Options(logs=args.logs, json=args.json)
     if session.server is not None:
@@ -161,7 +161,7 @@ def work_here(args: Namespace, session: Session, control: Control, run_id: str, 
     return work_on(session, session.local(), run_id, after, options)
 
 
-def refuse_for_server(args: Namespace, session: Session) -> None:
+def refuse_for_server(args: Namespace, session: CommandSession) -> None:
     """What is said about the node of this process means nothing where there is none."""
     if session.server is None:
         return

@@ -14,7 +14,7 @@ from weft.cli.commands.worker import watched
 from weft.cli.exit_codes import BAD_INPUT, OK, UNREACHABLE, GiveUp
 from weft.cli.interrupts import uninterrupted
 from weft.cli.run_view.working import heeded_signals
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.local_node.definition_directory import Directory, keep_applied
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
@@ -24,7 +24,7 @@ TOKEN_MIN = 16
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
 
 
-def serve(args: Namespace, session: Session) -> int:
+def serve(args: Namespace, session: CommandSession) -> int:
     try:
         with uninterrupted():
             import prometheus_client  # noqa: F401
@@ -41,7 +41,7 @@ def serve(args: Namespace, session: Session) -> int:
     return OK
 
 
-def gate_and_listener(session: Session) -> tuple[Any, Any, str]:
+def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
     """Who may ask, where, and where the owner finds the token."""
     with uninterrupted():
         from weft.api.serving import listening
@@ -66,7 +66,7 @@ def gate_and_listener(session: Session) -> tuple[Any, Any, str]:
     return gate, listener, place
 
 
-async def _serve(session: Session, gate: Any, listener: Any, token: str, directory: Path | None) -> None:
+async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, directory: Path | None) -> None:
     from weft.api.app import create_app
     from weft.api.serving import Serving, url_of
 
@@ -116,7 +116,7 @@ def _mounted(body_max: int) -> dict[str, Any]:
     return {MCP_PATH: lambda served: Endpoint(served, body_max=body_max)}
 
 
-def sayer(session: Session) -> Callable[[str, str, dict[str, Any]], None]:
+def sayer(session: CommandSession) -> Callable[[str, str, dict[str, Any]], None]:
     """Log lines on standard error; those of libraries, too."""
 
     def say(level: str, message: str, fields: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from weft.cli.commands.ls import task_took
 from weft.cli.commands.signals import how_to_signal, signals_wanted
 from weft.cli.exit_codes import OK
 from weft.cli.run_view.summary import counts, output_or_why, output_text
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted, duration, moment, state_word
 from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import printable
@@ -26,7 +26,7 @@ TAIL_LINES = 10
 SIGNALS_SHOWN = 5
 
 
-def show(args: Namespace, session: Session) -> int:
+def show(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     if args.task is not None:
         return _show_task(args, session, control)
@@ -85,7 +85,7 @@ def _values(control: Control, run: RunInfo) -> list[tuple[str, str]]:
     ]
 
 
-def _print_run(session: Session, run: RunInfo, now: int, more: list[tuple[str, str]]) -> None:
+def _print_run(session: CommandSession, run: RunInfo, now: int, more: list[tuple[str, str]]) -> None:
     out = session.out
     took = "" if run.started_at is None else f"  {duration((run.finished_at or now) - run.started_at)}"
     session.print(f"{out.state(run.state)} {out.paint(run.name, 'bold')}  {out.state(run.state, run.state)}{took}")
@@ -112,7 +112,7 @@ def _inputs(inputs: dict[str, Any]) -> str:
 
 
 def _print_levels(
-    session: Session,
+    session: CommandSession,
     workflow: Workflow,
     found: list[TaskInfo],
     critical: CriticalPath,
@@ -152,7 +152,14 @@ def _most_telling(tasks: list[TaskInfo]) -> list[TaskInfo]:
 
 
 def _row(
-    session: Session, workflow: Workflow, task: TaskInfo, critical: CriticalPath, now: int, *, first: bool, path: bool
+    session: CommandSession,
+    workflow: Workflow,
+    task: TaskInfo,
+    critical: CriticalPath,
+    now: int,
+    *,
+    first: bool,
+    path: bool,
 ) -> list[str]:
     sign = session.out.sign("ok" if task.state == "succeeded" else "wait")
     if task.state in ("failed", "dead_letter"):
@@ -176,7 +183,7 @@ def _row(
     ]  # fmt: skip
 
 
-def _print_path(session: Session, workflow: Workflow, critical: CriticalPath) -> None:
+def _print_path(session: CommandSession, workflow: Workflow, critical: CriticalPath) -> None:
     names = [workflow.tasks[pos].name for pos in critical.path]
     if not names or critical.length == 0:
         return
@@ -186,7 +193,7 @@ def _print_path(session: Session, workflow: Workflow, critical: CriticalPath) ->
     session.print(f"\ncritical path, {duration(critical.length)}: {arrow.join(names)}")
 
 
-def _show_task(args: Namespace, session: Session, control: Control) -> int:
+def _show_task(args: Namespace, session: CommandSession, control: Control) -> int:
     _, run_id = control.find(args.run)
     task = control.task(run_id, args.task)
     attempts = control.attempts(run_id, args.task)
@@ -222,7 +229,7 @@ def _claim(task: TaskInfo, now: int) -> str:
     return f"by {task.claimed_by} ({task.session}), attempt {task.claim_attempt}{left}"
 
 
-def _print_attempt(session: Session, attempt: AttemptInfo, now: int) -> None:
+def _print_attempt(session: CommandSession, attempt: AttemptInfo, now: int) -> None:
     out = session.out
     began = attempt.started_at or attempt.claimed_at
     took = "" if began is None else f"  {duration((attempt.finished_at or now) - began)}"

@@ -5,7 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
 from weft.operations.records import TaskInfo
@@ -14,7 +14,7 @@ DATA_MAX = 1 << 20
 WAITING_SHOWN = 20
 
 
-def signal(args: Namespace, session: Session) -> int:
+def signal(args: Namespace, session: CommandSession) -> int:
     data = _data(args)
     control = session.control()
     _, run_id = control.find(args.run)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from weft.cli.commands.ls import store_info
 from weft.cli.exit_codes import BAD_INPUT, NOT_FOUND, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import size
 from weft.client.opening import STORE_FILE, store_place
 from weft.config import store_from
@@ -14,7 +14,7 @@ from weft.store.postgres.url import PostgresUrl
 ALONE = {"copy": ("source", "target", "wait", "quick", "undo"), "downgrade": ("schema",)}
 
 
-def store(args: Namespace, session: Session) -> int:
+def store(args: Namespace, session: CommandSession) -> int:
     for action, names in ALONE.items():
         given = [name for name in names if getattr(args, name)]
         if given and args.action != action:
@@ -25,7 +25,7 @@ def store(args: Namespace, session: Session) -> int:
     )
 
 
-def _copy(args: Namespace, session: Session) -> int:
+def _copy(args: Namespace, session: CommandSession) -> int:
     from weft.client.opening import need_psycopg
     from weft.client.store_copy import Copy, NotAlone, NotTheSame
 
@@ -63,7 +63,7 @@ def _copy(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _places(args: Namespace, session: Session) -> tuple[Path, PostgresUrl]:
+def _places(args: Namespace, session: CommandSession) -> tuple[Path, PostgresUrl]:
     if args.target is None:
         raise GiveUp(BAD_INPUT, "weft store copy needs --to", "weft store copy --to postgresql://USER@HOST/DATABASE")
     target = store_from("--to", args.target, session.directory)
@@ -83,7 +83,7 @@ def _places(args: Namespace, session: Session) -> tuple[Path, PostgresUrl]:
     return source, target
 
 
-def _migrate(args: Namespace, session: Session) -> int:
+def _migrate(args: Namespace, session: CommandSession) -> int:
     """Opening a store does it; this is for whoever wants it done before nodes come."""
     control = session.local()
     if args.json:
@@ -93,7 +93,7 @@ def _migrate(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _downgrade(args: Namespace, session: Session) -> int:
+def _downgrade(args: Namespace, session: CommandSession) -> int:
     control = session.local()
     have = control.store.schema
     if args.schema is None or not 1 <= args.schema <= have:

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from weft.cli.arguments import duration_ms
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import moment
 from weft.cli.terminal.tables import table
 from weft.operations.tokens import LABEL_MAX
@@ -12,11 +12,11 @@ from weft.operations.tokens import LABEL_MAX
 LABEL_DEFAULT = "unnamed"
 
 
-def token(args: Namespace, session: Session) -> int:
+def token(args: Namespace, session: CommandSession) -> int:
     return {"create": _create, "list": _list, "revoke": _revoke}[args.action](args, session)
 
 
-def _create(args: Namespace, session: Session) -> int:
+def _create(args: Namespace, session: CommandSession) -> int:
     label = args.token or LABEL_DEFAULT
     if not label.isprintable() or len(label) > LABEL_MAX:
         raise GiveUp(BAD_INPUT, f"a label is a text of at most {LABEL_MAX} characters")
@@ -39,7 +39,7 @@ def _expires_ms(text: str) -> int | None:
     return found
 
 
-def _list(args: Namespace, session: Session) -> int:
+def _list(args: Namespace, session: CommandSession) -> int:
     found = session.control().tokens()
     if args.json:
         session.print_json({"tokens": found})
@@ -56,7 +56,7 @@ def _list(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _revoke(args: Namespace, session: Session) -> int:
+def _revoke(args: Namespace, session: CommandSession) -> int:
     if args.token is None:
         raise GiveUp(BAD_INPUT, "token revoke: which one?", "weft token revoke ID; weft token list shows them")
     done = session.control().revoke_token(args.token)

@@ -4,7 +4,7 @@ import json
 from argparse import Namespace
 
 from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import ago, moment
 from weft.cli.terminal.tables import table
 from weft.operations.records import FireInfo, TriggerInfo
@@ -13,7 +13,7 @@ NEXT = 5
 FIRES = 20
 
 
-def triggers(args: Namespace, session: Session) -> int:
+def triggers(args: Namespace, session: CommandSession) -> int:
     if args.limit is not None and not 1 <= args.limit <= 1000:
         raise GiveUp(BAD_INPUT, "--limit must be 1 to 1,000")
     if args.action != "list" and args.trigger is None:
@@ -23,7 +23,7 @@ def triggers(args: Namespace, session: Session) -> int:
     return _ACTIONS[args.action](args, session)
 
 
-def _list(args: Namespace, session: Session) -> int:
+def _list(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     found = control.triggers(args.trigger)
     if args.json:
@@ -52,7 +52,7 @@ def _state(one: TriggerInfo) -> str:
     return ", ".join([*told, f"{one.queued} queued"] if one.queued else told)
 
 
-def _show(args: Namespace, session: Session) -> int:
+def _show(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     one = control.trigger(args.trigger)
     fires = control.fires(one.id, args.limit or FIRES)
@@ -67,7 +67,7 @@ def _show(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _pause(args: Namespace, session: Session) -> int:
+def _pause(args: Namespace, session: CommandSession) -> int:
     paused = args.action == "pause"
     one = session.control().trigger(args.trigger)
     reply = session.control().pause_trigger(one.id, paused=paused)
@@ -80,7 +80,7 @@ def _pause(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _fire(args: Namespace, session: Session) -> int:
+def _fire(args: Namespace, session: CommandSession) -> int:
     body = None
     if args.body is not None:
         try:
@@ -101,7 +101,7 @@ def _because(reason: str | None) -> str:
     return "" if reason is None else f", {reason}"
 
 
-def _upcoming(args: Namespace, session: Session) -> int:
+def _upcoming(args: Namespace, session: CommandSession) -> int:
     one = session.control().trigger(args.trigger)
     times = session.control().next_times(one.id, args.limit or NEXT)
     if args.json:

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.run_view.working import heeded_signals
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.client.local import LocalControl
 from weft.local_node.definition_directory import Directory, keep_applied
 from weft.local_node.factory import make_node, node_options, node_settings
@@ -17,7 +17,7 @@ from weft.local_node.process_tuning import tune
 from weft.node.node import Node
 
 
-def worker(args: Namespace, session: Session) -> int:
+def worker(args: Namespace, session: CommandSession) -> int:
     directory = watched(args.dir)
     control = session.local(create=True)
     tune()
@@ -33,7 +33,7 @@ def watched(name: str | None) -> Path | None:
     return directory
 
 
-async def _work(session: Session, control: LocalControl, directory: Path | None) -> None:
+async def _work(session: CommandSession, control: LocalControl, directory: Path | None) -> None:
     config = session.config
 
     def say(level: str, message: str, fields: dict[str, Any]) -> None:

@@ -3,14 +3,14 @@
 from argparse import Namespace
 
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import moment
 from weft.cli.terminal.tables import table
 
 SHORT = 12
 
 
-def workflows(args: Namespace, session: Session) -> int:
+def workflows(args: Namespace, session: CommandSession) -> int:
     if args.limit is not None and not 1 <= args.limit <= 1000:
         raise GiveUp(BAD_INPUT, "--limit must be 1 to 1,000")
     if args.name is None:
@@ -20,7 +20,7 @@ def workflows(args: Namespace, session: Session) -> int:
     return _versions(args, session) if args.diff is None else _diff(args, session)
 
 
-def _list(args: Namespace, session: Session) -> int:
+def _list(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     found, current = control.workflow_names(limit=args.limit or 1000), control.applied()
     if args.json:
@@ -37,7 +37,7 @@ def _list(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _versions(args: Namespace, session: Session) -> int:
+def _versions(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     found, current = control.versions(args.name, limit=args.limit or 1000), control.applied().get(args.name)
     if args.json:
@@ -49,7 +49,7 @@ def _versions(args: Namespace, session: Session) -> int:
     return OK
 
 
-def _diff(args: Namespace, session: Session) -> int:
+def _diff(args: Namespace, session: CommandSession) -> int:
     """The two that are named; else the current (or newest) version and the one before it."""
     control = session.control()
     if len(args.diff) > 2:

@@ -11,7 +11,7 @@ from weft.cli.run_view.output_following import Prefixer, Streams
 from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.text_views import JsonView, LineView, Tails, View
 from weft.cli.run_view.tracker import Running, Tracker
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.cli.terminal.terminal import padded, width_of
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
@@ -34,7 +34,7 @@ class Options(msgspec.Struct):
 
 
 def view_of(
-    session: Session, sink: Sink, control: Control, run_id: str, workflow: Workflow, options: Options
+    session: CommandSession, sink: Sink, control: Control, run_id: str, workflow: Workflow, options: Options
 ) -> View:
     if options.json:
         return JsonView(sink)
@@ -47,7 +47,7 @@ def view_of(
 class Follower:
     def __init__(
         self,
-        session: Session,
+        session: CommandSession,
         control: Control,
         run_id: str,
         workflow: Workflow,

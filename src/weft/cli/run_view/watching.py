@@ -7,7 +7,7 @@ from weft.cli.exit_codes import INTERRUPTED, OK
 from weft.cli.run_view.following import READ_S, Follower, Options, view_of
 from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.summary import Summary, summarise
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.client.verbs import Control
 from weft.operations.records import RunInfo
 from weft.store.protocol import StoreBusy
@@ -20,7 +20,7 @@ SLOWER = 1.2
 SERVER_RETRY_S = 0.5
 
 
-def watch(session: Session, control: Control, run_id: str, after: int, options: Options) -> int:
+def watch(session: CommandSession, control: Control, run_id: str, after: int, options: Options) -> int:
     """Until the run has ended, or rests; the exit code."""
     workflow = control.workflow(run_id)
     sink = Sink()
@@ -29,7 +29,7 @@ def watch(session: Session, control: Control, run_id: str, after: int, options: 
     sys.stderr.flush()
     interrupted = False
     try:
-        summary = Watch(session, control, run_id, workflow, view, sink, after, options).run()
+        summary = RunWatcher(session, control, run_id, workflow, view, sink, after, options).run()
         view.end(summary)
     except KeyboardInterrupt:
         interrupted = True
@@ -42,7 +42,7 @@ def watch(session: Session, control: Control, run_id: str, after: int, options: 
     return INTERRUPTED if interrupted else summary.exit_code
 
 
-class Watch(Follower):
+class RunWatcher(Follower):
     def run(self) -> Summary:
         run = self._control.run(self._run_id)
         self._view.begin(run)

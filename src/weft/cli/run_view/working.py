@@ -16,7 +16,7 @@ from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.summary import Summary, summarise
 from weft.cli.run_view.text_views import View
 from weft.cli.run_view.tracker import Running
-from weft.cli.session import Session
+from weft.cli.session import CommandSession
 from weft.client.local import LocalControl
 from weft.core.draft import Hint
 from weft.core.workflow import Workflow
@@ -34,7 +34,7 @@ IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def work_on(session: Session, control: LocalControl, run_id: str, after: int, options: Options) -> int:
+def work_on(session: CommandSession, control: LocalControl, run_id: str, after: int, options: Options) -> int:
     """Until the run has ended or somebody stops us; the exit code."""
     if session.config.slots == 0:
         raise GiveUp(BAD_INPUT, "with --slots 0 nothing would run here", "leave it to a worker: weft submit")
@@ -43,7 +43,7 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
     view = view_of(session, sink, control, run_id, workflow, options)
     sys.stdout.flush()
     sys.stderr.flush()
-    work = Work(session, control, run_id, workflow, view, sink, after, options)
+    work = RunWorker(session, control, run_id, workflow, view, sink, after, options)
     try:
         tune()
         summary = asyncio.run(work.run())
@@ -58,10 +58,10 @@ def work_on(session: Session, control: LocalControl, run_id: str, after: int, op
     return summary.exit_code
 
 
-class Work(Follower):
+class RunWorker(Follower):
     def __init__(
         self,
-        session: Session,
+        session: CommandSession,
         control: LocalControl,
         run_id: str,
         workflow: Workflow,

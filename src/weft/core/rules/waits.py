@@ -33,7 +33,7 @@ def begin_wait(
     task.started_at = draft.now
     spec = definition.spec
     if "signal" in spec:
-        (rows,) = yield (needs.Signal(run.no, spec["signal"]),)
+        (rows,) = yield (needs.SignalOfRun(run.no, spec["signal"]),)
         if rows and (run.no, spec["signal"]) not in draft.values.forgotten_signals:
             data, rejected = rows[0]
             draft.move(task, "waiting")
@@ -61,7 +61,7 @@ def forget_rejections(draft: Draft, run: RunRow, workflow: Workflow, positions: 
     signals = [workflow.tasks[pos].spec.get("signal") for pos in positions if workflow.tasks[pos].kind == "wait"]
     for name in dict.fromkeys(signals):
         if name is not None:
-            (rows,) = yield (needs.Signal(run.no, name),)
+            (rows,) = yield (needs.SignalOfRun(run.no, name),)
             draft.values.forgotten_signals += [(run.no, name) for _, rejected in rows if rejected is not None]
 
 
@@ -94,7 +94,7 @@ def signal(draft: Draft, command: Signal) -> Rule:
         known = sorted({d.spec["signal"] for d in workflow.tasks if d.kind == "wait" and "signal" in d.spec})
         hint = f"; it waits for {', '.join(known)}" if known else "; it waits for none"
         raise Refused("not_found", f"run {run.id} knows no signal {command.name!r}{hint}")
-    (before,) = yield (needs.Signal(run.no, command.name),)
+    (before,) = yield (needs.SignalOfRun(run.no, command.name),)
     if before:  # asked first: the one that was said again may have ended the run
         if before[0] == (command.data, command.rejected):
             return Reply(run.id, run.no, run.state, existing=True)

@@ -23,7 +23,7 @@ from weft.store.postgres.notify import Notifier
 from weft.store.postgres.output import keep_output
 from weft.store.postgres.reader import PostgresReader
 from weft.store.postgres.statements import Statement, statements
-from weft.store.postgres.transaction import CLOCK, COMMIT, Clock, PostgresTransaction, limits
+from weft.store.postgres.transaction import CLOCK, COMMIT, FixedClock, PostgresTransaction, limits
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import REPLY_MAX_S, SHOWN_AS, Wire, connect
 from weft.store.protocol import PATIENCE_MS, Look, StoreBusy, StoreError, StoreUnusable, Watch
@@ -53,7 +53,7 @@ class PostgresStore:
             self._url, prepare = address.for_libpq()
         except ValueError as error:
             raise StoreUnusable(f"{self.name}: {error}") from None
-        self.clock: Clock | None = None  # a test's; else the server's
+        self.clock: FixedClock | None = None  # a test's; else the server's
         self.say: Callable[[str], None] = lambda text: None
         self.patience_ms = PATIENCE_MS
         self._lock = threading.Lock()

@@ -27,7 +27,7 @@ class Statement:
         ]
 
 
-class RowsStatement(Statement):
+class PostgresRowsStatement(Statement):
     """For any number of rows: what they share, then one array for each of their columns.
 
     The rows are the table `v`. Where they come from is written anew for few rows and for columns with one value; the
@@ -109,7 +109,7 @@ def _guarded(body: str, count: str) -> str:
 
 def _statement(query: Query) -> Statement:
     if query.columns:
-        return RowsStatement(query)
+        return PostgresRowsStatement(query)
     text = query.text(_value, _members)
     return Statement(f"WITH {_guarded(text, '1')}" if query.guarded else text, tuple(query.parameters.values()))
 
@@ -119,7 +119,7 @@ def statements() -> dict[str, Statement]:
     return {name: _statement(query) for name, query in queries("postgres").items()}
 
 
-def rows_statement(name: str) -> RowsStatement:
+def rows_statement(name: str) -> PostgresRowsStatement:
     found = statements()[name]
-    assert isinstance(found, RowsStatement)
+    assert isinstance(found, PostgresRowsStatement)
     return found

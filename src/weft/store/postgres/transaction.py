@@ -13,7 +13,7 @@ from weft.core import needs as n
 from weft.core.draft import Draft
 from weft.core.needs import Need
 from weft.store.loads import BY_CLOCK, LOADS, Load, overview, tasks
-from weft.store.postgres.statements import RowsStatement, Statement, rows_statement, statements
+from weft.store.postgres.statements import PostgresRowsStatement, Statement, rows_statement, statements
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import PATIENCE_MS, recall
 from weft.store.writes import Rows, Write, reply_writes, writes
@@ -36,7 +36,7 @@ _PLANS = {
 CLOCK = Statement("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
 
 
-class Clock(Protocol):
+class FixedClock(Protocol):
     def now(self) -> int: ...
 
 
@@ -54,7 +54,7 @@ def limits(patience_ms: int, plans: bool = True, lasting: bool = False) -> State
 
 
 class PostgresTransaction:
-    def __init__(self, wire: Wire, clock: Clock | None, patience_ms: int = PATIENCE_MS) -> None:
+    def __init__(self, wire: Wire, clock: FixedClock | None, patience_ms: int = PATIENCE_MS) -> None:
         self._wire = wire
         self._patience_ms = patience_ms
         self._clock = clock  # a test's
@@ -152,7 +152,7 @@ class PostgresTransaction:
             else:
                 self._send_rows(rows_statement(name), parameters, rows)
 
-    def _send_rows(self, statement: RowsStatement, shared: tuple[Any, ...], rows: Rows) -> None:
+    def _send_rows(self, statement: PostgresRowsStatement, shared: tuple[Any, ...], rows: Rows) -> None:
         """What all rows share, then one array per column."""
         if len(rows) <= ROWS_FEW:
             self._wire.send(statement.of_few(len(rows)), *shared, *chain.from_iterable(rows))
@@ -165,7 +165,9 @@ class PostgresTransaction:
                 self._send_alike(statement, shared, columns)
                 self._wire.hand_over()
 
-    def _send_alike(self, statement: RowsStatement, shared: tuple[Any, ...], columns: list[tuple[Any, ...]]) -> None:
+    def _send_alike(
+        self, statement: PostgresRowsStatement, shared: tuple[Any, ...], columns: list[tuple[Any, ...]]
+    ) -> None:
         """The first column, mostly an id, is an array in any case: statements count by it."""
         alike = (False, *[column.count(column[0]) == len(column) for column in columns[1:]])
         found = statement.with_alike(alike) if any(alike) else None

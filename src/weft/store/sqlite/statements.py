@@ -20,7 +20,7 @@ def _members(number: int, kind: str, negated: bool) -> str:
     return f"{'NOT ' if negated else ''}IN (SELECT value FROM json_each(?{number}))"
 
 
-class RowsStatement:
+class SqliteRowsStatement:
     """Its parameters are those of the rows, then what all rows share."""
 
     def __init__(self, query: Query) -> None:
@@ -49,7 +49,7 @@ class _Texts(dict[str, str]):
 
 SQL = _Texts()
 GUARDED = frozenset(name for name, query in queries("sqlite").items() if query.guarded)
-ROWS = {name: RowsStatement(query) for name, query in queries("sqlite").items() if query.columns}
+ROWS = {name: SqliteRowsStatement(query) for name, query in queries("sqlite").items() if query.columns}
 
 
 def chunks(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:

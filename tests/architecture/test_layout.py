@@ -1,0 +1,88 @@
+"""What a newcomer sees: few entries in a folder, one class per name, small classes, functions that fit a screen.
+
+Exceptions have a reason, or a number that may only fall.
+"""
+
+import ast
+from collections import defaultdict
+
+from tests.architecture.source import SRC, modules
+
+ENTRIES_MAX = 16
+METHODS_MAX = 20
+LINES_MAX = 50
+
+#: Folders with more entries than that: catalogues of like things, and those that still have to be divided.
+ENTRIES: dict[str, int] = {
+    ".": 17,  # the parts of the product
+    "cli/commands": 21,  # a catalogue: one file a command
+    "core/rules": 29,  # a catalogue: one file a kind of decision
+    "operations": 31,  # a catalogue of resources, and what they share
+    "api": 24,
+    "core": 22,
+    "core/definition": 21,
+    "core/expressions": 17,
+    "node": 20,
+}
+#: Classes with more public methods than that.
+METHODS: dict[str, int] = {
+    "client/verbs.py Control": 70,  # one method a verb, each a line or two
+    "client/local.py LocalControl": 21,
+    "node/local.py LocalLink": 29,
+    "node/ports.py Link": 22,
+    "store/protocol.py Store": 28,
+    "store/sqlite/driver.py SqliteStore": 29,
+    "store/postgres/driver.py PostgresStore": 26,
+    "core/draft.py Draft": 21,
+    "core/expressions/shell_scan.py Scanner": 25,
+}
+LONG: dict[str, int] = {
+    "core/rules/exchange.py exchange": 58,  # the engine on one screen, in its order
+    "cli/run_view/tracker.py _apply": 62,
+    "cli/commands/worker.py _work": 61,
+    "node/node.py _session": 51,
+}
+
+
+def test_a_folder_shows_its_parts() -> None:
+    found = {}
+    for folder in [SRC, *(path for path in SRC.rglob("*") if path.is_dir())]:
+        entries = [path for path in folder.iterdir() if path.name not in ("__pycache__", "__init__.py")]
+        if folder.name != "__pycache__" and len(entries) > ENTRIES_MAX:
+            found[str(folder.relative_to(SRC))] = len(entries)
+    assert found == ENTRIES, "fewer is fine: lower the number"
+
+
+def test_no_public_class_name_twice() -> None:
+    places = defaultdict(list)
+    for module in modules():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(module.name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_classes_have_few_public_methods() -> None:
+    found = {}
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                methods = [
+                    one
+                    for one in node.body
+                    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not one.name.startswith("_")
+                ]
+                if len(methods) > METHODS_MAX:
+                    found[f"{module.name} {node.name}"] = len(methods)
+    assert found == METHODS, "fewer is fine: lower the number"
+
+
+def test_functions_fit_a_screen() -> None:
+    found = {}
+    for module in modules():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > LINES_MAX:
+                    found[f"{module.name} {node.name}"] = lines
+    assert found == LONG, "shorter is fine: lower the number"
