@@ -226,7 +226,7 @@ def test_a_wait_is_answered_by_a_signal(server: Running) -> None:
     server.ended(run)
     assert server.get(f"/v1/runs/{run}/output").json["output"] == {"x": [1]}
     assert server.post(f"/v1/runs/{run}/signal", {"name": "go", "data": 2}).status == 409
-    assert server.post(f"/v1/runs/{run}/signal", {"name": "go", "data": 2, "reject": "no"}).status == 422
+    assert server.post(f"/v1/runs/{run}/signal", {"name": "go", "data": 2, "reject": "no"}).status == 409
 
 
 def test_levels_are_advanced_by_hand(server: Running) -> None:

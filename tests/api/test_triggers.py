@@ -116,7 +116,7 @@ def test_what_is_wrong_with_a_definition_is_said_with_its_place(server: Running)
     answer = server.call("PUT", "/v1/workflows/deploy", {"definition": bad})
     assert (answer.status, answer.code) == (422, "definition")
     other = server.call("PUT", "/v1/workflows/other", {"definition": DEFINITION})
-    assert (other.status, other.code) == (422, "body")
+    assert (other.status, other.code) == (409, "conflict")
     assert server.get("/v1/triggers/deploy/nothing").status == 404
 
 

@@ -49,7 +49,7 @@ EVENTS = {
          "end": "if that is `held`: what it will be"},
     ),
     "returned": Event(
-        "task", "its node handed it back, at no cost",
+        "task", "its node handed it back: requeued without using a retry",
         {"attempt": _ATTEMPT, "session": "the session that had it", "state": "the task's state", "reason": "why"},
     ),
     "overdue": Event(
@@ -134,7 +134,7 @@ EVENTS = {
         "tasks", "they had finished, but their run's owner was lost before the level committed: they run again",
         {"tasks": _TASKS, "later": "elements that wait for their map's `max_parallel`"},
     ),
-    "advanced": Event("run", "somebody moved a run on that rests between its levels", {"by": "`level` or `task`"}),
+    "advanced": Event("run", "a run paused between levels was continued", {"by": "`level` or `task`"}),
     "run_finished": Event(
         "run", "all its tasks have ended", {"state": "the run's state", "reason": "the first failure"}
     ),

@@ -131,10 +131,10 @@ def test_escapes_are_errors_at_once(source: str) -> None:
 
 
 def timed(source: str) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ExpressionError):
         parse(source).evaluate(NAMES)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def test_memory_stays_bounded() -> None:

@@ -140,7 +140,7 @@ def test_a_signal_answers_a_wait(agents: Agents) -> None:
         assert status["signals"] == ["approve"]
         why = await calls("explain_task", run=run, task="ask")
         assert "waits for the signal" in why["explanations"][0]["summary"]
-        assert (await calls.refused("signal", run=run, name="approve", data=1, reject="no"))[0] == "invalid"
+        assert (await calls.refused("signal", run=run, name="approve", data=1, reject="no"))[0] == "conflict"
         assert (await calls.refused("signal", run=run, name="approve", reject=""))[0] == "arguments"
         await calls("signal", run=run, name="approve", data={"by": "me"})
         assert (await calls("get_workflow_status", run=run, **WAIT))["run"]["state"] == "succeeded"

@@ -116,7 +116,7 @@ class Topic:
                 await asyncio.sleep(RETRY_S)  # readers keep their connection, and it goes on by itself
                 continue
             except Exception as error:
-                LOG.error("what somebody follows cannot be read", exc_info=error)
+                LOG.error("a stream cannot be read", exc_info=error)
                 self.ended = "error"
             else:
                 burst += self._keep(found)

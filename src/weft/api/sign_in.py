@@ -73,7 +73,7 @@ at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   const token = at("token").value.trim();
   at("token").value = "";
-  if (!/^[\\x21-\\x7e]+$/.test(token)) return askFor("this is no token");
+  if (!/^[\\x21-\\x7e]+$/.test(token)) return askFor("this is not a token");
   sessionStorage.setItem(KEY, token);
   look();
 });

@@ -79,7 +79,7 @@ LOG_FORMAT = _option(
 )
 ROLE = _option(
     "--role", choices=("auto", "leader", "worker", "observer"),
-    help="may it lead? (default: auto; leader insists, worker never does, observer only looks on)",
+    help="may it lead? (default: auto; leader insists, worker never does, observer only reads)",
 )  # fmt: skip
 RUN_AS = _option("--run-as", metavar="USER", help="start tasks as this user (needs root; default: its own user)")
 HOST = _option("--host", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)")
@@ -103,7 +103,7 @@ NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and ke
 LIMIT = _option("--limit", "-n", metavar="N", type=whole, help="at most so many")
 BY_HAND = _option(
     "--step", action="store_true", dest="by_hand",
-    help="of a workflow with mode: levels: rest after each level, until `weft advance`",
+    help="of a workflow with mode: levels: pause after each level, until `weft advance`",
 )  # fmt: skip
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")
 OF_A_NODE = (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN)
@@ -129,7 +129,8 @@ COMMANDS: tuple[Command, ...] = (
         "worker", "Run", "work on whatever is queued, until stopped", "worker:worker",
         (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
          NAME, ROLE, RUN_AS, DIR, LOG_FORMAT, VERBOSE),
-        "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest goes back at no cost."
+        "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest is requeued without"
+        " using a retry."
         " The second one kills. `weft drain` does the same from elsewhere.",
         remote=False,
     ),
@@ -137,8 +138,8 @@ COMMANDS: tuple[Command, ...] = (
         "serve", "Run", "the HTTP API, and a node that works", "serve:serve",
         (HOST, PORT, ROOT_PATH, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, RUN_AS,
          DIR, LOG_FORMAT, VERBOSE),
-        "Whoever asks needs a token: the owner's is in `.weft/token`, which commands read by themselves, others get"
-        " theirs from `weft token create`. `--slots 0`: no work here."
+        "Every request needs a token: the owner's is in `.weft/token`, which commands read by themselves; create"
+        " others with `weft token create`. `--slots 0`: run no tasks here."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
         remote=False,
     ),
@@ -146,21 +147,21 @@ COMMANDS: tuple[Command, ...] = (
         "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "mcp:mcp",
         (_flag("--http", help="serve it at /mcp of an address, instead of standard input and output"),
          HOST, PORT, ROOT_PATH, ALLOW_HOST,
-         _flag("--read-only", help="only tools that look: those that change something are not there"),
+         _flag("--read-only", help="only tools that read: those that change something are left out"),
          _flag("--work", help="also run tasks, in a node of its own for as long as it serves"),
          SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, VERBOSE),
         "A client starts it and talks to it, until it closes its input. `weft serve` has the same tools at /mcp."
-        " Over HTTP whoever asks needs a token, as with `weft serve`.",
+        " Over HTTP every request needs a token, as with `weft serve`.",
     ),
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "run:resume",
         (RUN, DETACH, *WORKING),
     ),
     Command(
-        "advance", "Run", "move a run that rests between its levels on", "run:advance",
+        "advance", "Run", "continue a run paused between levels", "run:advance",
         (RUN, _flag("--task", help="by one task, in the order of their names, instead of by one level"),
          DETACH, *WORKING),
-        "Such a run was started with `weft run --step`. It rests again after this level, or task.",
+        "Such a run was started with `weft run --step`. It pauses again after this level, or task.",
     ),
     Command(
         "rerun", "Run", "start a new run with the same definition and inputs", "run:rerun",
@@ -197,7 +198,7 @@ COMMANDS: tuple[Command, ...] = (
         "events", "Look", "show a run's history, or what happens in the whole cluster", "events:events",
         (_option("run", metavar="RUN", nargs="?", help=f"{RUN.help}; without it, all: runs, nodes, the leader"),
          FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=whole, help="only what came later"),
-         _option("--node", metavar="NODE", help="only what this node (a name or a session) did, or what befell it"),
+         _option("--node", metavar="NODE", help="only what this node (name or session) did, or what happened to it"),
          _option("--task", metavar="TASK", help="only of tasks of this name, or of one element (name.3)"),
          _option("--kind", "--type", metavar="KIND", action="append", help="only of this kind; may be repeated"),
          _option("--since", metavar="TIME", help="only what is not older than this, e.g. 10m; or a date and time"),
@@ -211,7 +212,7 @@ COMMANDS: tuple[Command, ...] = (
                  help="how versions differ: the current one and that before it, or these two (beginnings will do)"),
          LIMIT),
     ),
-    Command("why", "Look", "say what a task waits for", "events:why", (RUN, TASK)),
+    Command("why", "Look", "explain what a task waits for", "events:why", (RUN, TASK)),
     Command(
         "verify", "Look", "rebuild a run's state from its events and compare", "events:verify", (RUN,),
     ),
@@ -224,10 +225,10 @@ COMMANDS: tuple[Command, ...] = (
         " clock.",
     ),
     Command(
-        "drain", "Change", "let a node finish and leave", "nodes:drain",
+        "drain", "Change", "let a node finish its tasks and leave", "nodes:drain",
         (_option("node", metavar="NODE", help="its name, its session, or the beginning of that"),
          _option("--deadline", metavar="TIME", default="60s",
-                 help="what still runs then goes back to the queue, at no cost (default: 60s)"),
+                 help="what still runs then is requeued without using a retry (default: 60s)"),
          _flag("--wait", help="until it has left")),
     ),
     Command(
@@ -240,8 +241,8 @@ COMMANDS: tuple[Command, ...] = (
         "signal", "Change", "answer a task that waits for a signal", "signals:signal",
         (RUN, _option("name", metavar="NAME", help="the signal's name (`wait: {signal: NAME}`), or its task's"),
          _option("--data", metavar="JSON", help="what comes with it: the wait's output"),
-         _option("--reject", metavar="REASON", help="say no: the wait fails")),
-        "A signal that comes before its wait is reached is kept. Each signal is applied once: said again with the"
+         _option("--reject", metavar="REASON", help="reject it: the wait fails")),
+        "A signal that comes before its wait is reached is kept. Each signal is applied once: sent again with the"
         " same data it changes nothing, with other data it is refused.",
     ),
     Command(
@@ -253,7 +254,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "pools", "Change", "list pools, or set the size of one", "pools:pools",
-        (_option("action", metavar="set", nargs="?", choices=("set",), help="set: make a pool, or change its size"),
+        (_option("action", metavar="set", nargs="?", choices=("set",), help="set: create a pool, or change its size"),
          _option("name", metavar="NAME", nargs="?", help="set: the pool"),
          _option("size", metavar="SIZE", nargs="?", type=whole,
                  help="set: how many tasks may hold a place at a time")),
@@ -277,15 +278,16 @@ COMMANDS: tuple[Command, ...] = (
         "`fire` makes a run now, paused or not; what `overlap` says still counts. `next` shows when it will fire.",
     ),
     Command(
-        "token", "Change", "who may use the server from elsewhere: make, list or revoke tokens",
+        "token", "Change", "create, list or revoke tokens for the server",
         "tokens:token",
         (_option("action", metavar="create|list|revoke", choices=("create", "list", "revoke"), help="what to do"),
          _option("token", metavar="TOKEN", nargs="?",
                  help="create: a label for it; revoke: its id, the beginning of that, or its label"),
          _option("--role", choices=("viewer", "operator", "admin"), dest="api_role",
-                 help="create: viewer looks, operator starts and stops work, admin may everything (default: viewer)"),
+                 help="create: viewer reads, operator starts and stops work, admin may do everything"
+                      " (default: viewer)"),
          _option("--expires", metavar="TIME", default="90d", help="create: after this, or never (default: 90d)")),
-        "A token is shown once, when it is made; the store keeps its hash. Who did what is in `weft events`.",
+        "A token is shown once, when it is created; the store keeps its hash. Who did what is in `weft events`.",
     ),
     Command(
         "prune", "Change", "remove runs that ended long ago", "cancel:prune",
@@ -295,7 +297,7 @@ COMMANDS: tuple[Command, ...] = (
         "Results that `cache` keeps outlive their runs. Those past their `ttl` go with every prune.",
     ),
     Command(
-        "store", "Change", "say what the store holds, move it, change its schema", "store:store",
+        "store", "Change", "show what the store holds, move it, or change its schema", "store:store",
         (_option("action", metavar="info|copy|migrate|downgrade", choices=("info", "copy", "migrate", "downgrade"),
                  help="info: location, size, counts; copy: move everything to an empty PostgreSQL database;"
                       " migrate: bring its tables to this version; downgrade: back to those of an older one"),

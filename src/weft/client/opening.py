@@ -40,7 +40,7 @@ def open_store(
         from weft.store.sqlite.driver import SqliteStore
 
         if os.path.exists(place) and not os.path.isfile(place):  # SQLite would wait for ever for a pipe
-            raise StoreUnusable(f"{place} is no file that could be a store. Choose another with --store")
+            raise StoreUnusable(f"{place} is not a file that could be a store. Choose another with --store")
         make_home(place.parent)
         return SqliteStore(place)
     need_psycopg(place)

@@ -175,7 +175,7 @@ class Submit(msgspec.Struct):
 
 
 class Advance(msgspec.Struct):
-    """Move a run that rests between its levels on, by one level or by one task."""
+    """Continue a run that is paused between levels, by one level or by one task."""
 
     run_id: str
     by_task: bool = False

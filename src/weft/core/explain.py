@@ -225,9 +225,9 @@ def _ended(s: Situation) -> tuple[str, list[str]]:
             if need is not None and ending_of(need.state, need.upstream, s.workflow.tasks[pos].allow_failure) != "ok":
                 details.append(f"{s.workflow.tasks[pos].name} is {need.state}")
         details.append(f"when: {definition.when}")
-    word = {"dead_letter": "it used up its retries", "succeeded": "it succeeded"}.get(
+    if s.task.reason and s.task.state in ("failed", "cancelled", "skipped"):
+        return s.task.reason, details  # the state is shown before it
+    word = {"dead_letter": "it used up its retries", "succeeded": "it succeeded", "failed": "it failed"}.get(
         s.task.state, f"it was {s.task.state}"
     )
-    if s.task.state == "failed":
-        word = "it failed"
     return f"{word}: {s.task.reason}" if s.task.reason else word, details

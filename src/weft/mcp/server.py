@@ -136,7 +136,7 @@ def _refused(problem: Problem) -> types.CallToolResult:
 
 def _forbidden(tool: Tool, caller: Caller, read_only: bool) -> ApiError:
     if read_only and not tool.reads_only:
-        told = f"{tool.name} changes something, and this server only looks"
+        told = f"{tool.name} changes something, and this server only reads"
         return ApiError("read_only", told, "ask a person: it was started with --read-only")
     return ApiError("forbidden", f"{tool.name} needs the role {tool.role}, and the token has {caller.role}",
         "use a token with that role",

@@ -45,7 +45,7 @@ def _data(args: Namespace) -> Any:
         return json.loads(args.data, parse_constant=_not_json)
     except (ValueError, RecursionError):
         fix = f"a text needs quotes of its own: --data '{json.dumps(args.data)}'" if len(args.data) < 60 else None
-        raise GiveUp(BAD_INPUT, "--data is no JSON", fix) from None
+        raise GiveUp(BAD_INPUT, "--data is not JSON", fix) from None
 
 
 def _not_json(word: str) -> Any:

@@ -29,7 +29,7 @@ def watched(name: str | None) -> Path | None:
     """The directory of `--dir`."""
     directory = None if name is None else Path(name)
     if directory is not None and not directory.is_dir():
-        raise GiveUp(BAD_INPUT, f"{directory} is no directory", "name one that holds definitions")
+        raise GiveUp(BAD_INPUT, f"{directory} is not a directory", "name one that holds definitions")
     return directory
 
 

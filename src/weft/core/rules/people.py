@@ -105,7 +105,7 @@ def _refuse_child(draft: Draft, run: RunRow) -> Rule:
 
 
 def advance(draft: Draft, command: Advance) -> Rule:
-    """Let a run that rests between its levels go on: by the rest of this level, or by one task of it."""
+    """Let a run that is paused between levels go on: by the rest of this level, or by one task of it."""
     run: RunRow = yield from _run(draft, command.run_id)
     if run.pace is None:
         raise Refused(
