@@ -355,8 +355,10 @@ def _path(setting: Setting, value: Any, base: Path) -> Path:
 def _store(setting: Setting, value: Any, base: Path) -> Path | PostgresUrl:
     if isinstance(value, str) and is_postgres(value):
         return PostgresUrl(value)
+    if isinstance(value, str) and value.startswith("sqlite://"):  # as SQLAlchemy writes it: sqlite:///relative/path
+        value = value.removeprefix("sqlite://").removeprefix("/")
     if isinstance(value, str) and "://" in value:
-        raise ValueError("expected a path or postgresql://…")
+        raise ValueError("expected a path, sqlite:///path or postgresql://…")
     return _path(setting, value, base)
 
 

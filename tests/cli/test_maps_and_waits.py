@@ -173,7 +173,7 @@ def test_rejected(weft: Weft, look: Weft, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("words", "code", "said"), [
     (["nope"], 3, "knows no signal 'nope'; it waits for approve"),
     (["approve", "--data", "ada"], 2, """--data '"ada"'"""),
-    (["approve", "--data", "NaN"], 2, "no JSON"),
+    (["approve", "--data", "NaN"], 2, "not JSON"),
     (["approve", "--data", "1", "--reject", "x"], 2, "exclude each other"),
 ])  # fmt: skip
 def test_bad_signals(look: Weft, tmp_path: Path, words: list[str], code: int, said: str) -> None:

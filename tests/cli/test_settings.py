@@ -31,6 +31,14 @@ def test_defaults(tmp_path: Path) -> None:
     assert (config.store, config.lease_ttl, config.renew_every, config.color) == (None, 30.0, 5.0, "auto")
 
 
+def test_a_store_as_a_url_of_sqlite(tmp_path: Path) -> None:
+    """As SQLAlchemy reads them: three slashes before a relative path, four before an absolute one."""
+    assert load({"WEFT_STORE": "sqlite:///db/x.db"}, tmp_path).store == tmp_path / "db" / "x.db"
+    assert load({"WEFT_STORE": f"sqlite:///{tmp_path}/x.db"}, tmp_path / "sub").store == tmp_path / "x.db"
+    with pytest.raises(BadSetting, match=r"sqlite:///path"):
+        load({"WEFT_STORE": "mysql://x/y"}, tmp_path)
+
+
 def test_a_path_of_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "weft.toml").write_text('store = "db/x.db"\n')
     (tmp_path / "sub").mkdir()

@@ -148,10 +148,10 @@ def test_ends(engine: Engine) -> None:
     engine.exchange("a")
     engine.finish("a", "dead", "failed", error="exit code 7")
     assert why(engine, run, "good") == ("it succeeded", [])
-    assert why(engine, run, "bad")[0] == "it failed: exit code 2"
+    assert why(engine, run, "bad")[0] == "exit code 2"
     assert why(engine, run, "dead")[0] == "it used up its retries: exit code 7"
-    assert why(engine, run, "gone")[0] == "it was cancelled: cancelled by request"
-    assert why(engine, run, "after") == ("it was skipped: bad failed", ["bad is failed", "when: all_success"])
+    assert why(engine, run, "gone")[0] == "cancelled by request"
+    assert why(engine, run, "after") == ("bad failed", ["bad is failed", "when: all_success"])
 
 
 def test_a_success_after_a_retry_has_no_bad_word(engine: Engine) -> None:
