@@ -32,19 +32,14 @@ class Changes(NamedTuple):
     others: Rows  # whole
 
 
-_succeeded = attrgetter("id", "guard.attempt", "guard.session", "started_at")
-_readied = attrgetter(
-    "id", "guard.attempt", "state", "attempt", "open", "failed", "skipped", "tolerated", "admitted", "upstream",
-    "demand", "ready_at", "rank", "session", "claim_no", "claimed_at",
-)  # fmt: skip
 _changed = attrgetter("id", "guard.state", "guard.attempt", "guard.session", *TASK_CHANGING)
 _task, _run, _run_changed = attrgetter(*TASK_COLUMNS), attrgetter(*RUN_COLUMNS), attrgetter("no", *RUN_CHANGING)
-_fresh = attrgetter("id", "pos", "idx", "state", "open", "demand", "ready_at", "rank")
 _unqueued = attrgetter("trigger", "cause", "at", "outcome", "run", "reason")
 
 
 def changes(tasks: list[TaskRow], replaced: dict[int, None], now: int) -> Changes:
-    """What is queued under another demand now (`replaced`) is written whole."""
+    """What is queued under another demand now (`replaced`) is written whole. The hot rows are spelled out: attrgetter
+    takes 0.15 µs a row longer."""
     claimed: dict[tuple[Any, ...], Rows] = {}
     succeeded: Rows = []
     readied: Rows = []
@@ -58,12 +53,15 @@ def changes(tasks: list[TaskRow], replaced: dict[int, None], now: int) -> Change
             was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session
             and t.finished_at == now  # what a level held had finished before
         ):  # fmt: skip
-            succeeded.append(_succeeded(t))
+            succeeded.append((t.id, was.attempt, was.session, t.started_at))
         elif (
             was.state == "pending" and (t.state == "queued" or t.state == "running") and t.stop is None
             and t.elements is None and t.errand is None and t.child is None and t.wake_at is None and t.held is None
         ):  # fmt: skip
-            readied.append(_readied(t))
+            readied.append((
+                t.id, was.attempt, t.state, t.attempt, t.open, t.failed, t.skipped, t.tolerated, t.admitted,
+                t.upstream, t.demand, t.ready_at, t.rank, t.session, t.claim_no, t.claimed_at,
+            ))  # fmt: skip
         else:
             others.append(_changed(t))
     return Changes(claimed, succeeded, readied, others)
@@ -76,7 +74,8 @@ def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
     for t in tasks:
         spoilt = t.failed or t.skipped or t.tolerated or t.admitted or t.errand
         if t.generation == 1 and t.state in ("pending", "queued") and not spoilt:
-            fresh.setdefault(t.run_no, []).append(_fresh(t))
+            row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
+            fresh.setdefault(t.run_no, []).append(row)
         else:
             others.append(_task(t))
     return fresh, others

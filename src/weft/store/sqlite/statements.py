@@ -9,6 +9,7 @@ from typing import Any
 
 from weft.store.queries import Query, queries
 
+WHOLE = "SELECT * FROM v"
 CHUNKS = (192, 48, 12, 4, 2, 1)  # few sizes: each is one prepared statement in the cache
 
 
@@ -33,9 +34,13 @@ class SqliteRowsStatement:
         if text is None:
             columns = self._query.columns
             row = "(" + ",".join("?" * len(columns)) + ")"  # no numbers: apsw keeps no text above 16 kB
-            values = f"WITH v ({', '.join(columns)}) AS (VALUES {','.join([row] * rows)})"
+            values = f"VALUES {','.join([row] * rows)}"
             body = self._query.text(_value, _members, 1 + rows * len(columns))
-            text = self._texts[rows] = f"{values} {body}"
+            if body.endswith(WHOLE):  # without the detour over a table
+                text = body.removesuffix(WHOLE) + values
+            else:
+                text = f"WITH v ({', '.join(columns)}) AS ({values}) {body}"
+            self._texts[rows] = text
         return text
 
 

@@ -61,7 +61,7 @@ class SqliteTransaction:
 
     def _write_rows(self, name: str, parameters: tuple[Any, ...], rows: Rows) -> None:
         statement = ROWS[name]
-        for chunk in chunks(rows):
+        for chunk in chunks(rows) if len(rows) > 1 else (rows,):
             bound = flat(chunk)
             bound += parameters
             self._execute(statement.text(len(chunk)), bound)
