@@ -86,6 +86,10 @@ class Executor(Protocol):
         """Ask the attempt to end, kill it after the grace. Unknown or ended attempts are ignored."""
         ...
 
+    def waits(self, task_id: int, attempt: int) -> bool:
+        """It was accepted and waits for a place, such as a warm runner: it has not started yet."""
+        ...
+
     def trust(self, until: float) -> None:
         """Every attempt must be dead at this CLOCK_BOOTTIME unless a later call postpones it."""
         ...

@@ -380,8 +380,14 @@ class Worker:
         while self._unannounced and self._unannounced[0][0] < now - ANNOUNCE_S:
             at, key = self._unannounced.popleft()
             held = self.held.get(key)
-            if held is not None:
-                out.append((*key, int((now - at) * 1000), attempt_limit_ms(held.definition)))
+            if held is None:
+                continue
+            if self._ports.executors[held.definition.kind].waits(*key):
+                # Behind others for a runner: were its time counted from here, the store would take it away (timeout +
+                # 30 s) before it has begun.
+                self._unannounced.append((now, key))
+                continue
+            out.append((*key, int((now - at) * 1000), attempt_limit_ms(held.definition)))
         return out
 
     def attempts(self) -> list[tuple[int, int]]:

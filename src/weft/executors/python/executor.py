@@ -131,6 +131,12 @@ class PythonExecutor:
             if runner.retiring is None:
                 self._retire(runner)
 
+    def waits(self, task_id: int, attempt: int) -> bool:
+        found = self._attempts.get((task_id, attempt))
+        if found is None or found.ended:
+            return False
+        return found.runner is None or not found.runner.has_started(found)
+
     def trust(self, until: float) -> None:
         self._shell.trust(until)
 

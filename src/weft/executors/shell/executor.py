@@ -128,6 +128,9 @@ class ShellExecutor:
             link, id = location
             link.send(StopProcess(id, reason, float(grace_s)))
 
+    def waits(self, task_id: int, attempt: int) -> bool:
+        return False
+
     def trust(self, until: float) -> None:
         self._trusted_until = float(until)
         for link in self._links:
