@@ -41,7 +41,7 @@ FIELDS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 OF: Final[dict[str, dict[str, Any]]] = {
-    "Applied": {"workflow": "nightly", "triggers": 1, "added": ["cron"], "changed": [], "existing": False},
+    "AppliedWorkflow": {"workflow": "nightly", "triggers": 1, "added": ["cron"], "changed": [], "existing": False},
     "AttemptInfo": {"outcome": "succeeded", "finished_at": AT + 1200, "exit_code": 0, "result": RESULT},
     "Batch": {"runs": [{"run": RUN}, {"code": "not_found", "detail": "there is no workflow nighly; did you mean"
               " 'nightly'?"}], "started": 1, "refused": 1},
@@ -56,8 +56,8 @@ OF: Final[dict[str, dict[str, Any]]] = {
     "NodeWork": {"running_count": 1},
     "PoolInfo": {"name": "database", "holders": [f"{RUN}/load"]},
     "PoolSet": {"name": "database"},
-    "Pruned": {"runs": [RUN], "more": False},
-    "Records": {"lines": ['{"level":0,"task":"extract","state":"succeeded"}']},
+    "PrunedRuns": {"runs": [RUN], "more": False},
+    "LevelRecords": {"lines": ['{"level":0,"task":"extract","state":"succeeded"}']},
     "RunInfo": {"state": "succeeded", "finished_at": AT + 1200, "succeeded": 2},
     "RunWorkflows": {"workflows": [HASH]},
     "StoreInfo": {"kind": "sqlite", "runs": {"succeeded": 41}, "tasks": {"succeeded": 83}},

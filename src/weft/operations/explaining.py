@@ -7,13 +7,13 @@ import msgspec
 
 from weft.core.demands import holder_of
 from weft.core.explain import NodeView, Situation, explain
-from weft.core.rows import ORDINAL_BITS, RunRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.workflow import TaskDef
 from weft.operations.errors import NotFound
 from weft.operations.placing import demand_body, node_views, pool_views
 from weft.operations.records import Explanation, RunInfo
 from weft.operations.run_reading import find_run, one_task, run_info, run_row, task_position
-from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
+from weft.store.queries import RunView, TaskView
 
 if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
@@ -78,7 +78,7 @@ def _child(access: "StoreAccess", row: TaskRow) -> tuple[str, str, str] | None:
     if row.child is None:
         return None
     found = access.read("run_shown", row.child)
-    child = RunRow(*found[0][: len(RUN_COLUMNS)]) if found else None
+    child = RunView.of(found[0]).run if found else None
     return None if child is None else (child.id, child.name, child.state)
 
 
@@ -93,7 +93,7 @@ def _tasks_at(access: "StoreAccess", no: int, positions: Sequence[int], idx: int
 
 
 def _task_rows(rows: list[Any]) -> list[TaskRow]:
-    return [TaskRow(*row[: len(TASK_COLUMNS)]) for row in rows]
+    return [TaskView.of(row).task for row in rows]
 
 
 def _ahead(access: "StoreAccess", rows: list[TaskRow]) -> dict[int, int]:

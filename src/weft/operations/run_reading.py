@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.core.definition.suggest import nearest
-from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, Pin, RunRow
 from weft.core.workflow import Workflow
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.records import AttemptInfo, RunInfo, TaskInfo
-from weft.store.queries import RUN_COLUMNS, TASK_COLUMNS
+from weft.store.queries import RunView, TaskView
 
 if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
@@ -43,7 +43,7 @@ def find_run(access: "StoreAccess", ref: str) -> tuple[int, str]:
 
 
 def run_row(access: "StoreAccess", no: int) -> RunRow:
-    return RunRow(*access.read("run_shown", no)[0][: len(RUN_COLUMNS)])
+    return RunView.of(access.read("run_shown", no)[0]).run
 
 
 def run_info(access: "StoreAccess", ref: str) -> RunInfo:
@@ -52,14 +52,11 @@ def run_info(access: "StoreAccess", ref: str) -> RunInfo:
 
 
 def run_infos(rows: list[Any]) -> list[RunInfo]:
-    width = len(RUN_COLUMNS)
     out = []
-    for row in rows:
-        run = RunRow(*row[:width])
-        values = {k: v for k, v in msgspec.structs.asdict(run).items() if k in _RUN_NAMES}
-        values["halted"] = bool(run.halted)
-        inputs, source, key, values["parent"], values["root"] = row[width:]
-        out.append(RunInfo(**values, inputs=msgspec.json.decode(inputs), source=source, key=key))
+    for view in map(RunView.of, rows):
+        values = {k: v for k, v in msgspec.structs.asdict(view.run).items() if k in _RUN_NAMES}
+        values |= {"halted": bool(view.run.halted), "parent": view.parent_id, "root": view.root_id}
+        out.append(RunInfo(**values, inputs=msgspec.json.decode(view.inputs), source=view.source, key=view.key))
     return out
 
 
@@ -106,11 +103,12 @@ def task_page(
         else:
             rows = [row for row in access.read("tasks_at", *at) if row[0] > low][:page]
         for row in rows:
-            info = task_info(access, row)
-            if _passes(access, info, row, filters):
+            view = TaskView.of(row)
+            info = task_info(access, view)
+            if _passes(access, info, view.workflow, filters):
                 found.append(info)
                 if len(found) == limit:
-                    return found, row[0]
+                    return found, view.task.id
         scanned += len(rows)
         if len(rows) < page:
             return found, None
@@ -119,8 +117,7 @@ def task_page(
             return found, low
 
 
-def _passes(access: "StoreAccess", task: TaskInfo, row: Any, filters: TaskFilter) -> bool:
-    hash = row[len(TASK_COLUMNS) + 1]
+def _passes(access: "StoreAccess", task: TaskInfo, hash: str, filters: TaskFilter) -> bool:
     return (
         (filters.states is None or task.state in filters.states)
         and (filters.kinds is None or task.kind in filters.kinds)
@@ -145,27 +142,25 @@ def no_task(task: str, known: Collection[str]) -> NotFound:
     return NotFound(f"the run has no task {task}" + (f"; did you mean {meant!r}?" if meant else ""))
 
 
-def task_info(access: "StoreAccess", row: Any) -> TaskInfo:
-    width = len(TASK_COLUMNS)
-    t = TaskRow(*row[:width])
-    run_id, workflow_hash, node, exit_code, last_session, last_node, cached, lease_until, child = row[width:]
+def task_info(access: "StoreAccess", view: TaskView) -> TaskInfo:
+    t = view.task
     claimed = t.state == "running" and t.session is not None
-    workflow = access.workflow(workflow_hash)
+    workflow = access.workflow(view.workflow)
     definition = workflow.tasks[t.pos]
     levels = workflow.levels if workflow.passes is None else workflow.passes.at
     return TaskInfo(
-        run_id=run_id,
+        run_id=view.run_id,
         name=definition.called(t.idx),
         pos=t.pos, idx=t.idx, level=levels[t.pos], kind=definition.kind,
         needs=[workflow.tasks[p].name for p in definition.needs],
         state=t.state, generation=t.generation, attempt=t.attempt, failures=t.failures, lost=t.lost,
         elements=t.elements, open=t.open, ready_at=t.ready_at, wake_at=t.wake_at, claimed_at=t.claimed_at,
         started_at=t.started_at, finished_at=t.finished_at, reason=t.reason,
-        node=node or last_node, session=t.session or last_session, exit_code=exit_code,
-        allow_failure=definition.allow_failure, cached=_source(cached), held=t.held,
-        claimed_by=node if claimed else None, claim_expires_at=lease_until if claimed else None,
+        node=view.node or view.attempt_node, session=t.session or view.attempt_session, exit_code=view.exit_code,
+        allow_failure=definition.allow_failure, cached=_source(view.cached), held=t.held,
+        claimed_by=view.node if claimed else None, claim_expires_at=view.lease_until if claimed else None,
         claim_attempt=t.attempt if claimed else None,
-        child=child,
+        child=view.child_id,
     )  # fmt: skip
 
 

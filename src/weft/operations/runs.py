@@ -27,6 +27,7 @@ from weft.operations.run_reading import (
     task_page,
     workflow_hashes,
 )
+from weft.store.queries import TaskView
 
 resource = Resource("runs")
 TASKS_SHOWN: Final = 200
@@ -141,7 +142,7 @@ def get_starter(access: StoreAccess, request: OneRunRequest) -> Starter:
     no, _ = find_run(access, request.run)
     parent = run_row(access, no).parent
     rows = [] if parent is None else access.read("tasks_page", parent - 1, parent + 1, None, True, 1)
-    return Starter(task=task_info(access, rows[0]) if rows else None)
+    return Starter(task=task_info(access, TaskView.of(rows[0])) if rows else None)
 
 
 class WantedSignals(msgspec.Struct, kw_only=True):

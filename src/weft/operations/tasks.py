@@ -22,6 +22,7 @@ from weft.operations.parameters import (
 )
 from weft.operations.records import AttemptInfo, TaskInfo
 from weft.operations.run_reading import TaskFilter, attempts_of, one_task, task_info, task_page
+from weft.store.queries import TaskView
 
 resource = Resource("tasks")
 
@@ -120,4 +121,6 @@ def list_dead(access: StoreAccess, request: ListDeadRequest) -> TaskPage:
     """List dead letters of all runs: tasks whose retries are used up."""
     rows = access.read("dead_page", number_in(request.cursor), request.limit)
     after = rows[-1][0] if len(rows) == request.limit else None
-    return TaskPage(tasks=[task_info(access, row) for row in rows], next=None if after is None else f"d{after}")
+    return TaskPage(
+        tasks=[task_info(access, TaskView.of(row)) for row in rows], next=None if after is None else f"d{after}"
+    )

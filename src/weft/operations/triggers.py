@@ -16,7 +16,7 @@ from weft.operations.errors import REFUSABLE, NotFound
 from weft.operations.ids import id_from, new_id
 from weft.operations.parameters import Limit, TriggerCursor, TriggerName, WorkflowName, name_in
 from weft.operations.records import FireInfo, TriggerInfo
-from weft.store.queries import FIRE_COLUMNS, TRIGGER_COLUMNS
+from weft.store.queries import FIRE_COLUMNS, TriggerView
 from weft.triggers.protocol import BadTrigger
 from weft.triggers.timetable import local_text, upcoming
 
@@ -172,13 +172,13 @@ def trigger_named(known: list[TriggerInfo], ref: str) -> TriggerInfo:
 
 
 def _triggers(access: StoreAccess, workflow: str | None) -> list[TriggerInfo]:
-    width = len(TRIGGER_COLUMNS)
     now = access.now()
     out = []
     for values in access.read("triggers_all", workflow):
-        row = TriggerRow(*values[:width])
-        cause, due_at, at, outcome, run, reason, queued, unfinished = values[width:]
-        last = None if cause is None else FireInfo(row.id, cause, due_at, at, outcome, run, reason)
+        row, cause, due_at, at, outcome, run, reason, queued, unfinished = TriggerView.of(values)
+        last = None
+        if cause is not None and at is not None and outcome is not None:
+            last = FireInfo(row.id, cause, due_at, at, outcome, run, reason)
         definition = trigger_of(row)
         next_at, problem = None, None
         if definition.timed and not row.paused:
