@@ -29,8 +29,9 @@ class Parser(argparse.ArgumentParser):
 
         options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE, SERVER)
         meant = nearest(word.split("=")[0], [name for option in options for name in option.names])
-        fix = f"fix: did you mean {meant}?" if meant else f"see: weft {command or ''} --help"
-        raise GiveUp(BAD_INPUT, f"unknown option {shown(word)!r} for {command or 'weft'}\n  {fix}")
+        called = "weft" if command is None else f"weft {command}"
+        fix = f"fix: did you mean {meant}?" if meant else f"see: {called} --help"
+        raise GiveUp(BAD_INPUT, f"unknown option {shown(word)!r} for {called}\n  {fix}")
 
     def print_help(self, file: Any = None) -> None:
         text = overview() if self.prog == "weft" else self.format_help()
