@@ -29,6 +29,7 @@ SINGLES = 2000
 LISTED = int(os.environ.get("WEFT_BENCH_RUNS", "100000"))
 LISTS = 40
 STARTS = 60
+TOKEN = "a-token-for-the-bench"
 ONE = {"name": "bench", "tasks": {"a": {"run": "true"}}}
 CLOCK = {"name": "clock", "tasks": {"a": {"argv": ["date", "+%s%N"]}}, "output": "${{ tasks.a.stdout }}"}
 
@@ -43,6 +44,7 @@ class Line:
 
     def ask(self, method: str, path: str, body: bytes = b"") -> Any:
         head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        head += f"Authorization: Bearer {TOKEN}\r\n"
         self._socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         status = int(self._file.readline().split()[1])
         length = 0
@@ -75,6 +77,7 @@ def served(path: Path, slots: int) -> Iterator[int]:
         str(path / "weft.db"),
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    environment["WEFT_TOKEN"] = TOKEN
     process = subprocess.Popen(
         [*words, "--json"], cwd=path, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )

@@ -16,6 +16,8 @@ import psutil
 
 from bench.harness import Result, directory
 
+TOKEN = "a-token-for-the-bench"
+HEADERS = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 READERS = 1000
 IDLE = 200  # more of them read nothing at all
 RUNS = 40
@@ -85,6 +87,7 @@ class _Server:
 
     def __init__(self, place: Path) -> None:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+        environment["WEFT_TOKEN"] = TOKEN
         self._process = subprocess.Popen(
             [sys.executable, "-m", "weft", "serve", "--port", "0", "--json"], cwd=place, env=environment,
             stderr=subprocess.PIPE, text=True,
@@ -98,13 +101,12 @@ class _Server:
         self._seen = psutil.Process(self._process.pid)
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}") as answer:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers=HEADERS)
+        with urllib.request.urlopen(request) as answer:
             return json.load(answer)
 
     def post(self, path: str, body: Any) -> Any:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", json.dumps(body).encode(), HEADERS)
         with urllib.request.urlopen(request) as answer:
             return json.load(answer)
 
@@ -145,7 +147,8 @@ class _Reader:
     @classmethod
     async def begin(cls, port: int, *, deaf: bool = False) -> "_Reader":
         incoming, outgoing = await asyncio.open_connection("127.0.0.1", port)
-        outgoing.write(b"GET /v1/events/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        head = f"GET /v1/events/stream HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        outgoing.write(head.encode())
         if deaf:
             await incoming.readuntil(b"\r\n\r\n")
         return cls(incoming, outgoing, deaf)
