@@ -71,7 +71,7 @@ def test_in_a_browser(locked: Running, browser: Browser) -> None:
     give(browser, "wrong")
     browser.until("document.getElementById('said').textContent == 'this token is not known here'")
     give(browser, "no token: ä")
-    browser.until("document.getElementById('said').textContent == 'this is no token'")
+    browser.until("document.getElementById('said').textContent == 'this is not a token'")
     give(browser, TOKEN)
     shown = "document.getElementById('shown').textContent"
     browser.until(f"{shown}.includes({runs[1]!r})")

@@ -57,10 +57,17 @@ class RunRequest(Request):
         dict[str, Any] | str | None,
         Meta(description="One task alone: what stands under a task's name in a definition"),
     ] = None
-    name: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
-    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
-    priority: Annotated[int, Meta(ge=0, le=PRIORITY_MAX)] = 0
-    max_parallel: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
+    name: (
+        Annotated[str, Meta(min_length=1, max_length=64, description="Of a task alone, or a definition without one")]
+        | None
+    ) = None
+    inputs: Annotated[dict[str, Any], Meta(description="Values of the inputs that the workflow declares")] = (
+        msgspec.field(default_factory=dict)
+    )
+    priority: Annotated[int, Meta(ge=0, le=PRIORITY_MAX, description="Higher goes first")] = 0
+    max_parallel: (
+        Annotated[int, Meta(ge=0, le=1_000_000, description="At most so many tasks of the run at a time")] | None
+    ) = None
     labels: dict[Annotated[str, Meta(min_length=1, max_length=64)], Annotated[str, Meta(max_length=256)]] = (
         msgspec.field(default_factory=dict)
     )
