@@ -489,4 +489,4 @@ class Control:
     def revoke_token(self, ref: str) -> TokenRevoked:
         """By its id, a unique beginning of it, or its label."""
         found = tokens.token_of(self.tokens(), ref)
-        return self.call(tokens.revoke_token, tokens.RevokeTokenRequest(token=found.id))
+        return self.call(tokens.revoke_token, tokens.RevokeTokenRequest(id=found.id))

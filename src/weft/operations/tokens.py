@@ -87,13 +87,13 @@ class TokenRevoked(msgspec.Struct, kw_only=True):
 
 
 class RevokeTokenRequest(Request):
-    token: TokenId
+    id: TokenId
 
 
-@resource.operation("POST", "/v1/tokens/{token}/revoke", role="admin", errors=REFUSABLE)
+@resource.operation("POST", "/v1/tokens/{id}/revoke", role="admin", errors=REFUSABLE)
 def revoke_token(access: StoreAccess, request: RevokeTokenRequest) -> TokenRevoked:
     """Revoke a token, for good. Servers believe in it for two more seconds at the most."""
-    reply = access.commit(c.RevokeToken(token_of(_all(access), request.token).id))
+    reply = access.commit(c.RevokeToken(token_of(_all(access), request.id).id))
     return TokenRevoked(id=reply.data["id"], revoked_at=reply.data["revoked_at"], existing=reply.existing)
 
 
