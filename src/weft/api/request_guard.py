@@ -5,6 +5,8 @@ a browser on this machine could otherwise be made to talk to this server. An add
 DNS and is always fine. There are no cookies, and no answer is for another origin's scripts.
 """
 
+import asyncio
+import contextlib
 import ipaddress
 import socket
 from collections.abc import Iterable
@@ -17,6 +19,8 @@ from weft.api.responses import problem
 from weft.operations.errors import ApiError
 
 BODY_MAX = 32 * 1024 * 1024
+DISCARD_MAX = 4 * 1024 * 1024
+DISCARD_MAX_S = 2.0
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -44,6 +48,8 @@ class RequestGuard:
         send = _dressed(send, self._root_path)
         refusal = self._refusal(headers)
         if refusal is not None:
+            if refusal.problem.code == "too_large":
+                await _discard(receive)
             await problem(refusal)(scope, receive, send)
         elif self._root_path and scope["path"] == self._root_path:  # links on the page are relative
             await Response(status_code=308, headers={"Location": "/"})(scope, receive, send)
@@ -109,10 +115,25 @@ def _bounded(receive: Receive, body_max: int) -> Receive:
         if message["type"] == "http.request":
             received += len(message.get("body", b""))
             if received > body_max:
+                if message.get("more_body"):
+                    await _discard(receive)
                 raise too_large(body_max)
         return message
 
     return counted
+
+
+async def _discard(receive: Receive) -> None:
+    """The rest of a body that is too large, within bounds: a client that still sends when the connection is closed
+    does not see the answer."""
+    discarded = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(DISCARD_MAX_S):
+            while discarded < DISCARD_MAX:
+                message = await receive()
+                discarded += len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body"):
+                    return
 
 
 def _without_body(send: Send) -> Send:
