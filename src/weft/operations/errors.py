@@ -122,8 +122,7 @@ class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ApiError(Exception):
-    """A request that cannot be served, raised where that is found out. The status comes from the table, and the fix
-    too unless one is given; an empty fix means none."""
+    """A request that cannot be served, raised where that is found out. The status comes from the table."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from weft.operations import node_reading
 from weft.operations.access import StoreAccess
 from weft.operations.declare import NoArguments, Request, Resource, ToolHints
 from weft.operations.errors import FINDABLE, REFUSABLE
-from weft.operations.parameters import Limit, NodeCursor, NodeRef, Reason, moment_in
+from weft.operations.parameters import Limit, NodeCursor, NodeRef, Reason, moment_in, page_of
 from weft.operations.records import LeaderInfo, NodeInfo, NodeWork
 
 resource = Resource("nodes")
@@ -31,12 +31,10 @@ class ListNodesRequest(Request):
 @resource.operation("GET", "/v1/nodes", role="viewer")
 def list_nodes(access: StoreAccess, request: ListNodesRequest) -> NodeList:
     """List nodes, those that started first come first."""
+    found = node_reading.nodes(access, request.ended)
     after = moment_in(request.cursor)
-    found = sorted(node_reading.nodes(access, request.ended), key=lambda node: (node.started_at, node.session))
-    rest = [node for node in found if (node.started_at, node.session) > after]
-    shown = rest[: request.limit]
-    more = len(rest) > len(shown)
-    return NodeList(nodes=shown, next=f"n{shown[-1].started_at}-{shown[-1].session}" if more else None)
+    shown, last = page_of(found, lambda node: (node.started_at, node.session), after, request.limit)
+    return NodeList(nodes=shown, next=None if last is None else f"n{last.started_at}-{last.session}")
 
 
 class OneNodeRequest(Request):

@@ -1,11 +1,13 @@
 """Types of request fields that several operations share: names, cursors, limits and filters."""
 
-from typing import Annotated, Final
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, TypeVar
 
 from msgspec import Meta
 
 from weft.core.states import RunState, TaskState
 
+T = TypeVar("T")
 LIMIT_MAX: Final = 1000
 TIME_MAX: Final = 2**53
 ID_MAX: Final = 2**62
@@ -51,6 +53,13 @@ RunStates = Annotated[list[RunState], Meta(description="Only runs in this state;
 TaskStates = Annotated[list[TaskState], Meta(description="Only tasks in this state; may be repeated")]
 Reason = Annotated[str, Meta(max_length=1000, description="Kept in the history")]
 AttemptNumber = Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt, not of the last")]
+
+
+def page_of(found: Iterable[T], key: Callable[[T], Any], after: Any, limit: int) -> tuple[list[T], T | None]:
+    """A page of a list that is read whole, in the order of `key`: (its lines after this key, the last of them if more
+    follow)."""
+    rest = sorted((one for one in found if key(one) > after), key=key)
+    return rest[:limit], rest[limit - 1] if len(rest) > limit else None
 
 
 def number_in(cursor: str | None, otherwise: int = 0) -> int:

@@ -9,7 +9,7 @@ from weft.core import commands as c
 from weft.operations import node_reading, placing
 from weft.operations.access import StoreAccess
 from weft.operations.declare import NoArguments, Request, Resource
-from weft.operations.parameters import Limit, PoolCursor, PoolName, name_in
+from weft.operations.parameters import Limit, PoolCursor, PoolName, name_in, page_of
 from weft.operations.records import PoolInfo, StoreInfo
 
 resource = Resource("store")
@@ -52,10 +52,9 @@ class ListPoolsRequest(Request):
 def list_pools(access: StoreAccess, request: ListPoolsRequest) -> PoolList:
     """List pools by name, with who holds their places."""
     with access.snapshot():
-        found = sorted(placing.pools(access), key=lambda pool: pool.name)
-    rest = [pool for pool in found if pool.name > name_in(request.cursor)]
-    shown = rest[: request.limit]
-    return PoolList(pools=shown, next=f"p.{shown[-1].name}" if len(rest) > len(shown) else None)
+        found = placing.pools(access)
+    shown, last = page_of(found, lambda pool: pool.name, name_in(request.cursor), request.limit)
+    return PoolList(pools=shown, next=None if last is None else f"p.{last.name}")
 
 
 class PoolSet(msgspec.Struct, kw_only=True):

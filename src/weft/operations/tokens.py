@@ -17,7 +17,7 @@ from weft.core.rows import ApiRole, TokenRow
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import REFUSABLE, Ambiguous, NotFound
-from weft.operations.parameters import Limit, TokenCursor, TokenId, moment_in
+from weft.operations.parameters import Limit, TokenCursor, TokenId, moment_in, page_of
 from weft.operations.records import NewToken, TokenInfo
 
 resource = Resource("tokens")
@@ -47,11 +47,8 @@ class ListTokensRequest(Request):
 def list_tokens(access: StoreAccess, request: ListTokensRequest) -> TokenList:
     """List tokens, revoked and expired ones too. What they are is not known: only hashes are kept."""
     after = moment_in(request.cursor)
-    found = sorted(_all(access), key=lambda token: (token.created_at, token.id))
-    rest = [token for token in found if (token.created_at, token.id) > after]
-    shown = rest[: request.limit]
-    more = len(rest) > len(shown)
-    return TokenList(tokens=shown, next=f"k{shown[-1].created_at}-{shown[-1].id}" if more else None)
+    shown, last = page_of(_all(access), lambda token: (token.created_at, token.id), after, request.limit)
+    return TokenList(tokens=shown, next=None if last is None else f"k{last.created_at}-{last.id}")
 
 
 class CreateTokenRequest(Request):

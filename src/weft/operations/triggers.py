@@ -14,7 +14,7 @@ from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import REFUSABLE, NotFound
 from weft.operations.ids import id_from, new_id
-from weft.operations.parameters import Limit, TriggerCursor, TriggerName, WorkflowName, name_in
+from weft.operations.parameters import Limit, TriggerCursor, TriggerName, WorkflowName, name_in, page_of
 from weft.operations.records import FireInfo, TriggerInfo
 from weft.store.queries import FIRE_COLUMNS, TriggerView
 from weft.triggers.protocol import BadTrigger
@@ -46,10 +46,9 @@ class ListTriggersRequest(Request):
 @resource.operation("GET", "/v1/triggers", role="viewer")
 def list_triggers(access: StoreAccess, request: ListTriggersRequest) -> TriggerList:
     """List all triggers that are active, by workflow and name."""
-    found = sorted(_triggers(access, request.workflow), key=lambda one: one.id)
-    rest = [one for one in found if one.id > name_in(request.cursor)]
-    shown = rest[: request.limit]
-    return TriggerList(triggers=shown, next=f"g.{shown[-1].id}" if len(rest) > len(shown) else None)
+    found = _triggers(access, request.workflow)
+    shown, last = page_of(found, lambda one: one.id, name_in(request.cursor), request.limit)
+    return TriggerList(triggers=shown, next=None if last is None else f"g.{last.id}")
 
 
 @resource.operation("GET", "/v1/triggers/{name}/{trigger}", role="viewer", errors=("not_found",))

@@ -20,6 +20,7 @@ from weft.operations.parameters import (
     WorkflowName,
     moment_in,
     name_in,
+    page_of,
 )
 from weft.operations.records import VersionDiff, VersionInfo, WorkflowInfo
 
@@ -100,10 +101,9 @@ class ListAppliedRequest(Request):
 @resource.operation("GET", "/v1/applied", role="viewer")
 def list_applied(access: StoreAccess, request: ListAppliedRequest) -> CurrentVersions:
     """The current version of every workflow that was applied, by its name."""
-    found = sorted(_applied(access).items())
-    rest = [one for one in found if one[0] > name_in(request.cursor)]
-    shown = rest[: request.limit]
-    return CurrentVersions(current=dict(shown), next=f"a.{shown[-1][0]}" if len(rest) > len(shown) else None)
+    found = _applied(access).items()
+    shown, last = page_of(found, lambda one: one[0], name_in(request.cursor), request.limit)
+    return CurrentVersions(current=dict(shown), next=None if last is None else f"a.{last[0]}")
 
 
 class Stored(msgspec.Struct, kw_only=True):
