@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from weft.core.definition.field_types.text_formats import NotReadable, parse_duration_ms, parse_size_bytes
 from weft.core.definition.problems import encodes
 from weft.core.definition.site_defaults import SiteDefaults
 from weft.core.definition.suggest import nearest
-from weft.core.definition.text_formats import NotReadable, parse_duration_ms, parse_size_bytes
 from weft.store.postgres.url import PostgresUrl, is_postgres
 
 FILE_NAME = "weft.toml"

@@ -14,8 +14,8 @@ import pytest
 import uvicorn
 
 from weft import config as settings
+from weft.api.access.auth import Gate, Open
 from weft.api.app import create_app
-from weft.api.auth import Gate, Open
 from weft.api.serving import Connection, Server, listening
 from weft.client.local import LocalControl
 from weft.local_node.node_thread import NodeThread

@@ -21,8 +21,8 @@ from hypothesis.errors import Unsatisfiable
 
 from tests.api.conftest import CHAIN, Running
 from tests.cluster.conftest import STORES
+from weft.api.access.auth import OneToken, Open
 from weft.api.app import create_app
-from weft.api.auth import OneToken, Open
 from weft.api.responses import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from weft.client.local import LocalControl
 from weft.operations.declare import JSON, Operation

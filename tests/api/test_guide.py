@@ -15,9 +15,9 @@ import pytest
 from tests.api.conftest import Running, until
 from tests.architecture.source import ROOT
 from weft import config as settings
-from weft.api.token_gate import Tokens
+from weft.api.access.token_gate import Tokens
 from weft.cli.parser import make_parser
-from weft.core.definition.text_formats import parse_duration_ms
+from weft.core.definition.field_types.text_formats import parse_duration_ms
 
 TOKEN = "0123456789abcdef-secret"
 LINES = re.findall(r"^\$ (curl .*)$", (ROOT / "docs/guides/server.md").read_text(), re.MULTILINE)

@@ -12,8 +12,8 @@ import pytest
 
 from tests.api.conftest import CHAIN, WAIT_S, Running, until
 from weft.api import serving as serving_module
+from weft.api.access.token_gate import Tokens
 from weft.api.serving import HEAD_MAX
-from weft.api.token_gate import Tokens
 
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.conftest import CHAIN, Running, until
 from tests.docs.metrics import metrics_reference
-from weft.api.auth import OneToken
+from weft.api.access.auth import OneToken
 from weft.api.metrics import METRICS
 from weft.core.commands import Exchange, ExchangeReply, Report
 from weft.node.meter import HISTOGRAMS, Meter

@@ -9,11 +9,11 @@ from tests.api.conftest import CHAIN, Running, until
 from tests.api.test_metrics import figures
 from tests.api.test_streams import Reader, happened, readers, told
 from tests.postgres_server import emptied
+from weft.api.access.token_gate import Tokens
 from weft.api.metrics import METRICS
-from weft.api.token_gate import Tokens
 from weft.client.local import LocalControl
 from weft.client.remote import RemoteControl
-from weft.operations.records import EventInfo
+from weft.operations.replies import EventInfo
 from weft.store.postgres.driver import PostgresStore
 
 TOKEN = "0123456789abcdef"

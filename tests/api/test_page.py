@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 from tests.api.conftest import CHAIN, Running, until
-from weft.api.auth import OneToken
+from weft.api.access.auth import OneToken
 
 NASTY = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>&amp;"
 TOKEN = "a-token-of-some-length"

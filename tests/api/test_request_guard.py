@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import CHAIN, Running, until
-from weft.api.auth import Caller, OneToken
+from weft.api.access.auth import Caller, OneToken
 from weft.config import is_loopback
 from weft.operations.declare import RANK, Operation
 from weft.operations.table import OPERATIONS

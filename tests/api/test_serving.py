@@ -20,8 +20,8 @@ import weft
 from tests import forked
 from tests.api.conftest import WAIT_S, Client, until
 from tests.client.test_owner_token import others_may
+from weft.api.access.token_gate import FAILURES_MAX
 from weft.api.serving import listening
-from weft.api.token_gate import FAILURES_MAX
 
 TOKEN = "0123456789abcdef-secret"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.browser import CHROMIUM, Browser
 from tests.api.conftest import CHAIN, Running
-from weft.api.auth import OneToken
+from weft.api.access.auth import OneToken
 
 TOKEN = "a-token-of-some-length"
 HTML = "text/html,application/xhtml+xml,*/*;q=0.8"

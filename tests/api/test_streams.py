@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.api.conftest import CHAIN, WAIT_S, Running, until
-from weft.api import hub as hub_module
-from weft.api.followed import _whole_characters
-from weft.api.token_gate import Tokens
+from weft.api.access.token_gate import Tokens
+from weft.api.streams import hub as hub_module
+from weft.api.streams.followed_runs import _whole_characters
 from weft.operations.errors import NotFound
 
 RETRIED = {
@@ -300,7 +300,7 @@ def test_readers_that_go_away_leave_nothing_behind(quiet: Running) -> None:
 
 
 def test_there_is_a_bound_on_readers(quiet: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.api import event_stream
+    from weft.api.streams import event_stream
 
     monkeypatch.setattr(event_stream, "READERS_MAX", 2)
     held = [Reader(quiet, "/v1/events/stream") for _ in range(2)]

@@ -9,12 +9,20 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import CHAIN, Running
-from weft.api.token_gate import ADDRESSES_MAX, BELIEVED_S, FAILURE_EVERY_S, FAILURES_MAX, KNOWN_MAX, Failures, Tokens
+from weft.api.access.token_gate import (
+    ADDRESSES_MAX,
+    BELIEVED_S,
+    FAILURE_EVERY_S,
+    FAILURES_MAX,
+    KNOWN_MAX,
+    Failures,
+    Tokens,
+)
 from weft.client.local import LocalControl
 from weft.core.commands import Refused
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.errors import ApiError as Trouble
-from weft.operations.records import TokenInfo
+from weft.operations.replies import TokenInfo
 from weft.store.protocol import StoreBusy
 from weft.store.sqlite.driver import SqliteStore
 

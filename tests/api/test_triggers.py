@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Running
-from weft.node.secrets import Secrets
+from weft.node.attempts.secrets import Secrets
 
 SECRET = "a secret that is long enough"
 DEFINITION = {

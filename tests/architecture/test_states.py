@@ -9,8 +9,8 @@ from tests.core.scenarios.story import Story, read_files
 from tests.core.test_scenarios import STORIES
 from tests.docs.events import ANY, CLUSTER_EVENTS, EVENTS, events_reference
 from tests.docs.states import states_reference
-from weft.core.events import EVENT_KINDS
-from weft.core.replay import Replay
+from weft.core.history.kinds import EVENT_KINDS
+from weft.core.history.replay import Replay
 from weft.core.states import (
     ACTIVE,
     FAILED,

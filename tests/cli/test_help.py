@@ -18,7 +18,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference"
 def test_help_is_quick_and_imports_nothing_heavy(tmp_path: Path) -> None:
     code = "import sys; from weft.cli.main import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.decide", "weft.store.sqlite.driver"):
+    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.decision.decide", "weft.store.sqlite.driver"):
         assert f"'{heavy}'" not in done.stderr, heavy
     took = []
     for _ in range(5):

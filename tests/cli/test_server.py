@@ -143,7 +143,7 @@ def test_nobody_there(weft: Weft) -> None:
 
 
 def test_a_token_is_needed_and_taken(weft: Weft, tmp_path: Path) -> None:
-    from weft.api.auth import OneToken
+    from weft.api.access.auth import OneToken
 
     made = Running(tmp_path / "locked", node=False, gate=OneToken(TOKEN))
     try:

@@ -129,7 +129,7 @@ def test_through_http_by_range(tmp_path: Path) -> None:
 
 
 def test_a_server_holds_only_so_much_of_them_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.operations.runs.WHOLE_MAX", 1 << 20)
+    monkeypatch.setattr("weft.operations.resources.runs.WHOLE_MAX", 1 << 20)
     server = Running(tmp_path)
     try:
         run = server.submit(LARGE)

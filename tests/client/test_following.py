@@ -17,8 +17,8 @@ from weft.client.event_stream_reader import EventStreamReader, messages
 from weft.client.following import Followed
 from weft.client.remote import RemoteControl
 from weft.client.server_following import Streamed
-from weft.operations.attempt_output import AttemptOutput
-from weft.operations.records import EventInfo
+from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.replies import EventInfo
 
 WAITS = {"name": "waits", "tasks": {name: {"wait": {"signal": name}} for name in ("a", "b", "c", "d")}}
 PACE_S = 0.01

@@ -221,7 +221,7 @@ def test_what_a_node_did_is_counted_within_bounds(place: Place, monkeypatch: pyt
     until(lambda: place.store.node_work("here").running_count == 0)
     work = place.control.node_work("here")
     assert (work.counted, work.claims, work.outcomes) == ("all", 2, {"succeeded": 2})
-    monkeypatch.setattr("weft.operations.node_reading.LOOKED_AT", 1)
+    monkeypatch.setattr("weft.operations.reading.nodes.LOOKED_AT", 1)
     session = place.store.node("here").session
     until(lambda: place.store.node("here").measured_at)  # the next time is in ten seconds
     place.store.store.renew(session, 30_000, '{"counted":{"claims":7,"outcomes":{"succeeded":5,"failed":1}}}')

@@ -9,7 +9,7 @@ import pytest
 
 from weft.executors.output_file import OutputFile
 from weft.executors.protocol import Launch
-from weft.node import output as o
+from weft.node.attempts import output as o
 from weft.node.ports import LinkLost
 from weft.store.shipment import Shipment
 

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from weft.core import commands as c
+from weft.core.decision.needs import Current, Demands, RunById
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import document_hash, encode_document
 from weft.core.definition.read import read
+from weft.core.history.replay import Replay
 from weft.core.invariants import check_family, check_history, check_pools, check_pools_step, check_run, current_rows
-from weft.core.needs import Current, Demands, RunById
-from weft.core.placement import node_facts
-from weft.core.replay import Replay
+from weft.core.placement.eligibility import node_facts
 from weft.core.rows import Pin, PoolRow, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer

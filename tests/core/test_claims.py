@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.core import commands as c
-from weft.core.draft import Draft, Hint
+from weft.core.decision.draft import Draft, Hint
 
 GIB = 2**30
 WORK = {"inline": "work"}

@@ -9,7 +9,7 @@ from tests.core.driver import Engine
 from tests.core.scenarios.situation import situation
 from weft.core import commands as c
 from weft.core.explain import NodeView, explain
-from weft.core.placement import NodeFacts
+from weft.core.placement.eligibility import NodeFacts
 
 SHELL = NodeFacts(("inline", "shell"), {"zone": "eu"}, "alpha")
 

@@ -10,8 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.core.driver import Engine
 from weft.core import commands as c
+from weft.core.decision.needs import Leadership
 from weft.core.invariants import check_leadership
-from weft.core.needs import Leadership
 from weft.core.rows import LeadershipRow
 
 TTL_MS, LEASE_MS = 3_000, 4_000

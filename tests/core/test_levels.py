@@ -9,7 +9,7 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.core import commands as c
-from weft.core.events import canonical_lines
+from weft.core.history.kinds import canonical_lines
 from weft.core.invariants import current_rows
 from weft.core.rows import TaskRow
 from weft.core.states import RUN_TERMINAL

@@ -7,7 +7,18 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.core import commands as c
-from weft.core.placement import Load, NodeFacts, best, costs, eligible, free, load_of, loads_of, no_room, score
+from weft.core.placement.eligibility import (
+    Load,
+    NodeFacts,
+    best,
+    costs,
+    eligible,
+    free,
+    load_of,
+    loads_of,
+    no_room,
+    score,
+)
 
 GIB = 2**30
 NODE = NodeFacts(

@@ -7,11 +7,11 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.core import commands as c
+from weft.core.decision.needs import Trigger
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import document_hash, encode_document
 from weft.core.definition.read import read
 from weft.core.invariants import check_fires
-from weft.core.needs import Trigger
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.fire import LATE_MS, QUEUE_MAX
 

@@ -5,7 +5,7 @@ from typing import Any
 from weft.authoring.load import load_text
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import decode_document, encode_document
-from weft.core.demands import demand_of, pools_of
+from weft.core.placement.demands import demand_of, pools_of
 from weft.core.workflow import Retry, TaskDef, Tolerate, Workflow
 
 

@@ -11,14 +11,23 @@ import pytest
 
 from weft.authoring.load import load_text
 from weft.core.definition.child_workflows import WorkflowReference
-from weft.core.definition.container_types import Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.collections import Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.scalars import (
+    Boolean,
+    Duration,
+    Enum,
+    Milliseconds,
+    Number,
+    Pattern,
+    Size,
+    Text,
+)
+from weft.core.definition.field_types.task_fields import CACHE_RECORD, RETRY_RECORD, WAIT_RECORD
 from weft.core.definition.fields import CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, TASK
 from weft.core.definition.inferred_needs import TEMPLATED
 from weft.core.definition.long_form import LONG_TASK, RETRY_POLICY, SPEC
 from weft.core.definition.problems import NO_EXPRESSION
 from weft.core.definition.read import WORKFLOW
-from weft.core.definition.scalar_types import Boolean, Duration, Enum, Milliseconds, Number, Pattern, Size, Text
-from weft.core.definition.task_field_types import CACHE_RECORD, RETRY_RECORD, WAIT_RECORD
 from weft.core.definition.triggers import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.core.definition.suggest import nearest
-from weft.core.definition.text_formats import (
+from weft.core.definition.field_types.text_formats import (
     BYTES_MAX,
     MS_MAX,
     NotReadable,
@@ -14,6 +13,7 @@ from weft.core.definition.text_formats import (
     parse_duration_ms,
     parse_size_bytes,
 )
+from weft.core.definition.suggest import nearest
 
 
 @pytest.mark.parametrize(

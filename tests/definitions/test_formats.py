@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from weft.authoring.errors import DefinitionErrors
 from weft.authoring.load import load_text
-from weft.core.definition.inputs import InputError, checked_inputs
-from weft.core.definition.text_formats import (
+from weft.core.definition.field_types.text_formats import (
     FORMATS,
     read_date,
     read_datetime,
@@ -18,6 +17,7 @@ from weft.core.definition.text_formats import (
     read_time,
     write_duration,
 )
+from weft.core.definition.inputs import InputError, checked_inputs
 
 
 @given(st.dates(), st.datetimes(timezones=st.timezones() | st.none()), st.times(), st.timedeltas())

@@ -11,7 +11,7 @@ from weft.core.expressions.checking import TASK_FIELDS
 from weft.core.expressions.lexer import OPERATORS
 from weft.core.expressions.methods import ARITY
 from weft.core.expressions.parser import DEPTH_MAX, NODES_MAX, SOURCE_MAX
-from weft.core.expressions.shell_words import DECLARING, NAME_TAKING
+from weft.core.expressions.shell.words import DECLARING, NAME_TAKING
 from weft.core.expressions.values import STEPS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "expressions.md").read_text()

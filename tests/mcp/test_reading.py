@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weft.mcp.replies import TaskOutput
 from weft.mcp.results import Reading, StreamTaskOutputArguments
-from weft.operations.records import OutputPart
+from weft.operations.replies import OutputPart
 
 
 class Chunks:

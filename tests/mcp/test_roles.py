@@ -11,7 +11,7 @@ from tests.api.test_request_guard import TOKEN, Everybody
 from tests.architecture.source import ROOT
 from tests.docs.tools import tools_reference
 from tests.mcp.conftest import MODES, Agents, Calls
-from weft.api.auth import OneToken
+from weft.api.access.auth import OneToken
 from weft.mcp.server import BY_NAME, TOOLS, described
 from weft.mcp.tools import Tool
 from weft.operations.declare import RANK

@@ -16,7 +16,7 @@ from tests import forked
 from weft.client import store_copy as copying
 from weft.client.local import LocalControl
 from weft.config import store_from
-from weft.operations.records import Verification
+from weft.operations.replies import Verification
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.fill import Filling
 from weft.store.postgres.url import PostgresUrl

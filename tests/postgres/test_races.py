@@ -9,7 +9,7 @@ import pytest
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id, task_row
 from weft.authoring.load import load_value
 from weft.core import commands as c
-from weft.core import needs as n
+from weft.core.decision import needs as n
 from weft.core.definition.document import encode_document
 from weft.core.rows import EventRow
 from weft.node.committer import Committer

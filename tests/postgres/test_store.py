@@ -18,7 +18,7 @@ from tests.postgres.proxy import Proxy
 from tests.store.conformance import make_world, put_run, put_session, run_row, task_row
 from weft.authoring.load import load_value
 from weft.core import commands as c
-from weft.core import needs as n
+from weft.core.decision import needs as n
 from weft.core.definition.document import encode_document
 from weft.node.committer import Committer
 from weft.store.postgres import migrate as m

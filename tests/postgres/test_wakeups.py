@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from weft.core.draft import Hint
+from weft.core.decision.draft import Hint
 from weft.store.postgres import notify as module
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.statements import Statement

@@ -9,7 +9,7 @@ import pytest
 import weft
 from tests.api.conftest import Running
 from tests.client.test_reading import CHAIN
-from weft.api.auth import OneToken
+from weft.api.access.auth import OneToken
 from weft.authoring.load import load_value
 
 TOKEN = "a-token-of-some-length"

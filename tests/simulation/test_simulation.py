@@ -53,7 +53,7 @@ def test_what_is_to_be_tried_occurs() -> None:
 
 def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let chores of any term pass: some seed must notice."""
-    from weft.core.needs import Leadership
+    from weft.core.decision.needs import Leadership
     from weft.core.rules import fire, liveness, place
 
     def unfenced(draft, term):  # type: ignore[no-untyped-def]
@@ -68,7 +68,7 @@ def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPat
 def test_the_simulation_finds_a_trigger_that_fires_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a fire pass though somebody has fired since, under a cause of its own: some seed must notice."""
     from weft.core import commands as c
-    from weft.core import decide
+    from weft.core.decision import decide
     from weft.core.rows import TriggerRow
     from weft.node.chores import fire
 
@@ -138,7 +138,7 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("broken", ["the fence", "the memory"])
 def test_the_simulation_finds_effects_that_are_granted_wrongly(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.core.rules import records
+    from weft.core.rules import memos as records
 
     if broken == "the fence":
         monkeypatch.setattr(records, "_not_held", lambda command, sessions, tasks: None)

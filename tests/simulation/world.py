@@ -15,8 +15,10 @@ import msgspec
 from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
-from weft.core.draft import Hint
+from weft.core.decision.draft import Hint
+from weft.core.decision.needs import Leadership, Runs
 from weft.core.expressions import run_names
+from weft.core.history.replay import Replay
 from weft.core.invariants import (
     check_family,
     check_fires,
@@ -31,8 +33,6 @@ from weft.core.invariants import (
     current_rows,
 )
 from weft.core.liveness import agree
-from weft.core.needs import Leadership, Runs
-from weft.core.replay import Replay
 from weft.core.rows import (
     ORDINAL_BITS,
     FireRow,

@@ -8,7 +8,7 @@ import select
 import sys
 
 from tests.store.conformance import draft_of, open_address
-from weft.core.needs import NextRun
+from weft.core.decision.needs import NextRun
 from weft.core.rows import EventRow
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 import pytest
 
-from weft.core.draft import Draft
+from weft.core.decision.draft import Draft
 from weft.core.rows import ORDINAL_BITS, FireRow, Pin, RunRow, SessionRow, TaskRow, TriggerRow
 from weft.store.sqlite.driver import SqliteStore
 

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from tests.core.scenarios.story import play
-from weft.core.draft import Draft
-from weft.core.needs import Runs, Tasks
+from weft.core.decision.draft import Draft
+from weft.core.decision.needs import Runs, Tasks
 from weft.store.sqlite.transaction import SqliteTransaction
 
 STORIES = sorted((Path(__file__).parents[1] / "core" / "scenarios").glob("*.txt"))

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, task_id, task_row
-from weft.core import needs as n
+from weft.core.decision import needs as n
 from weft.core.rows import (
     AttemptRow,
     FireRow,

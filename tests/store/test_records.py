@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.store.conformance import Backend, blank, draft_of, make_world, task_id
-from weft.core import needs as n
-from weft.core.draft_groups import Pruned
+from weft.core.decision import needs as n
+from weft.core.decision.groups import Pruned
 from weft.core.rows import RecordRow
 from weft.store.protocol import Superseded
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.pausing import pause
 from tests.store.conformance import Backend, draft_of, put_session
-from weft.core.needs import NextRun
+from weft.core.decision.needs import NextRun
 from weft.core.rows import EventRow
 from weft.store.protocol import StoreBusy
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, sqlite_file, task_row
 from weft.core.commands import SetPool
-from weft.core.needs import Current, NextRun, Runs
+from weft.core.decision.needs import Current, NextRun, Runs
 from weft.core.rows import EventRow
 from weft.node.committer import Committer
 from weft.store.protocol import CommandUsed, StoreFull, StoreGone, StoreUnusable

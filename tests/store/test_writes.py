@@ -15,8 +15,8 @@ from tests.store.conformance import (
     task_id,
     task_row,
 )
-from weft.core import needs as n
-from weft.core.draft_groups import Created, PoolChanges, Pruned, SessionChanges
+from weft.core.decision import needs as n
+from weft.core.decision.groups import Created, PoolChanges, Pruned, SessionChanges
 from weft.core.liveness import digest
 from weft.core.rows import AttemptRow, EventRow, LeadershipRow, StaleRow, TaskRow
 from weft.store.protocol import CommandUsed, Remembered, StoreError, Superseded

@@ -14,8 +14,8 @@ import pytest
 
 from weft.authoring.load import load_text
 from weft.client.local import LocalControl
-from weft.node.secrets import Secrets
-from weft.operations.webhooks import HookRefused, fire_webhook
+from weft.node.attempts.secrets import Secrets
+from weft.operations.resources.webhooks import HookRefused, fire_webhook
 from weft.store.sqlite.driver import SqliteStore
 
 SECRET = "a secret that nobody knows"

@@ -11,22 +11,23 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.api import docs_page, health, hooks, metrics, outputs, page, streams, submissions  # noqa: F401 - handlers
+from weft.api import docs_page, health, hooks, metrics, page, submissions  # noqa: F401 - handlers
+from weft.api.access.auth import Gate, allowed_caller
+from weft.api.access.request_guard import BODY_MAX, RequestGuard
+from weft.api.access.sign_in import sign_in
 from weft.api.app_state import THREADS, AppState
-from weft.api.auth import Gate, allowed_caller
 from weft.api.calls import HANDLERS, OperationCall, carried_out
-from weft.api.hub import Listen
 from weft.api.openapi import describe
-from weft.api.request_guard import BODY_MAX, RequestGuard
 from weft.api.responses import problem
-from weft.api.sign_in import sign_in
+from weft.api.streams import handlers, outputs  # noqa: F401 - handlers
+from weft.api.streams.hub import Listen
 from weft.client.definition_loader import DefinitionLoader
 from weft.client.verbs import Control
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
-from weft.node.secrets import Secrets
+from weft.node.attempts.secrets import Secrets
 from weft.operations.declare import JSON, Operation
 from weft.operations.errors import ApiError, api_error_of
-from weft.operations.metrics import Figures
+from weft.operations.reading.figures import Figures
 from weft.operations.table import OPERATIONS
 
 MCP_PATH: Final = "/mcp"  # where the tools of agents are, if they are there

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from weft.api.auth import Gate
-from weft.api.hub import Hub, Listen
+from weft.api.access.auth import Gate
+from weft.api.streams.hub import Hub, Listen
 from weft.api.submission_batcher import SubmissionBatcher
 from weft.client.definition_loader import DefinitionLoader
 from weft.client.verbs import Control
 from weft.core.commands import Reply, Submit
-from weft.node.secrets import Secrets
+from weft.node.attempts.secrets import Secrets
 from weft.operations.errors import ApiError
-from weft.operations.metrics import Figures
+from weft.operations.reading.figures import Figures
 
 T = TypeVar("T")
 #: More would only wait for each other: they share one interpreter lock, and on SQLite one writer.

@@ -9,8 +9,8 @@ import msgspec
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
+from weft.api.access.auth import Caller
 from weft.api.app_state import AppState
-from weft.api.auth import Caller
 from weft.api.responses import reply
 from weft.api.validation import body_error, parameter_error
 from weft.client.verbs import Control

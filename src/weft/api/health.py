@@ -6,7 +6,7 @@ from weft import __version__
 from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
 from weft.operations.errors import ApiError, store_silent
-from weft.operations.server import Health, healthz, readyz
+from weft.operations.resources.server import Health, healthz, readyz
 from weft.store.protocol import StoreError
 
 

@@ -6,8 +6,8 @@ from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
 from weft.client.local import LocalControl
 from weft.operations.errors import ApiError, store_silent
-from weft.operations.server import CallHookRequest, HookTaken, post_hook, put_hook
-from weft.operations.webhooks import HookRefused, fire_webhook
+from weft.operations.resources.server import CallHookRequest, HookTaken, post_hook, put_hook
+from weft.operations.resources.webhooks import HookRefused, fire_webhook
 from weft.store.protocol import StoreError
 
 CODES = {

@@ -16,8 +16,8 @@ from weft.api.app_state import AppState
 from weft.api.calls import OperationCall, handles
 from weft.node.meter import HISTOGRAMS
 from weft.operations.errors import ApiError
-from weft.operations.metrics import Figures
-from weft.operations.server import get_metrics
+from weft.operations.reading.figures import Figures
+from weft.operations.resources.server import get_metrics
 
 
 class Known(NamedTuple):

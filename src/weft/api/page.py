@@ -12,8 +12,8 @@ from typing import Final
 from starlette.responses import Response
 
 from weft.api.calls import OperationCall, handles
-from weft.operations.records import LeaderInfo, NodeInfo, RunInfo
-from weft.operations.server import GetPageRequest, get_page
+from weft.operations.replies import LeaderInfo, NodeInfo, RunInfo
+from weft.operations.resources.server import GetPageRequest, get_page
 
 STYLE: Final = """
 :root { color-scheme: light dark; --line: #8884; --soft: #888; }

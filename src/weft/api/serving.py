@@ -16,8 +16,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from weft.api.access.request_guard import HEADERS
 from weft.api.app import GuardedApplication
-from weft.api.request_guard import HEADERS
 from weft.api.responses import problem
 from weft.operations.errors import ApiError
 

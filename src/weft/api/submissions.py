@@ -8,7 +8,7 @@ from weft.api.calls import OperationCall, decoded, handles
 from weft.api.responses import reply
 from weft.core.commands import Refused, Reply, Submit
 from weft.operations.errors import ApiError, api_error_of
-from weft.operations.submissions import (
+from weft.operations.resources.submissions import (
     ApplyWorkflowRequest,
     Batch,
     BatchItem,

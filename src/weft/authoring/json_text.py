@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from weft.authoring.errors import SyntaxFault, TextPosition, UnreadableText
 from weft.authoring.source_positions import TextToken
-from weft.core.definition.container_types import DEPTH_MAX
+from weft.core.definition.field_types.collections import DEPTH_MAX
 from weft.core.definition.problems import quoted
 
 LINE_BREAK: Final = re.compile("\r?\n")

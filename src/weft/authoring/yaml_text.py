@@ -13,7 +13,7 @@ import yaml
 
 from weft.authoring.errors import SyntaxFault, TextPosition, UnreadableText
 from weft.authoring.source_positions import TextToken
-from weft.core.definition.container_types import DEPTH_MAX
+from weft.core.definition.field_types.collections import DEPTH_MAX
 from weft.core.definition.problems import INTEGER_MAX, PROBLEMS_MAX, quoted
 
 _LOADER: Final = getattr(yaml, "CLoader", yaml.Loader)  # without libyaml: the same events, ten times slower

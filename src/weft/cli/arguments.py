@@ -39,7 +39,7 @@ def whole(text: str) -> int:
 
 def duration_ms(option: str, text: str) -> int:
     """A plain number counts seconds."""
-    from weft.core.definition.text_formats import NotReadable, parse_duration_ms
+    from weft.core.definition.field_types.text_formats import NotReadable, parse_duration_ms
 
     try:
         return parse_duration_ms(float(text) if text.isascii() and text.isdecimal() else text)

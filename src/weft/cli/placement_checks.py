@@ -10,8 +10,8 @@ from weft.client.local import LocalControl
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
 from weft.local_node.factory import own_facts
-from weft.operations.placing import facts_of, unplaceable, waits_for_nodes
-from weft.operations.records import NodeInfo
+from weft.operations.reading.placement import facts_of, unplaceable, waits_for_nodes
+from weft.operations.replies import NodeInfo
 
 
 def alive(control: Control, node: NodeInfo) -> bool:

@@ -14,7 +14,7 @@ from weft.authoring.load import Loaded, path_text
 from weft.core.definition.child_workflows import DEPTH_MAX, references_of
 from weft.core.definition.source_paths import SourcePaths
 from weft.operations.errors import ApiError
-from weft.operations.submissions import Calls, ChildDefinition
+from weft.operations.resources.submissions import Calls, ChildDefinition
 
 CHILDREN_MAX = 1000
 LoadChild = Callable[[ChildDefinition], Loaded]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from weft.core.graph import CriticalPath, critical_path
 from weft.core.workflow import Workflow
-from weft.operations.records import TaskInfo
+from weft.operations.replies import TaskInfo
 
 
 def task_ms(task: TaskInfo, now: int) -> int | None:

@@ -16,13 +16,13 @@ from weft.client.verbs import Control
 from weft.core.commands import Submit
 from weft.core.definition.inputs import resolve_inputs
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
-from weft.core.placement import NodeFacts
+from weft.core.placement.eligibility import NodeFacts
 from weft.core.workflow import Workflow
 from weft.operations.errors import ApiError, bad_inputs
 from weft.operations.ids import id_from
-from weft.operations.placing import facts_of, waits_for_nodes
+from weft.operations.reading.placement import facts_of, waits_for_nodes
+from weft.operations.resources.submissions import ApplyWorkflowRequest, ChildDefinition, RunRequest
 from weft.operations.submission import submission
-from weft.operations.submissions import ApplyWorkflowRequest, ChildDefinition, RunRequest
 
 NODES_FOR_S = 1.0  # what nodes there are is asked for once a second, not once a run
 KNOWN_MAX = 200  # definitions kept loaded

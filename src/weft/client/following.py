@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weft.executors.output import StreamName
-from weft.operations.attempt_output import AttemptOutput
-from weft.operations.records import EventInfo
+from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.replies import EventInfo
 
 if TYPE_CHECKING:
     from weft.client.local import LocalControl

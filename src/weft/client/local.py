@@ -14,15 +14,15 @@ from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
 from weft.operations.access import StoreAccess
-from weft.operations.attempt_output import AttemptOutput, open_output
 from weft.operations.declare import Operation, Request
-from weft.operations.metrics import Figures, figures
-from weft.operations.output_reading import read_output
-from weft.operations.records import OutputPart, TokenInfo
-from weft.operations.results import open_artifact, output_of
-from weft.operations.run_reading import find_run
-from weft.operations.submissions import AppliedWorkflow
-from weft.operations.tokens import holder
+from weft.operations.reading.attempt_output import AttemptOutput, open_output
+from weft.operations.reading.figures import Figures, figures
+from weft.operations.reading.output import read_output
+from weft.operations.reading.results import open_artifact, output_of
+from weft.operations.reading.runs import find_run
+from weft.operations.replies import OutputPart, TokenInfo
+from weft.operations.resources.submissions import AppliedWorkflow
+from weft.operations.resources.tokens import holder
 from weft.store.protocol import Store
 
 if TYPE_CHECKING:

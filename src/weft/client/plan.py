@@ -7,12 +7,12 @@ import msgspec
 
 from weft.client.verbs import Control
 from weft.core.definition.child_workflows import kind_of, references_of
-from weft.core.demands import demand_of
-from weft.core.placement import eligible
+from weft.core.placement.demands import demand_of
+from weft.core.placement.eligibility import eligible
 from weft.core.workflow import Workflow
 from weft.operations.errors import NotFound
-from weft.operations.placing import facts_of, unplaceable
-from weft.operations.records import NodeInfo
+from weft.operations.reading.placement import facts_of, unplaceable
+from weft.operations.replies import NodeInfo
 
 NOWHERE = ("wait", "workflow")  # kinds of tasks that take no node
 NODES_SHOWN = 20

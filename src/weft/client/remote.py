@@ -20,14 +20,19 @@ from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
-from weft.operations.attempt_output import AttemptOutput, Piece
 from weft.operations.declare import Operation, Request
 from weft.operations.errors import NotFound
 from weft.operations.ids import new_id
-from weft.operations.output_reading import PART_MAX
-from weft.operations.records import OutputPart
-from weft.operations.streams import GetTaskArtifactRequest, GetTaskOutputRequest, get_task_artifact, get_task_output
-from weft.operations.submissions import AppliedWorkflow, Batch, BatchItem, Started
+from weft.operations.reading.attempt_output import AttemptOutput, Piece
+from weft.operations.reading.output import PART_MAX
+from weft.operations.replies import OutputPart
+from weft.operations.resources.streams import (
+    GetTaskArtifactRequest,
+    GetTaskOutputRequest,
+    get_task_artifact,
+    get_task_output,
+)
+from weft.operations.resources.submissions import AppliedWorkflow, Batch, BatchItem, Started
 from weft.store.artifact_files import ArtifactError
 from weft.store.protocol import StoreError
 from weft.store.shipment import CHUNK_MAX

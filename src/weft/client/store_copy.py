@@ -16,11 +16,11 @@ import msgspec
 from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.executors.output import StreamName, output_path
-from weft.node.output import STREAMS, carries_whole
+from weft.node.attempts.output import STREAMS, carries_whole
 from weft.node.points import reach
 from weft.operations.access import StoreAccess
-from weft.operations.attempt_output import FileOutput
-from weft.operations.verifying import verify
+from weft.operations.reading.attempt_output import FileOutput
+from weft.operations.reading.verification import verify
 from weft.store.protocol import Reader, StoreUnusable
 from weft.store.sqlite.driver import SqliteStore
 from weft.store.sqlite.moved import Moved

@@ -14,12 +14,10 @@ from weft.core.artifacts import ArtifactReference
 from weft.core.commands import BY_REQUEST, Refused, Reply, Submit
 from weft.core.definition.compile import compile_workflow
 from weft.core.workflow import Workflow
-from weft.operations import events, nodes, run_changes, runs, store, tasks, tokens, triggers, workflows
 from weft.operations import parameters as p
 from weft.operations.declare import NoArguments, Operation, Request
 from weft.operations.errors import NotFound
-from weft.operations.nodes import Draining
-from weft.operations.records import (
+from weft.operations.replies import (
     AttemptInfo,
     EventInfo,
     Explanation,
@@ -41,17 +39,19 @@ from weft.operations.records import (
     WantedSignal,
     WorkflowInfo,
 )  # fmt: skip
-from weft.operations.run_changes import Changed
-from weft.operations.store import PoolSet
-from weft.operations.tokens import TokenRevoked
-from weft.operations.triggers import TriggerDone
+from weft.operations.resources import events, nodes, run_changes, runs, store, tasks, tokens, triggers, workflows
+from weft.operations.resources.nodes import Draining
+from weft.operations.resources.run_changes import Changed
+from weft.operations.resources.store import PoolSet
+from weft.operations.resources.tokens import TokenRevoked
+from weft.operations.resources.triggers import TriggerDone
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
     from weft.client.following import Followed
     from weft.executors.output import StreamName
-    from weft.operations.attempt_output import AttemptOutput
-    from weft.operations.submissions import AppliedWorkflow
+    from weft.operations.reading.attempt_output import AttemptOutput
+    from weft.operations.resources.submissions import AppliedWorkflow
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.demands import PLACE, WORKFLOW_POOL, holder_of
-from weft.core.placement import NodeFacts, eligible, free, no_room
+from weft.core.placement.demands import PLACE, WORKFLOW_POOL, holder_of
+from weft.core.placement.eligibility import NodeFacts, eligible, free, no_room
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.readiness import ending_of, survives
 from weft.core.states import TERMINAL

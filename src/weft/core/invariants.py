@@ -5,8 +5,8 @@
 
 from collections.abc import Iterable, Mapping
 
-from weft.core.demands import pools_of, private_demand, public
-from weft.core.replay import Replay
+from weft.core.history.replay import Replay
+from weft.core.placement.demands import pools_of, private_demand, public
 from weft.core.rows import FireRow, LeadershipRow, PoolRow, RecordRow, RunRow, TaskRow, TriggerRow
 from weft.core.rules.readiness import survives
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS

@@ -15,17 +15,17 @@ from weft.client.local import LocalControl
 from weft.client.opening import make_home
 from weft.config import Config
 from weft.core.commands import Refused
-from weft.core.placement import NodeFacts
+from weft.core.placement.eligibility import NodeFacts
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
 from weft.local_node.machine_resources import disk_bytes, gpu_count, memory_bytes
+from weft.node.attempts.secrets import Secrets
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
-from weft.node.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.private_files import make_private_directory
 from weft.store.sqlite.clock import boot_id, boottime

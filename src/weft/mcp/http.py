@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
+from weft.api.access.auth import known_caller
+from weft.api.access.request_guard import BODY_MAX
 from weft.api.app_state import AppState
-from weft.api.auth import known_caller
-from weft.api.request_guard import BODY_MAX
 from weft.operations.errors import ApiError
 
 if TYPE_CHECKING:

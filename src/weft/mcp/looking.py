@@ -12,7 +12,6 @@ from weft.core.workflow import TaskKind
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
-from weft.operations import nodes, runs, tasks, workflows
 from weft.operations.parameters import (
     DeadCursor,
     NodeCursor,
@@ -24,7 +23,8 @@ from weft.operations.parameters import (
     WorkflowCursor,
     number_in,
 )
-from weft.operations.records import RunInfo, TaskInfo
+from weft.operations.replies import RunInfo, TaskInfo
+from weft.operations.resources import nodes, runs, tasks, workflows
 
 tools = Tools()
 TASKS_SHOWN = 20  # of a run's status, of either kind

@@ -7,7 +7,7 @@ import msgspec
 
 from weft.client.critical_path import task_ms
 from weft.client.plan import PlannedTask
-from weft.operations.records import NodeInfo, RunInfo, TaskInfo
+from weft.operations.replies import NodeInfo, RunInfo, TaskInfo
 
 REASON_MAX = 500
 VALUE_MAX = 32 * 1024  # of a value, as JSON

@@ -14,7 +14,7 @@ from weft.mcp import replies as r
 from weft.mcp.tools import PAUSE_MAX_S, PAUSE_S, RequestContext, Tools
 from weft.operations.errors import ApiError, NotFound
 from weft.operations.parameters import RunRef
-from weft.operations.records import AttemptInfo, OutputPart, TaskInfo
+from weft.operations.replies import AttemptInfo, OutputPart, TaskInfo
 
 tools = Tools()
 TAIL_MAX = 16 * 1024

@@ -11,8 +11,8 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from weft import __version__
+from weft.api.access.auth import Caller
 from weft.api.app_state import AppState
-from weft.api.auth import Caller
 from weft.api.validation import body_error
 from weft.core.definition.suggest import nearest
 from weft.mcp import looking, results, submitting

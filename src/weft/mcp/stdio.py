@@ -13,8 +13,8 @@ from typing import Any
 
 from mcp.server.stdio import stdio_server
 
+from weft.api.access.auth import Caller
 from weft.api.app_state import AppState
-from weft.api.auth import Caller
 from weft.mcp.server import make_server
 
 READ = 64 * 1024

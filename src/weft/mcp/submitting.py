@@ -12,7 +12,7 @@ from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
 from weft.operations.errors import ApiError, bad_inputs
-from weft.operations.submissions import RunRequest, Source
+from weft.operations.resources.submissions import RunRequest, Source
 
 tools = Tools()
 MISTAKES_SHOWN = 20

@@ -13,13 +13,13 @@ import msgspec
 
 from weft.core import commands as c
 from weft.core.artifacts import File, Files, FilesNeeded
-from weft.core.decide import decide
+from weft.core.decision.decide import decide
+from weft.core.decision.draft import Draft, Hint
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import decode_document
-from weft.core.draft import Draft, Hint
 from weft.core.rows import RunRow, StoredWorkflow, TriggerRow
 from weft.core.workflow import Workflow
-from weft.node.artifacts import read_files
+from weft.node.attempts.artifacts import read_files
 from weft.node.points import reach
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Remembered, Store, StoreError, Superseded, Transaction

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.demands import PLACE, private_demand
-from weft.core.placement import NodeFacts, costs, eligible, free
+from weft.core.placement.demands import PLACE, private_demand
+from weft.core.placement.eligibility import NodeFacts, costs, eligible, free
 
 
 class Eligibility:

@@ -13,15 +13,15 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.core.commands import Claim, Exchange, ExchangeReply, Report
-from weft.core.draft import Hint
+from weft.core.decision.draft import Hint
 from weft.core.workflow import Workflow
+from weft.node.attempts.memos import Attempting, ResultKeeper
+from weft.node.attempts.values import Values
+from weft.node.attempts.worker import Worker
 from weft.node.eligibility import Eligibility
 from weft.node.lease import LeaseKeeper
 from weft.node.meter import Meter
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, RunFacts
-from weft.node.records import Attempting, ResultKeeper
-from weft.node.values import Values
-from weft.node.worker import Worker
 from weft.store.protocol import EVERYONE, Look, StoreUnusable
 
 T = TypeVar("T")

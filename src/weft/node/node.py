@@ -10,6 +10,7 @@ import contextlib
 import json
 
 from weft.core.commands import Drain, Refused, Register
+from weft.node.attempts.output import OutputShipper
 from weft.node.chores.gone import bury_forever
 from weft.node.chores.place import place_forever
 from weft.node.chores.resources import measure_forever
@@ -17,7 +18,6 @@ from weft.node.exchange import ExchangeLoop
 from weft.node.leader import Leader
 from weft.node.lease import MARGIN, LeaseKeeper, Outage
 from weft.node.meter import Meter
-from weft.node.output import OutputShipper
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
 BACK_OFF_S = (0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0)  # after so many lost sessions, or tries, in a row

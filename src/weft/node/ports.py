@@ -9,11 +9,11 @@ import msgspec
 
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
-from weft.core.placement import NodeFacts
+from weft.core.placement.eligibility import NodeFacts
 from weft.core.rows import RecordRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
-from weft.node.secrets import Secrets
+from weft.node.attempts.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Look, Watch, Woken
 from weft.store.shipment import Shipment

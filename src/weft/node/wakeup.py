@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from weft.core.draft import Hint
+from weft.core.decision.draft import Hint
 from weft.store.private_files import open_private
 from weft.store.protocol import EVERYONE, Woken
 

@@ -13,9 +13,9 @@ from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import decode_document
 from weft.core.workflow import Workflow
 from weft.node.local import LocalLink
-from weft.operations import node_reading
 from weft.operations.errors import NotFound, Observing
 from weft.operations.ids import new_id
+from weft.operations.reading import nodes as node_reading
 from weft.store.protocol import Reader, Store, StoreBusy
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ import msgspec
 from weft.authoring.errors import DefinitionErrors, LocatedError
 from weft.core.commands import Refused
 from weft.core.definition.problems import ValueProblem
-from weft.operations.records import LeaderInfo
+from weft.operations.replies import LeaderInfo
 from weft.store.artifact_files import ArtifactError
 from weft.store.protocol import CommandUsed, StoreBusy, StoreError, StoreFull, StoreUnusable
 

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from weft.operations import (
+from weft.operations.declare import Operation, Resource
+from weft.operations.resources import (
     events,
     nodes,
     run_changes,
@@ -15,8 +16,7 @@ from weft.operations import (
     tokens,
     triggers,
     workflows,
-)
-from weft.operations.declare import Operation, Resource
+)  # fmt: skip
 
 RESOURCES: Final[tuple[Resource, ...]] = (
     submissions.resource, runs.resource, run_changes.resource, tasks.resource, workflows.resource, events.resource,

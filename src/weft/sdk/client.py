@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from weft import config as settings
 from weft.client.owner_token import token_for
 from weft.client.remote import RemoteControl
-from weft.operations.records import RunInfo
+from weft.operations.replies import RunInfo
 from weft.operations.submission import submission
 from weft.sdk.errors import Closed
 from weft.sdk.flows import Flow

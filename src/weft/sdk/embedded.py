@@ -220,7 +220,7 @@ class Weft:
         """Refuses a run with a task that no node can run, which would wait forever."""
         from weft.core.commands import Refused
         from weft.local_node.factory import own_facts
-        from weft.operations.placing import facts_of, unplaceable
+        from weft.operations.reading.placement import facts_of, unplaceable
 
         others = [facts_of(node) for node in self.control.nodes() if node.scope is None]
         own = own_facts(self.control, self._config, tuple(self._inline))

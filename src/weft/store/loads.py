@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from weft.core import needs as n
+from weft.core.decision import needs as n
 from weft.core.expressions.run_names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,

@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from weft.core.draft import Draft, Hint
-from weft.core.needs import Need
+from weft.core.decision.draft import Draft, Hint
+from weft.core.decision.needs import Need
 from weft.core.rows import RecordRow, TriggerRow
 from weft.store.shipment import Shipment
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from weft.core.draft import Draft
-from weft.core.draft_groups import KeptResults, PoolChanges, Pruned, RunValues, SessionChanges, TriggerChanges
+from weft.core.decision.draft import Draft
+from weft.core.decision.groups import KeptResults, PoolChanges, Pruned, RunValues, SessionChanges, TriggerChanges
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.store.queries import RUN_CHANGING, RUN_COLUMNS, TASK_CHANGING, TASK_COLUMNS
 

@@ -3,9 +3,9 @@
 import msgspec
 
 from tests.core.driver import Engine
-from weft.core.demands import holder_of, pools_of, public
 from weft.core.explain import NodeView, PoolView, Situation
-from weft.core.placement import NodeFacts, node_facts
+from weft.core.placement.demands import holder_of, pools_of, public
+from weft.core.placement.eligibility import NodeFacts, node_facts
 
 
 def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ...] = ()) -> Situation:

@@ -49,13 +49,13 @@ from tests.core.scenarios.situation import situation
 from weft.authoring.children import family_of
 from weft.authoring.load import Loaded, load_text, load_value
 from weft.core import commands as c
+from weft.core.decision.needs import Trigger
 from weft.core.definition.child_workflows import references_of
-from weft.core.definition.text_formats import parse_duration_ms, parse_size_bytes
-from weft.core.events import canonical_lines
+from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.explain import explain
-from weft.core.needs import Trigger
+from weft.core.history.kinds import canonical_lines
 from weft.core.rows import TriggerRow
-from weft.node.launch import report_cached
+from weft.node.attempts.launch import report_cached
 from weft.store.protocol import StoreError
 
 OUTCOMES = {"ok": "succeeded", "failed": "failed", "returned": "returned", "cancelled": "cancelled"}

@@ -13,7 +13,7 @@ from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted
 from weft.core.definition.site_defaults import SiteDefaults
 from weft.local_node.definition_directory import definitions_in
-from weft.operations.submissions import AppliedWorkflow
+from weft.operations.resources.submissions import AppliedWorkflow
 
 
 def apply(args: Namespace, session: CommandSession) -> int:

@@ -12,7 +12,7 @@ from weft.cli.terminal.formats import counted, state_word
 from weft.cli.terminal.terminal import printable
 from weft.client.verbs import Control
 from weft.core.states import RUN_TERMINAL
-from weft.operations.run_changes import Changed
+from weft.operations.resources.run_changes import Changed
 
 LOOK_EVERY_S = 0.05
 IDLE_LOOKS = 40

@@ -15,8 +15,8 @@ from weft.cli.terminal.terminal import printable
 from weft.client.following import Followed
 from weft.client.verbs import Control
 from weft.core.definition.suggest import nearest
-from weft.core.events import EVENT_KINDS
-from weft.operations.records import EventInfo
+from weft.core.history.kinds import EVENT_KINDS
+from weft.operations.replies import EventInfo
 
 EVENTS_LIMIT = 1000
 FOLLOW_EVERY_S = 0.1

@@ -15,8 +15,8 @@ from weft.client.following import Followed
 from weft.client.verbs import Control
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
-from weft.operations.attempt_output import AttemptOutput
-from weft.operations.records import TaskInfo
+from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.replies import TaskInfo
 
 FOLLOW_EVERY_S = 0.1
 FOLLOW_MOST_S = 5.0  # where we are told of news

@@ -12,7 +12,7 @@ from weft.client.critical_path import task_ms
 from weft.client.verbs import Control
 from weft.core.definition.suggest import nearest
 from weft.core.states import RUN_STATES, TASK_STATES
-from weft.operations.records import RunInfo, TaskInfo
+from weft.operations.replies import RunInfo, TaskInfo
 
 RUNS_LIMIT = 20
 TASKS_LIMIT = 100

@@ -13,7 +13,7 @@ from weft.cli.session import CommandSession
 from weft.client.verbs import Control
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
-from weft.node.secrets import Secrets
+from weft.node.attempts.secrets import Secrets
 
 OF_HTTP = ("host", "port", "root_path", "allow_host")
 
@@ -42,8 +42,8 @@ def mcp(args: Namespace, session: CommandSession) -> int:
 
 
 async def _over_stdio(args: Namespace, session: CommandSession) -> None:
+    from weft.api.access.auth import Open
     from weft.api.app_state import THREADS, AppState
-    from weft.api.auth import Open
     from weft.client.definition_loader import DefinitionLoader
     from weft.mcp.stdio import Lines, serve
 
@@ -86,7 +86,7 @@ async def _over_http(args: Namespace, session: CommandSession, gate: Any, listen
     from weft.api.app import MCP_PATH, create_app
     from weft.api.serving import Serving, url_of
     from weft.mcp.http import Endpoint
-    from weft.operations.server import healthz, readyz
+    from weft.operations.resources.server import healthz, readyz
 
     config = session.config
     control, place = _control(args, session)

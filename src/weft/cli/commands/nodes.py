@@ -13,8 +13,8 @@ from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import ago, counted, duration, moment, size
 from weft.cli.terminal.tables import table
 from weft.client.verbs import Control
-from weft.operations.nodes import Draining
-from weft.operations.records import NodeInfo
+from weft.operations.replies import NodeInfo
+from weft.operations.resources.nodes import Draining
 
 SESSION_SHORT = 8
 LOOK_EVERY_S = 0.05

@@ -19,7 +19,7 @@ from weft.cli.session import CommandSession
 from weft.client.verbs import Control
 from weft.core.commands import Reply
 from weft.core.workflow import Workflow
-from weft.operations.run_changes import Changed
+from weft.operations.resources.run_changes import Changed
 from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
 
 

@@ -18,7 +18,7 @@ from weft.cli.session import CommandSession
 from weft.local_node.definition_directory import Directory, keep_applied
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
-from weft.node.secrets import Secrets
+from weft.node.attempts.secrets import Secrets
 
 TOKEN_MIN = 16
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
@@ -44,8 +44,8 @@ def serve(args: Namespace, session: CommandSession) -> int:
 def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
     """Who may ask, where, and where the owner finds the token."""
     with uninterrupted():
+        from weft.api.access.token_gate import Tokens
         from weft.api.serving import listening
-        from weft.api.token_gate import Tokens
         from weft.client.owner_token import server_token
 
     config = session.config

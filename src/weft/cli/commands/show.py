@@ -17,7 +17,7 @@ from weft.client.critical_path import measured_path, task_ms
 from weft.client.verbs import Control
 from weft.core.graph import CriticalPath
 from weft.core.workflow import Workflow
-from weft.operations.records import AttemptInfo, RunInfo, TaskInfo
+from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo
 
 LEVEL_ROWS = 12  # tasks shown of a level
 LEVELS = 40

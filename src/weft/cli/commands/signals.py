@@ -8,7 +8,7 @@ from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
-from weft.operations.records import TaskInfo
+from weft.operations.replies import TaskInfo
 
 DATA_MAX = 1 << 20
 WAITING_SHOWN = 20

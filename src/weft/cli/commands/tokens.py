@@ -7,7 +7,7 @@ from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import moment
 from weft.cli.terminal.tables import table
-from weft.operations.tokens import LABEL_MAX
+from weft.operations.resources.tokens import LABEL_MAX
 
 LABEL_DEFAULT = "unnamed"
 

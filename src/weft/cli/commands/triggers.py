@@ -7,7 +7,7 @@ from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import ago, moment
 from weft.cli.terminal.tables import table
-from weft.operations.records import FireInfo, TriggerInfo
+from weft.operations.replies import FireInfo, TriggerInfo
 
 NEXT = 5
 FIRES = 20

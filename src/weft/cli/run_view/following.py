@@ -16,8 +16,8 @@ from weft.cli.terminal.terminal import padded, width_of
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
-from weft.operations.attempt_output import AttemptOutput
-from weft.operations.records import RunInfo
+from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.replies import RunInfo
 
 REDRAW_S = 0.1
 READ_S = 0.01  # at a time

@@ -11,7 +11,7 @@ from weft.cli.terminal.formats import duration
 from weft.cli.terminal.terminal import STATE_LOOKS, Terminal, cut, padded, width_of
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
-from weft.operations.records import EventInfo, RunInfo
+from weft.operations.replies import EventInfo, RunInfo
 
 SMALL_RUN = 200  # up to so many tasks, each success gets a line of its own
 BAR_MIN, BAR_MAX = 6, 40

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from weft.executors.output import StreamName
-from weft.operations.attempt_output import AttemptOutput, Then
+from weft.operations.reading.attempt_output import AttemptOutput, Then
 from weft.store.shipment import CHUNK_MAX as CHUNK
 
 BYTES_AT_A_TIME = 4 * 1024 * 1024

@@ -10,7 +10,7 @@ from weft.cli.terminal.formats import counted, duration, state_word
 from weft.cli.terminal.terminal import Terminal, printable
 from weft.client.verbs import Control
 from weft.core.commands import Refused
-from weft.operations.records import RunInfo
+from weft.operations.replies import RunInfo
 
 REASONS_MAX = 5
 OUTPUT_SHOWN = 500

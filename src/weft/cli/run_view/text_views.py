@@ -10,7 +10,7 @@ from weft.cli.terminal.formats import clock, clock_now, duration, state_word
 from weft.cli.terminal.terminal import Terminal
 from weft.client.verbs import Control
 from weft.executors.output import StreamName
-from weft.operations.records import EventInfo, RunInfo
+from weft.operations.replies import EventInfo, RunInfo
 
 TAIL_LINES = 5
 TAILS_MAX = 20  # failures shown with their output; a thousand of them would help nobody

@@ -7,7 +7,7 @@ import msgspec
 from weft.client.following import Followed
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
-from weft.operations.records import EventInfo
+from weft.operations.replies import EventInfo
 
 PAGE = 500
 _INITIAL_RUNNING = 200

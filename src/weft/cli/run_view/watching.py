@@ -9,7 +9,7 @@ from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.summary import Summary, summarise
 from weft.cli.session import CommandSession
 from weft.client.verbs import Control
-from weft.operations.records import RunInfo
+from weft.operations.replies import RunInfo
 from weft.store.protocol import StoreBusy
 
 REDRAW_S = 0.25

@@ -18,13 +18,13 @@ from weft.cli.run_view.text_views import View
 from weft.cli.run_view.tracker import Running
 from weft.cli.session import CommandSession
 from weft.client.local import LocalControl
-from weft.core.draft import Hint
+from weft.core.decision.draft import Hint
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName, output_path
 from weft.local_node.factory import make_node, node_options, node_settings
 from weft.local_node.process_tuning import tune
 from weft.node.node import Node
-from weft.operations.attempt_output import AttemptOutput, FileOutput
+from weft.operations.reading.attempt_output import AttemptOutput, FileOutput
 from weft.store.protocol import StoreBusy
 
 LOOK_S = 0.02

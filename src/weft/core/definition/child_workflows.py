@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from weft.core.definition.field_types.scalars import Text
 from weft.core.definition.problems import ProblemCollector, mismatch, quoted
-from weft.core.definition.scalar_types import Text
 from weft.core.workflow import Workflow
 
 #: How deep workflows may run each other. No definition that people still understand is deeper.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from weft.core.definition.document import Document
+from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.definition.inferred_needs import (
     RESOLVED_BY_RULES,
     ReferencesByText,
@@ -21,10 +22,9 @@ from weft.core.definition.inferred_needs import (
     value_reads_context,
 )
 from weft.core.definition.inputs import define_inputs
-from weft.core.definition.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.definition.triggers import define_triggers
-from weft.core.demands import own_demand, workflow_pool
 from weft.core.graph import levels_of, successors_of
+from weft.core.placement.demands import own_demand, workflow_pool
 from weft.core.workflow import Cache, Passes, Retry, TaskDef, TaskKind, Tolerate, TriggerDef, Workflow
 
 HANDLERS_TIMEOUT = "10m"

@@ -7,10 +7,10 @@ it.
 from typing import Final
 
 from weft.core.definition.child_workflows import WorkflowReference
-from weft.core.definition.container_types import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
-from weft.core.definition.scalar_types import Boolean, Duration, Enum, Number, Pattern, Size, Text
-from weft.core.definition.task_field_types import WAIT, ArrayToMap, CacheType, NeedsType, RetryType, Tolerance
-from weft.core.definition.text_formats import FORMATS
+from weft.core.definition.field_types.collections import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
+from weft.core.definition.field_types.task_fields import WAIT, ArrayToMap, CacheType, NeedsType, RetryType, Tolerance
+from weft.core.definition.field_types.text_formats import FORMATS
 
 TASKS_MAX: Final = 1_000_000
 INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object")

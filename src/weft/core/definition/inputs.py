@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weft.core.definition.container_types import Json, MapOf
+from weft.core.definition.field_types.collections import Json, MapOf
+from weft.core.definition.field_types.scalars import Enum
+from weft.core.definition.field_types.text_formats import FORMATS
 from weft.core.definition.fields import INPUT_NAME, INPUT_RECORD, INPUT_TYPES
 from weft.core.definition.inferred_needs import has_template
 from weft.core.definition.problems import (
@@ -17,8 +19,6 @@ from weft.core.definition.problems import (
     mismatch,
     quoted,
 )
-from weft.core.definition.scalar_types import Enum
-from weft.core.definition.text_formats import FORMATS
 from weft.core.workflow import InputDef
 
 _TYPE_NAMES = {

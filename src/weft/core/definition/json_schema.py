@@ -6,11 +6,11 @@ tasks (needs that exist, cycles) are beyond a schema: only the checker makes the
 
 from typing import Any
 
+from weft.core.definition.field_types.task_fields import TASK_NAME
 from weft.core.definition.fields import COMMAND, TASK, TASK_KINDS
 from weft.core.definition.long_form import LONG_TASK
 from weft.core.definition.read import WORKFLOW
 from weft.core.definition.source_paths import NAME_KEYS
-from weft.core.definition.task_field_types import TASK_NAME
 
 SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 

@@ -6,12 +6,12 @@ of `if` and `requires`, and has `long_form: true`, because `parent.x.state` has 
 
 from typing import Any, Final
 
-from weft.core.definition.container_types import Field, ListOf, OneOf, Record
+from weft.core.definition.field_types.collections import Field, ListOf, OneOf, Record
+from weft.core.definition.field_types.scalars import Boolean, Enum, Milliseconds, Number, Text
+from weft.core.definition.field_types.task_fields import TASK_NAME, NeedsType
 from weft.core.definition.fields import ARGUMENT, ARGV, COMMAND, CONDITION, CONSTRAINTS, CWD, ENV, TASK
 from weft.core.definition.problems import ProblemCollector
-from weft.core.definition.scalar_types import Boolean, Enum, Milliseconds, Number, Text
 from weft.core.definition.source_paths import NAME_KEYS
-from weft.core.definition.task_field_types import TASK_NAME, NeedsType
 
 #: A task with one of these keys is in the long form.
 _MARKS: Final = frozenset(("type", "spec", "dependsOn", "retryPolicy"))

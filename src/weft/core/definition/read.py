@@ -9,24 +9,24 @@ from typing import Any, Final
 
 import msgspec
 
-from weft.core.definition.document import Document
-from weft.core.definition.expression_checks import ExpressionChecker
-from weft.core.definition.fields import COMMAND, TASK, TASK_KINDS, TASKS_MAX, workflow_record
-from weft.core.definition.inferred_needs import ReferencesByText
-from weft.core.definition.inputs import INPUTS, define_inputs
-from weft.core.definition.long_form import is_long, read_long
-from weft.core.definition.problems import INVALID, ProblemCollector, ValueProblem, mismatch, quoted
-from weft.core.definition.source_paths import NAME_KEYS, SourcePaths
-from weft.core.definition.task_checks import check_task
-from weft.core.definition.task_field_types import TASK_NAME
-from weft.core.definition.triggers import TRIGGERS, check_triggers
-from weft.core.definition.workflow_checks import (
+from weft.core.definition.checks.expressions import ExpressionChecker
+from weft.core.definition.checks.tasks import check_task
+from weft.core.definition.checks.workflows import (
     check_encoding,
     check_graph,
     check_mode,
     check_secrets,
     check_signals,
 )
+from weft.core.definition.document import Document
+from weft.core.definition.field_types.task_fields import TASK_NAME
+from weft.core.definition.fields import COMMAND, TASK, TASK_KINDS, TASKS_MAX, workflow_record
+from weft.core.definition.inferred_needs import ReferencesByText
+from weft.core.definition.inputs import INPUTS, define_inputs
+from weft.core.definition.long_form import is_long, read_long
+from weft.core.definition.problems import INVALID, ProblemCollector, ValueProblem, mismatch, quoted
+from weft.core.definition.source_paths import NAME_KEYS, SourcePaths
+from weft.core.definition.triggers import TRIGGERS, check_triggers
 
 
 class ReadResult(msgspec.Struct, frozen=True):

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weft.core.definition.text_formats import format_duration
+from weft.core.definition.field_types.text_formats import format_duration
 
 if TYPE_CHECKING:
-    from weft.core.definition.container_types import Record
     from weft.core.definition.document import Document
+    from weft.core.definition.field_types.collections import Record
 
 
 class SiteDefaults(NamedTuple):

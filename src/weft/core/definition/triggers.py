@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from weft.core.definition.container_types import Field, Record
+from weft.core.definition.field_types.collections import Field, Record
+from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Pattern, Text
+from weft.core.definition.field_types.text_formats import parse_duration_ms
 from weft.core.definition.fields import ARGUMENTS, CONDITION, SECRET_NAME, WORKFLOW_NAME
 from weft.core.definition.inputs import resolve_inputs
 from weft.core.definition.problems import (
@@ -20,8 +22,6 @@ from weft.core.definition.problems import (
     mismatch,
     quoted,
 )
-from weft.core.definition.scalar_types import Boolean, Duration, Enum, Pattern, Text
-from weft.core.definition.text_formats import parse_duration_ms
 from weft.core.expressions import Expression, ExpressionError, parse_condition, parse_template, templates_in
 from weft.core.workflow import TIMED, InputDef, TriggerDef
 

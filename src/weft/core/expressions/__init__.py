@@ -12,7 +12,7 @@ from weft.core.expressions.checking import Scope, check
 from weft.core.expressions.errors import ExpressionError, caret, place
 from weft.core.expressions.expression import Expression, parse
 from weft.core.expressions.references import Reference
-from weft.core.expressions.shell_text import ShellText, compile_shell, environment_text
+from weft.core.expressions.shell.text import ShellText, compile_shell, environment_text
 from weft.core.expressions.templates import (
     Template,
     parse_condition,

@@ -7,8 +7,8 @@ what passed before is nobody's to make up for.
 import msgspec
 
 from weft.core.commands import Apply, PauseTrigger, Refused, Reply
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Applied, Applying, LastEvent, Trigger, TriggersFor, TriggersOf, Workflows
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Applied, Applying, LastEvent, Trigger, TriggersFor, TriggersOf, Workflows
 from weft.core.rows import TriggerRow
 from weft.core.workflow import TriggerDef
 

@@ -2,15 +2,15 @@
 
 import msgspec
 
-from weft.core.backoff import delay_ms
 from weft.core.commands import Report
-from weft.core.draft import Draft, Rule
-from weft.core.needs import GivenUp
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import GivenUp
 from weft.core.rows import AttemptRow, StaleRow, TaskRow
+from weft.core.rules.backoff import delay_ms
 from weft.core.rules.levels import end_in_level
+from weft.core.rules.memos import keep_result
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import survives
-from weft.core.rules.records import keep_result
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 

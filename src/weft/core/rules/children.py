@@ -15,11 +15,8 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Report
-from weft.core.definition.inputs import resolve_inputs
-from weft.core.draft import Draft, Rule
-from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.expressions.run_names import array_of, with_item
-from weft.core.needs import (
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import (
     Current,
     Errands,
     Inputs,
@@ -33,6 +30,9 @@ from weft.core.needs import (
     Untold,
     Workflows,
 )  # fmt: skip
+from weft.core.definition.inputs import resolve_inputs
+from weft.core.expressions import ExpressionError, resolve_value
+from weft.core.expressions.run_names import array_of, with_item
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
 from weft.core.rules.attempts import conclude
 from weft.core.rules.generations import begin_generation

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from weft.core.commands import Claim, Exchange
-from weft.core.demands import OWN, pools_of
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Pools, Queued, QueuedEach, Waiting
-from weft.core.placement import EACH
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Pools, Queued, QueuedEach, Waiting
+from weft.core.placement.demands import OWN, pools_of
+from weft.core.placement.eligibility import EACH
 from weft.core.rows import TaskRow
 from weft.core.rules.ownership import take_runs
 

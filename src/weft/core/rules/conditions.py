@@ -1,6 +1,6 @@
 """`if`: asked when a task's needs have ended and its rule is true. True, false, or an error, which is never false."""
 
-from weft.core.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule
 from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.names import names_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Context
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Context
 from weft.core.rows import RunRow, TaskRow
 from weft.core.workflow import Workflow
 

@@ -7,8 +7,8 @@ exchange per task, because the successor that a report queues can be claimed in 
 from typing import Any
 
 from weft.core.commands import Claim, Exchange, ExchangeReply
-from weft.core.draft import Draft, Rule
-from weft.core.needs import ClaimedAt, Demands, Due, Glance, NextWake, Queued, Runs, Stops, Tasks, TasksAt
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import ClaimedAt, Demands, Due, Glance, NextWake, Queued, Runs, Stops, Tasks, TasksAt
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.children import begin_again, child_due

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Fire, Firing, Refused, Reply, Submit
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import FiresOf, FiresSince, QueuedFires, Runs, Trigger, UnfinishedOf
 from weft.core.definition.inputs import resolve_inputs
-from weft.core.draft import Draft, Rule
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.needs import FiresOf, FiresSince, QueuedFires, Runs, Trigger, UnfinishedOf
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.apply import trigger_of
 from weft.core.rules.leader import require_term

@@ -3,8 +3,8 @@
 Old rows never change. Attempt numbers go on where they were; the retry budget starts anew.
 """
 
-from weft.core.demands import demand_of
-from weft.core.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule
+from weft.core.placement.demands import demand_of
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import begin_pass, passes_of
 from weft.core.rules.readiness import ending_of

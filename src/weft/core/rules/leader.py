@@ -5,8 +5,8 @@ it comes. The leader's lease only says when others may stop waiting for it.
 """
 
 from weft.core.commands import Lead, LeadReply, Refused, Reply, Resign
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Insisting, Leadership, Lease, Session
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Insisting, Leadership, Lease, Session
 from weft.core.rows import LeadershipRow
 
 MAY_LEAD = ("auto", "leader")

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Elements, EndsHeld, RunningOf, TasksAt
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Elements, EndsHeld, RunningOf, TasksAt
 from weft.core.rows import ORDINAL_BITS, WHOLE, RunRow, TaskRow
 from weft.core.rules.context import update_context
 from weft.core.rules.ownership import enqueue

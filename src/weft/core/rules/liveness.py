@@ -2,9 +2,9 @@
 it should have ended long ago."""
 
 from weft.core.commands import Overdue, Reconcile, Reply
-from weft.core.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Held, PastDeadline, Runs, Session, Tasks
 from weft.core.liveness import OVERDUE_MS
-from weft.core.needs import Held, PastDeadline, Runs, Session, Tasks
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import OVERDUE, lose
 from weft.core.rules.leader import require_term

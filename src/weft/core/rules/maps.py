@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from weft.core.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Elements, MapArray, TasksAt
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.needs import Elements, MapArray, TasksAt
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import end_in_level, is_fatal
 from weft.core.rules.names import names_of

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from weft.core.artifacts import with_files
-from weft.core.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Ends, Inputs
 from weft.core.expressions.run_names import Ended, names_for, tasks_view
-from weft.core.needs import Ends, Inputs
 from weft.core.rows import RunRow
 from weft.core.rules.context import context_values
 from weft.core.workflow import TaskDef, Workflow

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from weft.core.demands import demand_of, open_to_all
-from weft.core.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule
+from weft.core.placement.demands import demand_of, open_to_all
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import begin_pass
 from weft.core.rules.settle import decide_start

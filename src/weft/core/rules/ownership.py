@@ -5,9 +5,9 @@ need together. Whoever claims the first of them takes the run, and from then on 
 private demand, which nobody else offers. When the session ends, the run is free again.
 """
 
-from weft.core.demands import OWN, private_demand
-from weft.core.draft import Draft, Rule
-from weft.core.needs import QueuedIfFree, QueuedOf, RunsIfFree
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import QueuedIfFree, QueuedOf, RunsIfFree
+from weft.core.placement.demands import OWN, private_demand
 from weft.core.rows import RunRow, TaskRow
 
 

@@ -1,8 +1,8 @@
 """What people ask of a run that exists: cancel it, cancel one task, resume it, retry its dead letters, prune."""
 
 from weft.core.commands import Advance, CancelRun, CancelTask, Prune, Refused, Reply, Resume
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Current, Finished, Roots, RunById, TasksAt
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Current, Finished, Roots, RunById, TasksAt
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.leader import require_term

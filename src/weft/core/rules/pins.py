@@ -9,12 +9,12 @@ from typing import NoReturn
 import msgspec
 
 from weft.core.commands import Refused, Submit
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Named, Pins, WorkflowNames, Workflows
 from weft.core.definition.child_workflows import DEPTH_MAX, kind_of, references_of
 from weft.core.definition.inputs import wrong_inputs
 from weft.core.definition.problems import quoted
 from weft.core.definition.suggest import did_you_mean
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Named, Pins, WorkflowNames, Workflows
 from weft.core.rows import Pin
 from weft.core.workflow import Workflow
 

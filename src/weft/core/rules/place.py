@@ -10,10 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from weft.core.commands import Place, Reply
-from weft.core.demands import PLACE, holder_of, open_to_all, private, public
-from weft.core.draft import Draft, Rule
-from weft.core.needs import DemandBodies, LiveSessions, Measured, Occupied, Placing, QueuedEach, Roots
-from weft.core.placement import (
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import DemandBodies, LiveSessions, Measured, Occupied, Placing, QueuedEach, Roots
+from weft.core.placement.demands import PLACE, holder_of, open_to_all, private, public
+from weft.core.placement.eligibility import (
     Load,
     NodeFacts,
     best,

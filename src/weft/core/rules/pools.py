@@ -1,9 +1,9 @@
 """Pools: a limit that tasks of many runs and nodes share. Places are taken by claims and given back by Draft.move."""
 
 from weft.core.commands import Refused, Reply, SetPool
-from weft.core.demands import WORKFLOW_POOL, workflow_pool
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Pools
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Pools
+from weft.core.placement.demands import WORKFLOW_POOL, workflow_pool
 from weft.core.workflow import Workflow
 
 

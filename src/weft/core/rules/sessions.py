@@ -3,8 +3,8 @@
 import msgspec
 
 from weft.core.commands import Drain, Expire, Refused, Register, Reply
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Held, Leadership, Lease, OwnedBy, RunById, Runs, Session
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Held, Leadership, Lease, OwnedBy, RunById, Runs, Session
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.attempts import lose
 from weft.core.rules.leader import end_term

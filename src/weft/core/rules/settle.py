@@ -6,8 +6,8 @@ is left for the next transaction: its tasks stay marked as unsettled, and any no
 
 from collections.abc import Iterable
 
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Ready, TasksAt, Unsettled
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Ready, TasksAt, Unsettled
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.conditions import ask
 from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_pass, key_rank, passes_of

@@ -4,8 +4,8 @@ What is queued is cancelled in the same transaction, so that no claim can follow
 thousand tasks at a time from the cursor `run.sweep`, which any node moves on.
 """
 
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Need, QueuedOf, RunningOf, Unended
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Need, QueuedOf, RunningOf, Unended
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.levels import void_level, why_void
 from weft.core.rules.readiness import goes_on, is_over, survives

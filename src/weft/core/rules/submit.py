@@ -1,9 +1,9 @@
 """A new run: all its tasks are stored pending, and those that need nothing are queued at once."""
 
 from weft.core.commands import Refused, Reply, Submit
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import NextRun, RunByKey, Workflows
 from weft.core.definition.child_workflows import references_of
-from weft.core.draft import Draft, Rule
-from weft.core.needs import NextRun, RunByKey, Workflows
 from weft.core.rows import Pin, TaskRow
 from weft.core.rules.new_runs import NewRun, create_run, create_tasks, note_demand
 from weft.core.rules.pins import settle_pins

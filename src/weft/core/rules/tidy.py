@@ -1,8 +1,8 @@
 """Go on with what was too much for one transaction: sweeps of stopped runs, ends not yet told, deadlines, and
 what tasks that run other workflows have open."""
 
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Runs, Sweeping, Unsettled
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Runs, Sweeping, Unsettled
 from weft.core.rules.children import attend
 from weft.core.rules.settle import SETTLE_MAX, admit, settle
 from weft.core.rules.stopping import end_handlers, stop_run, sweep

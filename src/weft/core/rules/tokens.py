@@ -1,8 +1,8 @@
 """Tokens of the API: made once, revoked for good. Who made and who revoked one is in the cluster's events."""
 
 from weft.core.commands import CreateToken, Refused, Reply, RevokeToken
-from weft.core.draft import Draft, Rule
-from weft.core.needs import Token
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import Token
 from weft.core.rows import TokenRow
 
 

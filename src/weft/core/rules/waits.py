@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from weft.core import needs
 from weft.core.commands import Refused, Reply, Signal
-from weft.core.definition.text_formats import parse_duration_ms
-from weft.core.draft import Draft, Rule
+from weft.core.decision import needs
+from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.needs import RunById, TasksAt
+from weft.core.definition.field_types.text_formats import parse_duration_ms
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.needs import RunById, TasksAt
 from weft.core.rows import WHOLE, AttemptRow, RunRow, TaskRow
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.names import names_of

@@ -162,7 +162,7 @@ def _time_form(value: Any) -> Any:
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat() if value == value else NO_FORM  # not pandas' NaT, which is unequal to itself
     if isinstance(value, datetime.timedelta):
-        from weft.core.definition.text_formats import write_duration
+        from weft.core.definition.field_types.text_formats import write_duration
 
         return write_duration(value) if value == value else NO_FORM
     return NO_FORM

@@ -67,7 +67,7 @@ def _enum(cls: type[enum.Enum]) -> Converter:
 
 
 def _text_format(cls: type, name: str) -> Converter:
-    from weft.core.definition.text_formats import FORMATS
+    from weft.core.definition.field_types.text_formats import FORMATS
 
     parse, expected = FORMATS[name]
 

@@ -32,7 +32,7 @@ import zlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from weft.core.draft import Hint
+from weft.core.decision.draft import Hint
 from weft.store.postgres.statements import Statement
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import EVERYONE, StoreError, Woken

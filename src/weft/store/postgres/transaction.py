@@ -9,9 +9,9 @@ from functools import cache
 from itertools import chain
 from typing import Any, Protocol
 
-from weft.core import needs as n
-from weft.core.draft import Draft
-from weft.core.needs import Need
+from weft.core.decision import needs as n
+from weft.core.decision.draft import Draft
+from weft.core.decision.needs import Need
 from weft.store.loads import BY_CLOCK, LOADS, Load, overview, tasks
 from weft.store.postgres.statements import PostgresRowsStatement, Statement, rows_statement, statements
 from weft.store.postgres.wire import Wire

@@ -5,8 +5,8 @@ from typing import Any
 
 import apsw
 
-from weft.core.draft import Draft
-from weft.core.needs import Need
+from weft.core.decision.draft import Draft
+from weft.core.decision.needs import Need
 from weft.store.loads import LOADS
 from weft.store.protocol import Superseded, recall
 from weft.store.sqlite.statements import GUARDED, ROWS, SQL, chunks, flat

@@ -1,0 +1,329 @@
+"""The working copy of one transaction: what was loaded, what a rule made of it, and what to write.
+
+A rule never writes. It changes rows through `move` and `touch`, and appends events, attempts and new rows;
+the committer hands the whole draft to the store, which writes it under the guards, or not at all.
+"""
+
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from weft.core.artifacts import Files
+from weft.core.decision.groups import (
+    Created,
+    KeptResults,
+    PoolChanges,
+    Pruned,
+    RunValues,
+    SessionChanges,
+    TokenChanges,
+    TriggerChanges,
+)
+from weft.core.decision.needs import Need
+from weft.core.placement.demands import pools_of, private, public
+from weft.core.rows import (
+    CLUSTER,
+    ORDINAL_BITS,
+    TASKS_MAX,
+    AttemptRow,
+    EventRow,
+    Guard,
+    RunRow,
+    StaleRow,
+    TaskRow,
+)
+from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
+from weft.core.workflow import TaskDef, Workflow
+
+_ATTEMPT = {n: f'{{"attempt":{n}}}' for n in range(1, 10)}
+
+#: A rule: yields what it needs, is sent the rows, returns its reply.
+Rule = Generator[tuple[Need, ...], tuple[list[Any], ...], Any]
+
+
+class IllegalTransition(Exception):
+    """A rule tried a move that is not in the table: a bug, and the transaction is rolled back."""
+
+
+class Hint(NamedTuple):
+    """What a COMMIT may have left to do for other nodes. True if anything."""
+
+    everyone: bool = False  # every node must look: a stop, a drain, chores left over
+    queued: int = 0  # so many tasks could be claimed
+    ended: bool = False  # a run has ended: of interest to those that wait for it
+
+    def __bool__(self) -> bool:
+        return self.everyone or self.queued > 0 or self.ended
+
+    def __or__(self, other: "Hint") -> "Hint":
+        return Hint(self.everyone or other.everyone, self.queued + other.queued, self.ended or other.ended)
+
+
+class Draft:
+    def __init__(self, now: int, workflows: Mapping[str, Workflow], session: str | None = None) -> None:
+        self.now = now
+        self.workflows = workflows
+        self.files: Files = {}  # the artifacts that were read for this decision
+        self.by_session = session  # who causes the events
+        self.runs: dict[int, RunRow] = {}
+        self.tasks: dict[int, TaskRow] = {}
+        self.at: dict[tuple[int, int, int], TaskRow] = {}  # current row by (run, position, index)
+
+        self.dirty_tasks: list[TaskRow] = []
+        self.dirty_runs: list[RunRow] = []
+        self.attempts: list[AttemptRow] = []
+        self.events: list[EventRow] = []
+        self.stale: list[StaleRow] = []
+        self.created = Created()
+        self.values = RunValues()
+        self.kept_results = KeptResults()
+        self.pools = PoolChanges()
+        self.sessions = SessionChanges()
+        self.triggers = TriggerChanges()
+        self.tokens = TokenChanges()
+        self.pruned = Pruned()
+
+        self.retried: dict[tuple[int, int], frozenset[int]] = {}  # by run and position of a map: only these elements
+        self.errands: list[TaskRow] = []  # given out by this transaction: a chore for its end, or for the next one
+        self.replaced: dict[int, None] = {}  # tasks whose demand changed
+        self.retries = 0  # failures that are tried again
+        self.stopping = False  # some attempt that runs has been told to stop
+        self.wake = False  # every node must hear of this: a stop, chores left over
+        self.ended = False  # a run has ended
+
+    def hint(self) -> "Hint":
+        """What other nodes may have to do after this COMMIT."""
+        queued = sum(t.state == "queued" for rows in (self.dirty_tasks, self.created.tasks) for t in rows)
+        queued -= sum(change for change in self.pools.taken.values() if change < 0)  # a task was left out, perhaps
+        return Hint(self.wake, queued, self.ended)
+
+    # -- what was loaded ---------------------------------------------------------------------------------
+
+    def adopt(self, rows: Iterable[TaskRow]) -> list[TaskRow]:
+        """Take loaded rows in; a row that is here already wins over its second copy."""
+        out = []
+        tasks, at = self.tasks, self.at
+        for row in rows:
+            known = tasks.get(row.id)
+            if known is None:
+                tasks[row.id] = known = row
+                place = (row.run_no, row.pos, row.idx)
+                other = at.get(place)
+                if other is None or other.generation < row.generation:
+                    at[place] = row
+            out.append(known)
+        return out
+
+    def adopt_runs(self, rows: Iterable[RunRow]) -> list[RunRow]:
+        return [self.runs.setdefault(row.no, row) for row in rows]
+
+    def definition(self, task: TaskRow) -> TaskDef:
+        return self.workflows[self.runs[task.run_no].workflow].tasks[task.pos]
+
+    def workflow_of(self, run: RunRow) -> Workflow:
+        return self.workflows[run.workflow]
+
+    # -- changes -----------------------------------------------------------------------------------------
+
+    def touch(self, task: TaskRow) -> None:
+        if task.guard is None:
+            task.guard = Guard(task.state, task.attempt, task.session, task.stop)
+            self.dirty_tasks.append(task)
+
+    def send(self, task: TaskRow, errand: str) -> None:
+        """A chore shall see to the run that this task starts; it needs locks that this transaction may not take."""
+        self.touch(task)
+        task.errand = errand
+        self.errands.append(task)
+        self.wake = True
+
+    def left_over(self) -> bool:
+        """Chores that this transaction made and did not do."""
+        return any(not run.told for run in self.dirty_runs) or any(task.errand for task in self.errands)
+
+    def touch_run(self, run: RunRow) -> None:
+        if not run.dirty:
+            run.dirty = True
+            self.dirty_runs.append(run)
+
+    def move(self, task: TaskRow, to: TaskState) -> None:
+        """The only way a task changes state; keeps the run's counters."""
+        was = task.state
+        if (was, to) not in TRANSITIONS:
+            raise IllegalTransition(f"task {task.id}: {was} -> {to} is not in the table")
+        if task.guard is None:
+            task.guard = Guard(was, task.attempt, task.session, task.stop)
+            self.dirty_tasks.append(task)
+        task.state = to
+        if task.elements is None and task.held is None and task.child is None:  # those hold no slot
+            if was in ACTIVE:
+                if was == "running" and "@" in task.demand:
+                    self._count_pools(task, -1)
+                if to not in ACTIVE:
+                    self._count_active(task, -1)
+            elif to in ACTIVE:
+                self._count_active(task, 1)
+        if to in TERMINAL:
+            self._count_end(task, to)
+
+    def claim(self, task: TaskRow, session: str, number: int) -> None:
+        """queued → running, the hottest move of all: no counter changes, only the attempt and its holder."""
+        if task.state != "queued":
+            raise IllegalTransition(f"task {task.id}: {task.state} -> running is no claim")
+        if task.guard is None:
+            task.guard = Guard("queued", task.attempt, task.session, task.stop)
+            self.dirty_tasks.append(task)
+        task.state = "running"
+        task.attempt += 1
+        task.session = session
+        task.claim_no = number
+        task.claimed_at = self.now
+        if task.wake_at is not None:  # it was placed here, and no deadline matters any more
+            self.unplace(task, public(task.demand))
+        if "@" in task.demand:
+            self._count_pools(task, 1)
+        data = _ATTEMPT.get(task.attempt) or f'{{"attempt":{task.attempt}}}'
+        self.events.append(EventRow(task.run_no, task.pos, task.idx, "assigned", session, data))
+
+    def place(self, task: TaskRow, session: str, until: int) -> None:
+        """Only this session may claim it until then."""
+        self.touch(task)
+        task.demand = private(session, public(task.demand))
+        task.wake_at = until
+        self.replaced[task.id] = None
+
+    def unplace(self, task: TaskRow, demand: str) -> None:
+        """No session has a right to it any more; it is queued under this demand."""
+        self.touch(task)
+        task.demand = demand
+        task.wake_at = None
+        self.replaced[task.id] = None
+
+    def _count_pools(self, task: TaskRow, change: int) -> None:
+        for pool in pools_of(task.demand):
+            self.pools.taken[pool] = self.pools.taken.get(pool, 0) + change
+
+    def room_in(self, pool: str) -> int:
+        """Places that are left; the pool has been loaded, and so locked."""
+        row = self.pools.loaded[pool]
+        return row.size - row.used - self.pools.taken.get(pool, 0)
+
+    def _count_active(self, task: TaskRow, delta: int) -> None:
+        run = self.runs[task.run_no]
+        self.touch_run(run)
+        run.active += delta
+
+    def _count_end(self, task: TaskRow, to: TaskState) -> None:
+        run = self.runs[task.run_no]
+        definition = self.workflows[run.workflow].tasks[task.pos]
+        self.touch_run(run)
+        if task.held is None:
+            task.finished_at = self.now
+        task.session = None
+        task.stop = None
+        task.errand = None
+        task.wake_at = None
+        task.settled = False
+        run.open -= 1
+        if not definition.final:
+            run.open_main -= 1
+        if run.level is not None:
+            self._count_level_end(run, task)
+        whole_map = task.idx < 0 and definition.mapped
+        if not whole_map:
+            setattr(run, to, getattr(run, to) + 1)
+        elif task.elements is None:  # it never opened: it is the one task that ended, in place of its elements
+            run.total += 1
+            setattr(run, to, getattr(run, to) + 1)
+        if to in ("failed", "dead_letter") and task.idx < 0 and not definition.allow_failure:
+            run.broken += 1
+            if run.reason is None:
+                run.reason = f"{definition.name}: {task.reason or to}"
+
+    def _count_level_end(self, run: RunRow, task: TaskRow) -> None:
+        if task.held is not None:
+            task.held = None  # it was counted when it was held
+        elif run.level_open is not None and self._in_pass(run, task.pos):
+            run.level_open -= 1
+
+    def _in_pass(self, run: RunRow, pos: int) -> bool:
+        passes = self.workflows[run.workflow].passes
+        return passes is not None and passes.at[pos] == run.level
+
+    def hold(self, task: TaskRow, end: TaskState) -> None:
+        """It has finished, and holds no slot; this end counts when its level commits. Until then its state stays."""
+        run = self.runs[task.run_no]
+        assert run.level_open is not None
+        self.touch(task)
+        self.touch_run(run)
+        if task.state == "running" and task.elements is None:
+            run.active -= 1
+        run.level_open -= 1
+        task.held = end
+        task.finished_at = self.now
+        task.stop = None
+        task.wake_at = None
+        task.settled = False  # a mapped task has to hear of its elements; whoever tells it marks this
+
+    def unhold(self, task: TaskRow) -> None:
+        """Its finished work no longer counts."""
+        run = self.runs[task.run_no]
+        assert run.level_open is not None
+        self.touch(task)
+        self.touch_run(run)
+        if task.state == "running" and task.elements is None:
+            run.active += 1
+        run.level_open += 1
+        task.held = task.finished_at = None
+        task.settled = True
+
+    def move_run(self, run: RunRow, to: RunState) -> None:
+        if (run.state, to) not in RUN_TRANSITIONS:
+            raise IllegalTransition(f"run {run.id}: {run.state} -> {to} is not in the table")
+        self.touch_run(run)
+        run.state = to
+
+    def event(self, run_no: int, kind: str, data: dict[str, Any], task: TaskRow | None = None) -> None:
+        if task is None:
+            self.events.append(EventRow(run_no, None, None, kind, self.by_session, data))
+        else:
+            self.events.append(EventRow(run_no, task.pos, task.idx, kind, self.by_session, data))
+
+    def cluster_event(self, kind: str, session: str | None, data: dict[str, Any]) -> None:
+        """What happens to nodes and to the leader belongs to no run, and to no replay."""
+        self.events.append(EventRow(CLUSTER, None, None, kind, session, data))
+
+    def sign(self, actor: str, asked: str, about: dict[str, Any]) -> None:
+        """Who asked for this stands in the first event that came of it; what leaves none of its own (a pool's size, a
+        stop that its node has yet to carry out) is told as `asked`. What changed nothing is not told."""
+        if self.events:
+            first = self.events[0]
+            assert isinstance(first.data, dict)
+            first.data = {**first.data, "actor": actor}
+        elif self.dirty_tasks or self.pools.sizes or self.pruned.runs:
+            self.cluster_event("asked", None, {"actor": actor, "command": asked, **about})
+
+    def new_task(
+        self, run: RunRow, pos: int, idx: int, generation: int, demand: str, open_needs: int, attempt: int = 0
+    ) -> TaskRow:
+        """A fresh pending row; it is written with the draft, and may be moved on at once."""
+        if run.ordinals >= TASKS_MAX:
+            raise IllegalTransition(f"run {run.id}: more than {TASKS_MAX} tasks")
+        row = TaskRow(
+            (run.no << ORDINAL_BITS) + run.ordinals, run.no, pos, idx, demand,
+            generation=generation, attempt=attempt, open=open_needs,
+        )  # fmt: skip
+        row.guard = Guard("new", attempt, None)  # never in dirty_tasks: it is inserted, not updated
+        run.ordinals += 1
+        run.open += 1
+        definition = self.workflows[run.workflow].tasks[pos]
+        if not definition.final:
+            run.open_main += 1
+        if idx >= 0 or not definition.mapped:
+            run.total += 1
+        if run.level_open is not None and self._in_pass(run, pos):
+            run.level_open += 1
+        self.touch_run(run)
+        self.created.tasks.append(row)
+        self.tasks[row.id] = row
+        self.at[(run.no, pos, idx)] = row
+        return row

@@ -1,0 +1,225 @@
+"""The types of the keys `needs`, `retry`, `cache`, `map`, `tolerate` and `wait` of a task."""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from weft.core.definition.field_types.collections import Field, Json, Record
+from weft.core.definition.field_types.scalars import Boolean, Duration, Number, Pattern, Text
+from weft.core.definition.problems import INVALID, ProblemCollector, has_expression, mismatch, quoted
+from weft.core.expressions import Expression, ExpressionError, parse_template
+
+_WHOLE: Final = r"^\s*\$\{\{[\s\S]*\}\}\s*$"
+_SHARE: Final = r"(100|[0-9]{1,2}(\.[0-9]{1,6})?)%"
+_TIME: Final = (
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+
+TASK_NAME: Final = Pattern(
+    expected="a task name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+    refused=("__proto__",),  # an object key of this name breaks JavaScript code that reads the JSON views
+)
+SIGNAL_NAME: Final = Pattern(
+    expected="a signal's name",
+    regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
+    fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayToMap:
+    """What to map over: a list, or one expression whose value is a list. Text around it would make it a text."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return Json("the element", expressions=True).read(collector, value)
+        fix = 'write a list, or one whole expression: map: "${{ … }}"'
+        if not isinstance(value, str) or not has_expression(value):
+            return mismatch(collector, "an array", value, fix)
+        try:
+            parts = parse_template(value.strip()).parts
+        except ExpressionError:
+            return value  # reported with its column when all expressions are checked
+        if len(parts) != 1 or not isinstance(parts[0], Expression):
+            return collector.problem("the text around ${{ … }} makes this a text, not an array", fix)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "pattern": _WHOLE}, {"type": "array"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How many elements may fail: a number, or a share."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if isinstance(value, str) and re.fullmatch(_SHARE, value, re.ASCII):
+            return value
+        number = Number(0, 1_000_000)
+        if isinstance(value, str) and not has_expression(value):
+            return mismatch(collector, "a number of elements, or a share", value, "write 3, or 5%")
+        return number.read(collector, value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Number(0, 1_000_000).schema(), {"type": "string", "pattern": f"^{_SHARE}$"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class DurationOrExpression:
+    """A duration, or an expression whose value is a duration."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        return value if isinstance(value, str) and has_expression(value) else Duration().read(collector, value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [*Duration().schema()["oneOf"], {"type": "string", "pattern": r"\$\{\{"}]}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOrExpression:
+    """A time in ISO format (UTC unless it has an offset), or an expression whose value is a time."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if isinstance(value, str) and has_expression(value):
+            return value
+        fix = "write it like 2026-01-31T08:00:00Z or 2026-01-31T08:00:00+02:00"
+        if not isinstance(value, str) or not re.fullmatch(_TIME, value, re.ASCII):
+            return mismatch(collector, "a time", value, fix)
+        try:
+            datetime.fromisoformat(value)
+        except ValueError as error:
+            return collector.problem(f"{quoted(value)} is not a time: {error}", fix)
+        return value
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "pattern": f"^{_TIME}$"}, {"type": "string", "pattern": r"\$\{\{"}]}
+
+
+WAIT_RECORD: Final = Record(
+    (
+        Field("signal", SIGNAL_NAME, "The signal to wait for: `weft signal RUN NAME`."),
+        Field("timeout", Duration(least_ms=1), "How long to wait for the signal."),
+        Field("default", Json("the default", expressions=False), "Its output if the signal does not arrive in time;"
+              " without a default the task fails.", null=True),
+        Field("for", DurationOrExpression(), "How long to wait."),
+        Field("until", TimeOrExpression(), "When to continue: an ISO time, UTC unless it has an offset."),
+    ),
+    "wait",
+)  # fmt: skip
+_WAIT_KEYS: Final = ("signal", "for", "until")
+
+
+@dataclass(frozen=True, slots=True)
+class WaitType:
+    """Exactly one thing to wait for; only a signal can time out."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if isinstance(value, str):
+            fix = f"write wait: {{signal: {value}}}" if SIGNAL_NAME.compiled.fullmatch(value) else None
+            return mismatch(
+                collector, "a mapping (wait)", value, fix or "write wait: {signal: …}, {for: …} or {until: …}"
+            )
+        before = len(collector.problems)
+        out = WAIT_RECORD.read(collector, value)
+        if out is INVALID:
+            return INVALID
+        present = [key for key in _WAIT_KEYS if key in value]
+        if len(present) > 1:
+            collector.problem(
+                f"a wait can have only one of {' and '.join(present)}", "split it into two tasks", at="key"
+            )
+        elif not present and len(collector.problems) == before:
+            collector.problem("the wait has nothing to wait for", "add signal: …, for: … or until: …", at="key")
+        elif present and present != ["signal"]:
+            for key in ("timeout", "default"):
+                if key in value:
+                    collector.path.append(key)
+                    collector.problem(f"`{key}` applies only to `signal`", "remove it", at="key")
+                    collector.path.pop()
+        elif "default" in value and "timeout" not in value and present:
+            collector.problem("without a timeout the default is never used", "add timeout: …, or remove default")
+        return out if len(collector.problems) == before else INVALID
+
+    def schema(self) -> dict[str, Any]:
+        return {**WAIT_RECORD.schema(), "oneOf": [{"required": [key]} for key in _WAIT_KEYS]}
+
+
+WAIT: Final = WaitType()
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsType:
+    """Task names. Whether the tasks exist is checked once all are known, so that a million edges stay cheap."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if isinstance(value, str):
+            return [value]
+        if isinstance(value, (list, tuple)) and all(type(name) is str for name in value):
+            return list(dict.fromkeys(value))
+        if not isinstance(value, (list, tuple)):
+            return mismatch(collector, "a list of task names", value)
+        for at, name in enumerate(value):
+            if type(name) is not str:
+                collector.path.append(at)
+                mismatch(collector, "a task name", name)
+                collector.path.pop()
+        return INVALID
+
+    def schema(self) -> dict[str, Any]:
+        name = TASK_NAME.schema()
+        return {"oneOf": [name, {"type": "array", "items": name}]}
+
+
+RETRY_RECORD: Final = Record(
+    (
+        Field("max", Number(0, 10_000), "How many retries follow the first attempt."),
+        Field("backoff", Duration(), "The delay before the first retry."),
+        Field("multiplier", Number(1, 1000, whole=False), "The factor by which the delay grows with each retry."),
+        Field("max_backoff", Duration(), "The longest delay."),
+        Field("jitter", Number(0, 1, whole=False), "The share of the delay that is randomized."),
+        Field("on_lost", Boolean(), "Whether an attempt that is lost with its node is queued again."),
+    ),
+    "retry",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryType:
+    """A mapping, or a number, which is `max`."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            count = Number(0, 10_000).read(collector, value)
+            return INVALID if count is INVALID else {"max": count}
+        return RETRY_RECORD.read(collector, value)
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
+
+
+CACHE_RECORD: Final = Record(
+    (
+        Field("key", Text("a key", templates=True, integers=True), "What the result depends on;"
+              " by default everything that defines the attempt."),
+        Field("ttl", Duration(least_ms=1), "How long a result is kept; by default until it is removed."),
+    ),
+    "cache",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CacheType:
+    """A boolean or a mapping. A text is refused: it could be a key or a duration."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, dict):
+            return CACHE_RECORD.read(collector, value)
+        return mismatch(collector, "true, or a mapping (cache)", value, "write cache: {key: …} or cache: {ttl: …}")
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [Boolean().schema(), CACHE_RECORD.schema()]}

@@ -1,0 +1,167 @@
+"""From a claim to what an executor starts: the directory, the environment, the resolved text."""
+
+import hashlib
+import os
+from typing import Any
+
+import msgspec
+
+from weft.core.artifacts import KEY as ARTIFACT
+from weft.core.artifacts import ArtifactReference
+from weft.core.commands import Claim, Report
+from weft.core.expressions import ExpressionError, compile_shell, resolve_value
+from weft.core.expressions.shell.text import VALUE_BYTES_MAX
+from weft.core.rows import RecordRow
+from weft.core.workflow import TaskDef, Workflow
+from weft.executors.masking import Masker
+from weft.executors.protocol import Ask, Launch, Outcome
+from weft.node.attempts.secrets import Secrets
+from weft.node.ports import NodeSettings, RunFacts
+
+#: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
+OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY")
+
+
+def make_launch(
+    claim: Claim,
+    facts: RunFacts,
+    workflow: Workflow,
+    settings: NodeSettings,
+    names: dict[str, Any] | None,
+    secrets: Secrets,
+    ask: Ask | None = None,
+) -> Launch:
+    """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value, and
+    MissingSecret."""
+    definition = workflow.tasks[claim.pos]
+    name = definition.called(claim.idx)
+    root = facts.source or settings.workdir
+    env = {**workflow.env, **definition.env}
+    spec, cwd = definition.spec, definition.cwd
+    if names is not None:
+        spec, cwd, env = _resolve(spec, cwd, env, names)
+    env["WEFT_RUN_ID"] = facts.id
+    env["WEFT_TASK"] = name
+    env["WEFT_ATTEMPT"] = str(claim.attempt)
+    env["WEFT_INDEX"] = "" if claim.idx < 0 else str(claim.idx)
+    env["WEFT_IDEMPOTENCY_KEY"] = f"{facts.id}/{name}"
+    launch = Launch(
+        claim.task_id, claim.attempt, facts.id, name, definition.kind, spec, env,
+        os.path.join(root, cwd) if cwd else root,
+        f"{settings.output_root}/{facts.id}",
+        settings.output_max,
+        ask=ask,
+    )  # fmt: skip
+    if workflow.secrets or secrets.hidden:
+        launch.hidden = secrets.hidden_from(workflow)
+        if definition.secrets:
+            launch.secrets = secrets.values(definition.secrets)
+    if "with" in spec and definition.kind == "shell":
+        launch.input = msgspec.json.encode(spec["with"])
+    return launch
+
+
+def _resolve(
+    spec: dict[str, Any], cwd: str | None, env: dict[str, str], names: dict[str, Any]
+) -> tuple[dict[str, Any], str | None, dict[str, str]]:
+    """In a shell text a value never enters the text: it becomes a variable. Everywhere else it stands for itself."""
+    out = {key: value if key == "run" else resolve_value(value, names) for key, value in spec.items()}
+    env = {key: _checked(_as_text(value, names), value, f"env {key}") for key, value in env.items()}
+    if isinstance(spec.get("run"), str) and spec.get("shell", "sh") in ("sh", "bash"):
+        script = compile_shell(spec["run"], spec.get("shell", "sh"))
+        out["run"] = script.text
+        env |= script.resolve(names)
+    if "argv" in spec:
+        out["argv"] = [
+            _checked(_text(value), written, "argv") for value, written in zip(out["argv"], spec["argv"], strict=True)
+        ]
+    return out, None if cwd is None else _as_text(cwd, names), env
+
+
+def _as_text(value: str, names: dict[str, Any]) -> str:
+    return _text(resolve_value(value, names)) if "${{" in value else value
+
+
+def _checked(text: str, written: str, where: str) -> str:
+    """A variable or an argument of 128 KiB is refused by Linux, and the error would name neither."""
+    if "${{" not in written:
+        return text
+    if "\0" in text:
+        raise ExpressionError(f"{where}: this value holds a NUL character, which no command can be given")
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    if size > VALUE_BYTES_MAX:
+        raise ExpressionError(
+            f"{where}: this value has {size:,} bytes; at most {VALUE_BYTES_MAX:,} fit into the environment",
+            fix="put it under `with`, and read it from the JSON file $WEFT_INPUT",
+        )
+    return text
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def make_report(
+    claim: Claim, outcome: Outcome, definition: TaskDef, now: float, artifact: ArtifactReference | None = None
+) -> Report:
+    """What the executor saw, as the store shall hear it. An `artifact` stands for the output."""
+    kind, error = _meaning(outcome, definition)
+    result = _result(outcome, artifact)
+    return Report(
+        claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error,
+        None if outcome.started is None else int((now - outcome.started) * 1000),
+        int((now - outcome.ended) * 1000),
+        result,
+        None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32],
+        context=outcome.context,
+        stopped=outcome.stopped,
+    )  # fmt: skip
+
+
+def mask_outcome(outcome: Outcome, masker: Masker) -> None:
+    """Nothing that an attempt with secrets left goes any further unmasked."""
+    try:
+        outcome.error = None if outcome.error is None else masker.text(outcome.error)
+        outcome.result = masker.value(outcome.result)
+        outcome.context = masker.value(outcome.context)
+        if outcome.output is not msgspec.UNSET:
+            outcome.output = masker.value(outcome.output)
+    except RecursionError:
+        outcome.ok = False
+        outcome.error = "its output is nested too deep for its secrets to be masked in it"
+        outcome.result, outcome.output, outcome.context = None, msgspec.UNSET, None
+
+
+def report_cached(claim: Claim, record: RecordRow) -> Report:
+    """A success without an attempt's own work: the result that a record keeps, its context included."""
+    result = {} if record.value is None else msgspec.json.decode(record.value)
+    return Report(
+        claim.task_id, claim.pos, claim.idx, claim.attempt, "succeeded", result.get("exitCode"),
+        result=record.value,
+        result_hash=record.hash,
+        context=result.get("context"),
+        cached={"run": record.run, "task": record.task, "attempt": record.attempt},
+    )  # fmt: skip
+
+
+def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
+    if outcome.ok:
+        return "succeeded", None
+    if outcome.stopped == "timeout":
+        return "failed", f"timed out after {(definition.timeout_ms or 0) / 1000:g} s"
+    if outcome.stopped == "cancel":
+        return "cancelled", "cancelled while it ran"
+    if outcome.stopped in ("drain", "lease"):
+        return "returned", None
+    return "failed", outcome.error or f"exit code {outcome.exit_code}"
+
+
+def _result(outcome: Outcome, artifact: ArtifactReference | None) -> str | None:
+    body: dict[str, Any] = dict(outcome.result or {})
+    if artifact is not None:
+        body[ARTIFACT] = artifact
+    elif outcome.output is not msgspec.UNSET:
+        body["output"] = outcome.output
+    if outcome.context:
+        body["context"] = outcome.context
+    return msgspec.json.encode(body).decode() if body else None

@@ -1,0 +1,422 @@
+"""The attempts a node holds: claimed, running, ended and not yet reported.
+
+It claims ahead of its free slots by what it ended in the last 100 ms, so that short tasks travel in large batches;
+tasks that last leave nothing claimed ahead. What was claimed and could not start within a second goes back.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from weft.core.commands import Claim, Report
+from weft.core.expressions import ExpressionError
+from weft.core.liveness import attempt_limit_ms
+from weft.core.rows import WHOLE, RecordRow
+from weft.core.rules.attempts import OVERDUE
+from weft.core.workflow import TaskDef, Workflow
+from weft.executors.masking import Masker, secret_forms
+from weft.executors.protocol import Ask, OnceAnswer, OnceQuestion, Outcome, StopReason
+from weft.node.attempts.artifacts import store_output
+from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached
+from weft.node.attempts.output import OutputShipper
+from weft.node.attempts.secrets import MissingSecret
+from weft.node.meter import Meter
+from weft.node.points import reach
+from weft.node.ports import NodeSettings, Ports, RunFacts
+
+AHEAD_MAX = 1000
+AHEAD_WINDOW_S = 0.1
+LONG_TASK_S = 1.0
+UNSTARTED_MAX_S = 1.0
+ANNOUNCE_S = 0.25  # an attempt that outlives this says when it started before it ends
+FAILED_STARTS_MAX = 3
+FAILED_STARTS_PAUSE_S = 5.0
+REPORTS_MAX = 500
+FOLLOWING_MAX = 1000  # beyond, they are loaded when they are asked for
+REPORT_BYTES_MAX = 4 * 2**20
+
+
+class HeldAttempt(msgspec.Struct, gc=False):
+    claim: Claim
+    definition: TaskDef
+    workflow: Workflow
+    facts: RunFacts
+    claimed: float
+    names: dict[str, Any] | None = None  # what its templates see
+    started: bool = False
+    stopping: StopReason | None = None
+    timer: asyncio.TimerHandle | None = None
+    masker: Masker | None = None  # of its secrets
+    cache_key: str | None = None  # its result is kept under this, should it succeed
+
+
+class Worker:
+    def __init__(
+        self,
+        ports: Ports,
+        settings: NodeSettings,
+        trusted: Callable[[], bool],
+        changed: Callable[[], None],
+        ask: Ask | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self._ports = ports
+        self._settings = settings
+        self._trusted = trusted  # past the lease's trust nothing starts: the attempt may be somebody else's by now
+        self._changed = changed  # an attempt ended: there is something to report
+        self._meter = meter or Meter()
+        self._ask = ask  # answers what functions ask while they run
+        self.held: dict[tuple[int, int], HeldAttempt] = {}
+        self.running = 0
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._unannounced: deque[tuple[float, tuple[int, int]]] = deque()  # started, oldest first
+        self._reports: deque[Report] = deque()
+        self._report_bytes = 0
+        self._following: dict[tuple[int, int, int], None] = {}  # places of what needs the reported tasks
+        self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
+        self._mean_s = 0.0
+        self.exchange_s = 0.0  # what one takes, lately
+        self.accepting = True
+        self.output: OutputShipper | None = None  # takes it to where others read it
+        self.calm = asyncio.Event()  # no longer busy,
+        self.gathering = False  # which somebody waits for
+        self._storing: set[asyncio.Task[None]] = set()  # held here, so that nobody collects them
+        self._failed_starts = 0
+        self._not_before = float("-inf")  # claims pause until then
+
+    # -- room --------------------------------------------------------------------------------------------
+
+    def want(self) -> int:
+        """How many more attempts this node would like to hold."""
+        if not self.accepting or self._ports.clock() < self._not_before:
+            return 0
+        if self._failed_starts >= FAILED_STARTS_MAX:
+            return 1 if not self.held else 0  # one at a time until a start succeeds
+        slots = self._settings.slots
+        room = slots + self._ahead()
+        want = max(0, room - len(self.held))
+        # Beside the store, one half is done while the other is exchanged: all at once would leave both idle in turns.
+        return min(want, max(slots, room // 2)) if self._ports.link.beside else want
+
+    def _ahead(self) -> int:
+        return 0 if self._mean_s > LONG_TASK_S else min(AHEAD_MAX, self._ended_lately())
+
+    def _ended_lately(self) -> int:
+        oldest = self._ports.clock() - AHEAD_WINDOW_S
+        while self._ended and self._ended[0][0] < oldest:
+            self._ended.popleft()
+        return sum(count for _, count in self._ended)
+
+    @property
+    def busy(self) -> bool:
+        """There is claimed work for the slots that come free next, and room in the batch of reports. Where the store
+        works beside us, there must be more: for as long as the next exchange will take."""
+        waiting = len(self._waiting)
+        if waiting * 4 < max(1, self._settings.slots) or len(self._reports) >= REPORTS_MAX:
+            return False
+        return not self._ports.link.beside or waiting > self._ended_lately() / AHEAD_WINDOW_S * self.exchange_s
+
+    @property
+    def followed(self) -> bool:
+        """Others need what has ended and was not told yet."""
+        return bool(self._following)
+
+    @property
+    def idle(self) -> bool:
+        return not self.held and not self._reports
+
+    # -- attempts ----------------------------------------------------------------------------------------
+
+    def take(
+        self,
+        claim: Claim,
+        facts: RunFacts,
+        workflow: Workflow,
+        names: dict[str, Any] | None = None,
+        cache_key: str | None = None,
+        now: float | None = None,
+    ) -> None:
+        key = (claim.task_id, claim.attempt)
+        if key in self.held:
+            return  # the reply came twice
+        definition = workflow.tasks[claim.pos]
+        now = self._ports.clock() if now is None else now
+        self.held[key] = HeldAttempt(claim, definition, workflow, facts, now, names, cache_key=cache_key)
+        self._waiting.append(key)
+
+    def take_cached(self, claim: Claim, record: RecordRow) -> None:
+        """Nothing has to run: its result is known."""
+        self._report(report_cached(claim, record))
+
+    def refuse(self, claim: Claim, error: str) -> None:
+        """Its templates have no value, or a secret is missing. Trying again would not change that."""
+        self._report(
+            Report(claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False)
+        )
+
+    def start_waiting(self) -> None:
+        """Fill the free slots with what was claimed."""
+        if self._waiting and not self._trusted():
+            return
+        now = self._ports.clock()
+        while self._waiting and self.running < self._settings.slots:
+            held = self.held.get(self._waiting.popleft())
+            if held is not None and not held.started:
+                self._start(held, now)
+
+    def _start(self, held: HeldAttempt, now: float) -> None:
+        held.started = True
+        self.running += 1
+        self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
+        claim, definition = held.claim, held.definition
+        self._meter.started(claim.waited_ms, now - held.claimed)
+        if self._settings.tell_all:
+            self._tell(held, "debug", "attempt started")
+        try:
+            launch = make_launch(
+                claim, held.facts, held.workflow, self._settings, held.names, self._ports.secrets, self._answer
+            )
+        except ExpressionError as error:
+            self._cannot_start(held, error.message + (f"; {error.fix}" if error.fix else ""))
+            return
+        except MissingSecret as error:
+            self._cannot_start(held, str(error))
+            return
+        if launch.secrets:
+            held.masker = Masker(secret_forms(launch.secrets.values()))
+        if definition.timeout_ms is not None:
+            loop = asyncio.get_running_loop()
+            held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
+        if self.output is not None:
+            self.output.began(launch)
+        reach("attempt.before_start")
+        self._ports.executors[definition.kind].start(launch, self._on_end)
+
+    async def _answer(self, task_id: int, attempt: int, question: OnceQuestion) -> OnceAnswer:
+        held = self.held.get((task_id, attempt))
+        if held is not None and held.masker is not None:
+            for text in (question.key, question.value or ""):
+                if held.masker.text(text) != text:
+                    return OnceAnswer(
+                        "stale", "a secret stands in it, and no record may keep one: give another value"
+                    )
+        if self._ask is None:
+            return OnceAnswer("stale", "this node cannot answer weft.once")
+        return await self._ask(task_id, attempt, question)
+
+    def _cannot_start(self, held: HeldAttempt, error: str) -> None:
+        del self.held[(held.claim.task_id, held.claim.attempt)]
+        self.running -= 1
+        self.refuse(held.claim, error)
+
+    def _on_end(self, outcome: Outcome) -> None:
+        held = self.held.get((outcome.task_id, outcome.attempt))
+        if held is None:
+            return
+        if held.timer is not None:
+            held.timer.cancel()
+        if held.masker is not None:
+            mask_outcome(outcome, held.masker)
+        report = make_report(held.claim, outcome, held.definition, outcome.ended)
+        if held.cache_key is not None and held.definition.cache is not None and outcome.ok:
+            report.keep = (held.cache_key, held.definition.cache.ttl_ms)
+        if outcome.ok and report.result is not None and len(report.result) > self._settings.result_max:
+            storing = asyncio.get_running_loop().create_task(self._store_output(held, outcome))
+            self._storing.add(storing)
+            storing.add_done_callback(self._storing.discard)
+            return
+        self._over(outcome, report)
+
+    async def _store_output(self, held: HeldAttempt, outcome: Outcome) -> None:
+        """It keeps its slot until what it left is stored. An artifact goes with its run, so no record keeps it."""
+        artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
+        if self.held.get((outcome.task_id, outcome.attempt)) is held:  # its session may be over by now
+            self._over(outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))
+
+    def _over(self, outcome: Outcome, report: Report) -> None:
+        held = self.held.pop((outcome.task_id, outcome.attempt))
+        self.running -= 1
+        if self.output is not None:
+            self.output.ended(outcome.task_id, outcome.attempt, outcome.result)
+        reach("attempt.ended")
+        self._count_start(outcome.startable)
+        self._count(outcome)
+        if report.outcome == "failed" or self._settings.tell_all:
+            self._tell_end(held, outcome, report)
+        self._report(report)
+        if report.outcome == "succeeded":
+            self._follows(held)
+        if self._waiting:
+            self.start_waiting()
+        while self._unannounced and self._unannounced[0][1] not in self.held:
+            self._unannounced.popleft()
+        if self.gathering and not self.busy:
+            self.calm.set()
+
+    def _tell(self, held: HeldAttempt, level: str, message: str, **more: Any) -> None:
+        if self._ports.tell is not None:
+            name = held.definition.called(held.claim.idx)
+            named = {"run": held.facts.id, "task": name, "attempt": held.claim.attempt}
+            self._ports.tell(level, message, named | {key: value for key, value in more.items() if value is not None})
+
+    def _tell_end(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
+        failed = report.outcome == "failed"
+        seconds = None if outcome.started is None else round(outcome.ended - outcome.started, 3)
+        self._tell(
+            held, "info" if failed else "debug", "attempt failed" if failed else "attempt ended",
+            outcome=report.outcome, exit_code=report.exit_code, error=report.error, seconds=seconds,
+        )  # fmt: skip
+
+    def _follows(self, held: HeldAttempt) -> None:
+        """What needs this task is loaded with its report: that spares a round trip to the store."""
+        claim = held.claim
+        if claim.idx >= 0:
+            self._following[(claim.run_no, claim.pos, WHOLE)] = None
+        else:
+            for pos in held.workflow.successors[claim.pos]:
+                self._following[(claim.run_no, pos, WHOLE)] = None
+
+    def _count_start(self, startable: bool) -> None:
+        """A node that cannot start anything (no memory, no processes, disk full) leaves the work to others."""
+        if startable:
+            self._failed_starts = 0
+            return
+        self._failed_starts += 1
+        if self._failed_starts >= FAILED_STARTS_MAX:
+            self._not_before = self._ports.clock() + FAILED_STARTS_PAUSE_S
+            self._ports.log("starts keep failing, claims pause", {"seconds": FAILED_STARTS_PAUSE_S})
+
+    def _count(self, outcome: Outcome) -> None:
+        now = outcome.ended
+        if self._ended and now - self._ended[-1][0] < 0.01:
+            last, count = self._ended.pop()
+            self._ended.append((last, count + 1))
+        else:
+            self._ended.append((now, 1))
+        if outcome.started is not None:
+            self._mean_s += 0.2 * (outcome.ended - outcome.started - self._mean_s)
+
+    def _report(self, report: Report) -> None:
+        self._reports.append(report)
+        self._report_bytes += len(report.result or "")
+        self._changed()
+
+    # -- stopping ----------------------------------------------------------------------------------------
+
+    def stop(self, task_id: int, attempt: int, why: str) -> None:
+        held = self.held.get((task_id, attempt))
+        if held is not None:
+            # Also when the run's time is over: `timeout` is the task's own, as is an attempt that takes too long.
+            self._stop(held, "timeout" if why == OVERDUE else "cancel")
+
+    def _stop(self, held: HeldAttempt, reason: StopReason, grace_s: float | None = None) -> None:
+        if held.stopping is not None and grace_s is None and not (reason == "cancel" and held.stopping == "timeout"):
+            return  # only a shorter grace, or a cancel after a timeout, changes a stop that is under way
+        held.stopping = reason if reason == "cancel" else (held.stopping or reason)
+        claim = held.claim
+        if not held.started:
+            self._drop(held, "cancelled" if reason == "cancel" else "returned")
+            return
+        grace = held.definition.grace_ms / 1000 if grace_s is None else grace_s
+        self._ports.executors[held.definition.kind].stop(claim.task_id, claim.attempt, held.stopping, grace)
+
+    def _drop(self, held: HeldAttempt, outcome: str) -> None:
+        """It never started."""
+        claim = held.claim
+        del self.held[(claim.task_id, claim.attempt)]
+        error = "cancelled before it started" if outcome == "cancelled" else None
+        self._report(
+            Report(
+                claim.task_id, claim.pos, claim.idx, claim.attempt, "cancelled" if error else "returned", error=error
+            )
+        )
+
+    def give_back_unstarted(self, older_than_s: float = UNSTARTED_MAX_S) -> None:
+        limit = self._ports.clock() - older_than_s
+        for held in [h for h in self.held.values() if not h.started and h.claimed <= limit]:
+            self._drop(held, "returned")
+
+    def hand_back(self, grace_s: float) -> None:
+        """Drain is over: what still runs is stopped and goes back to the queue, without cost."""
+        self.give_back_unstarted(0)
+        for held in list(self.held.values()):
+            self._stop(held, "drain", grace_s)
+
+    # -- reports -----------------------------------------------------------------------------------------
+
+    def take_reports(self) -> list[Report]:
+        """The next batch: at most 500 reports or 4 MiB."""
+        if len(self._reports) <= REPORTS_MAX and self._report_bytes <= REPORT_BYTES_MAX:
+            batch = list(self._reports)
+            self._reports.clear()
+            self._report_bytes = 0
+            return batch
+        batch = []
+        size = 0
+        while self._reports and len(batch) < REPORTS_MAX and (not batch or size < REPORT_BYTES_MAX):
+            report = self._reports.popleft()
+            size += len(report.result or "")
+            batch.append(report)
+        self._report_bytes -= size
+        return batch
+
+    def take_following(self) -> list[tuple[int, int, int]]:
+        following, self._following = self._following, {}
+        return list(following)[:FOLLOWING_MAX]
+
+    @property
+    def has_started(self) -> bool:
+        """There are attempts that last, and that the store does not know to have started."""
+        return bool(self._unannounced) and self._unannounced[0][0] < self._ports.clock() - ANNOUNCE_S
+
+    def take_started(self) -> list[tuple[int, int, int, int | None]]:
+        """(task, attempt, how long ago in ms, how long it may last) of attempts that last; they trigger no exchange
+        of their own."""
+        now = self._ports.clock()
+        out = []
+        while self._unannounced and self._unannounced[0][0] < now - ANNOUNCE_S:
+            at, key = self._unannounced.popleft()
+            held = self.held.get(key)
+            if held is None:
+                continue
+            if self._ports.executors[held.definition.kind].waits(*key):
+                # Behind others for a runner: were its time counted from here, the store would take it away (timeout +
+                # 30 s) before it has begun.
+                self._unannounced.append((now, key))
+                continue
+            out.append((*key, int((now - at) * 1000), attempt_limit_ms(held.definition)))
+        return out
+
+    def attempts(self) -> list[tuple[int, int]]:
+        """(task, attempt) of all that the store should still see running here: held, or ended and not yet told."""
+        return [*self.held, *((r.task_id, r.attempt) for r in self._reports)]
+
+    def disown(self, task_id: int, attempt: int) -> None:
+        """The store knows nothing of it: it is somebody else's, or over. Its end will be refused."""
+        held = self.held.get((task_id, attempt))
+        if held is None:
+            return
+        if held.started:
+            self._ports.executors[held.definition.kind].stop(task_id, attempt, "lease", 0.0)
+        else:
+            del self.held[(task_id, attempt)]
+
+    @property
+    def has_reports(self) -> bool:
+        return bool(self._reports)
+
+    def forget(self) -> None:
+        """The session is over: nothing that is held here counts any more. The executors have been told to kill."""
+        for held in self.held.values():
+            if held.timer is not None:
+                held.timer.cancel()
+        self.held.clear()
+        self._waiting.clear()
+        self._unannounced.clear()
+        self._reports.clear()
+        self._report_bytes = 0
+        self._following.clear()
+        self.running = 0

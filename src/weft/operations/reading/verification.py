@@ -1,0 +1,77 @@
+"""`verify`: a run rebuilt from its events alone, and compared with what is stored."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from weft.core.history.replay import Replay
+from weft.core.invariants import check_family, check_history, check_pools, check_run, current_rows
+from weft.core.rows import ORDINAL_BITS, PoolRow, TaskRow
+from weft.core.rules.maps import array_hash
+from weft.operations.reading.runs import family_of, run_row
+from weft.operations.replies import Verification
+from weft.store.queries import TASK_COLUMNS
+
+if TYPE_CHECKING:
+    from weft.operations.access import StoreAccess
+
+
+def verify(access: "StoreAccess", ref: str) -> Verification:
+    """Rebuild the run from its events and compare; then check the invariants between its rows. What its tasks started
+    is verified with it."""
+    with access.snapshot():
+        (no, run_id), *others = family_of(access, ref)
+        found = _verify(access, no, run_id)
+        for child_no, child_id in others:
+            child = _verify(access, child_no, child_id)
+            found.events += child.events
+            found.tasks += child.tasks
+            found.differences += [f"run {child_id}: {difference}" for difference in child.differences]
+        if others and run_row(access, no).root == no:
+            runs = [run_row(access, one) for one, _ in ((no, run_id), *others)]
+            every = [row for run in runs for row in _tasks_of(access, run.no)]
+            found.differences += check_family(runs, every)
+        pools = [PoolRow(*row) for row in access.read("pools_all")]
+        holding = [row[4] for row in access.read("pool_holders")] if pools else []
+        found.differences += check_pools(pools, holding)
+    return found
+
+
+def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
+    run = run_row(access, no)
+    workflow = access.workflow(run.workflow)
+    rows = _tasks_of(access, no)
+    replay = Replay(workflow, run.limited)
+    events = 0
+    for kind, place, data in _events(access, no):
+        replay.apply(kind, place, data)
+        events += 1
+    hashes = dict(access.read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
+    arrays = {(pos, generation): text for pos, generation, text in access.read("arrays_of_run", no)}
+    replay.settle()
+    differences = check_run(run, rows, workflow)
+    current = current_rows(rows)
+    for pos, generation in sorted({*arrays, *replay.arrays}):
+        text = arrays.get((pos, generation))
+        if text is None or array_hash(text) != replay.arrays.get((pos, generation)):
+            name = workflow.tasks[pos].name
+            differences.append(f"{name}: what it maps over in generation {generation} is not what its event says")
+    differences += check_history(run, current, workflow, replay, hashes)
+    return Verification(run_id=run_id, events=events, tasks=len(current), differences=differences)
+
+
+def _tasks_of(access: "StoreAccess", no: int) -> list[TaskRow]:
+    """All of a run, in all generations."""
+    return [TaskRow(*row[: len(TASK_COLUMNS)]) for row in access.read("tasks_of_run", no)]
+
+
+def _events(access: "StoreAccess", no: int) -> Iterator[tuple[str, tuple[int, int] | None, dict[str, object]]]:
+    after = 0
+    while True:
+        rows = access.read("events_found_of_run", after, None, None, None, None, 5000, 2**62, no)
+        for seq, _, _, pos, idx, kind, _, data, *_ in rows:
+            yield kind, None if pos is None else (pos, idx), msgspec.json.decode(data)
+            after = seq
+        if len(rows) < 5000:
+            return

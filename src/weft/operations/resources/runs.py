@@ -1,0 +1,230 @@
+"""Runs: list and inspect them."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from weft.core.commands import Refused
+from weft.core.history.kinds import RECORD_KINDS, canonical_lines
+from weft.operations.access import StoreAccess
+from weft.operations.declare import Request, Resource
+from weft.operations.errors import FINDABLE
+from weft.operations.parameters import FamilyCursor, Limit, Moment, RunCursor, RunRef, RunStates, number_in
+from weft.operations.reading import results
+from weft.operations.reading import verification as verifying
+from weft.operations.reading.explanations import Explanations, why
+from weft.operations.reading.runs import (
+    TaskFilter,
+    family_of,
+    find_run,
+    is_resting,
+    run_info,
+    run_infos,
+    run_row,
+    task_info,
+    task_page,
+    workflow_hashes,
+)
+from weft.operations.replies import RunInfo, TaskInfo, Verification, WantedSignal
+from weft.operations.resources.events import events_page
+from weft.store.queries import TaskView
+
+resource = Resource("runs")
+TASKS_SHOWN: Final = 200
+WHOLE_MAX: Final = 64 * 1024 * 1024  # of artifacts, in one output: they are held in memory
+CLOCK_SLACK_MS: Final = 60_000  # runs are numbered as they come; their times may be out of order by no more than this
+
+
+class OneRunRequest(Request):
+    run: RunRef
+
+
+class RunPage(msgspec.Struct, kw_only=True):
+    runs: list[RunInfo]
+    next: str | None  # the cursor of the next page; null: this was the last
+
+
+class ListRunsRequest(Request):
+    state: RunStates | None = None
+    name: Annotated[str, Meta(max_length=128, description="Only runs of this workflow")] | None = None
+    since: Moment | None = None
+    children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
+    cursor: RunCursor | None = None
+    limit: Limit = 50
+
+
+@resource.operation("GET", "/v1/runs", role="viewer")
+def list_runs(access: StoreAccess, request: ListRunsRequest) -> RunPage:
+    """List runs, newest first. `since`: only those that were submitted at or after this moment."""
+    states = None if request.state is None else msgspec.json.encode(request.state).decode()
+    before = number_in(request.cursor, 2**62)
+    rows = access.read("runs_page", before, states, request.name, request.limit, request.children)
+    found = run_infos(rows)
+    since = request.since
+    more = len(found) == request.limit and (since is None or found[-1].created_at >= since - CLOCK_SLACK_MS)
+    shown = [run for run in found if since is None or run.created_at >= since]
+    return RunPage(runs=shown, next=f"r{found[-1].no}" if more else None)
+
+
+class RunDetail(msgspec.Struct, kw_only=True):
+    """A run with the first of its tasks."""
+
+    run: RunInfo
+    tasks: list[TaskInfo]
+    next: str | None  # where GET /v1/runs/{run}/tasks goes on
+    resting: bool  # advanced by hand, and nothing to do until it is advanced
+
+
+class GetRunRequest(Request):
+    run: RunRef
+    tasks: Annotated[int, Meta(ge=0, le=TASKS_SHOWN, description="At most so many of its tasks")] = TASKS_SHOWN
+
+
+@resource.operation("GET", "/v1/runs/{run}", role="viewer", errors=FINDABLE)
+def get_run(access: StoreAccess, request: GetRunRequest) -> RunDetail:
+    """A run, with the first of its tasks."""
+    info = run_info(access, request.run)
+    tasks: list[TaskInfo] = []
+    after: int | None = 0
+    if request.tasks:
+        tasks, after = task_page(access, info.id, None, TaskFilter(), 0, request.tasks)
+    return RunDetail(
+        run=info, tasks=tasks, next=None if after is None else f"t{after}", resting=is_resting(access, info)
+    )
+
+
+class RunWorkflows(msgspec.Struct, kw_only=True):
+    """Hashes: the run's own workflow first, then those that its tasks run."""
+
+    workflows: list[str]
+
+
+@resource.operation("GET", "/v1/runs/{run}/workflows", role="viewer", errors=FINDABLE)
+def list_run_workflows(access: StoreAccess, request: OneRunRequest) -> RunWorkflows:
+    """The run's own workflow, and those that its tasks run."""
+    return RunWorkflows(workflows=workflow_hashes(access, request.run))
+
+
+class FamilyMember(msgspec.Struct, kw_only=True):
+    no: int
+    id: str
+
+
+class Family(msgspec.Struct, kw_only=True):
+    """A run and all that its tasks started, in the order of their numbers."""
+
+    runs: list[FamilyMember]
+    next: str | None
+
+
+class ListFamilyRequest(Request):
+    run: RunRef
+    cursor: FamilyCursor | None = None
+    limit: Limit = 100
+
+
+@resource.operation("GET", "/v1/runs/{run}/family", role="viewer", errors=FINDABLE)
+def list_family(access: StoreAccess, request: ListFamilyRequest) -> Family:
+    """The run and all that its tasks started, at any depth."""
+    after = number_in(request.cursor, -1)
+    found = [FamilyMember(no=no, id=id) for no, id in family_of(access, request.run) if no > after]
+    shown = found[: request.limit]
+    return Family(runs=shown, next=f"f{shown[-1].no}" if len(found) > len(shown) else None)
+
+
+class Starter(msgspec.Struct, kw_only=True):
+    task: TaskInfo | None  # null: no task started this run
+
+
+@resource.operation("GET", "/v1/runs/{run}/starter", role="viewer", errors=FINDABLE)
+def get_starter(access: StoreAccess, request: OneRunRequest) -> Starter:
+    """The task that started this run, if one did."""
+    no, _ = find_run(access, request.run)
+    parent = run_row(access, no).parent
+    rows = [] if parent is None else access.read("tasks_page", parent - 1, parent + 1, None, True, 1)
+    return Starter(task=task_info(access, TaskView.of(rows[0])) if rows else None)
+
+
+class WantedSignals(msgspec.Struct, kw_only=True):
+    signals: list[WantedSignal]
+
+
+class ListWaitingRequest(Request):
+    run: RunRef
+    limit: Limit = 100
+
+
+@resource.operation("GET", "/v1/runs/{run}/waiting", role="viewer", errors=FINDABLE)
+def list_waiting(access: StoreAccess, request: ListWaitingRequest) -> WantedSignals:
+    """The signals that tasks wait for in runs that this one's tasks started."""
+    no, run_id = find_run(access, request.run)
+    found = []
+    for _, child_id, hash, pos in access.read("tasks_waiting_of_family", no, request.limit):
+        task = access.workflow(hash).tasks[pos]
+        if child_id != run_id and "signal" in task.spec:
+            found.append(WantedSignal(run=child_id, task=task.name, signal=task.spec["signal"]))
+    return WantedSignals(signals=found)
+
+
+class RunOutput(msgspec.Struct, kw_only=True):
+    """The value of the workflow's `output`; `error` says why a run that succeeded has none after all."""
+
+    output: Any
+    error: str | None = None
+
+
+class GetRunOutputRequest(Request):
+    run: RunRef
+    whole: Annotated[bool, Meta(description="Large outputs in their places, not references to their files")] = False
+
+
+@resource.operation("GET", "/v1/runs/{run}/output", role="viewer", errors=(*FINDABLE, "conflict"))
+def get_run_output(access: StoreAccess, request: GetRunOutputRequest) -> RunOutput:
+    """What the run's workflow says is its `output`; null if it says nothing. 409 while it is under way. Large outputs
+    stand there as `{"$artifact": {…}}`; with `whole` they are read, 64 MiB of them together."""
+    try:
+        return RunOutput(output=results.output_of(access, request.run, WHOLE_MAX if request.whole else 0))
+    except Refused as refused:
+        if refused.code != "invalid":
+            raise
+        return RunOutput(output=None, error=refused.message)
+
+
+class RunContext(msgspec.Struct, kw_only=True):
+    context: dict[str, Any]
+
+
+@resource.operation("GET", "/v1/runs/{run}/context", role="viewer", errors=FINDABLE)
+def get_run_context(access: StoreAccess, request: OneRunRequest) -> RunContext:
+    """The run's context, by key, as it is now."""
+    return RunContext(context=results.context_of(access, request.run))
+
+
+@resource.operation("GET", "/v1/runs/{run}/why", role="viewer", errors=FINDABLE)
+def explain_run(access: StoreAccess, request: OneRunRequest) -> Explanations:
+    """What the tasks that have not ended wait for; of a run that has ended, why they ended as they did."""
+    return Explanations(explanations=why(access, request.run, None))
+
+
+@resource.operation("GET", "/v1/runs/{run}/verify", role="viewer", errors=FINDABLE)
+def verify_run(access: StoreAccess, request: OneRunRequest) -> Verification:
+    """Rebuild the run's state from its events and compare it with what is stored."""
+    return verifying.verify(access, request.run)
+
+
+class LevelRecords(msgspec.Struct, kw_only=True):
+    """The records of a run in levels, one JSON text each: the same bytes whatever order its tasks ended in."""
+
+    lines: list[str]
+
+
+@resource.operation("GET", "/v1/runs/{run}/records", role="viewer", errors=FINDABLE)
+def get_run_records(access: StoreAccess, request: OneRunRequest) -> LevelRecords:
+    """The records of a run in levels, the same whatever order its tasks ended in."""
+    found: list[tuple[str, str | None, dict[str, Any]]] = []
+    after = 0
+    while page := events_page(access, request.run, after, 1000):
+        found += [(e.kind, e.task, e.data) for e in page if e.kind in RECORD_KINDS]
+        after = page[-1].seq
+    return LevelRecords(lines=canonical_lines(found))
