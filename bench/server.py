@@ -84,9 +84,9 @@ def served(path: Path, slots: int) -> Iterator[int]:
     assert process.stderr is not None
     try:
         for line in process.stderr:
-            told = json.loads(line)
-            if told["message"] == "ready":
-                port = int(told["url"].rpartition(":")[2])
+            shown = json.loads(line)
+            if shown["message"] == "ready":
+                port = int(shown["url"].rpartition(":")[2])
                 break
         else:
             raise RuntimeError("the server did not start")
@@ -160,9 +160,9 @@ def _lists() -> list[Result]:
                 _timed(line, where) for where in ("/v1/runs", "/v1/runs?state=failed", "/v1/runs?name=other", "/")
             ]
             line.close()
-    told = f"{LISTED:,} runs, p50 of {LISTS}; none failed: {found[1]:.1f} ms, none of a name: {found[2]:.1f} ms"
+    shown = f"{LISTED:,} runs, p50 of {LISTS}; none failed: {found[1]:.1f} ms, none of a name: {found[2]:.1f} ms"
     return [
-        Result("list of runs, first page", found[0], "ms", 50, lower=True, note=told),
+        Result("list of runs, first page", found[0], "ms", 50, lower=True, note=shown),
         Result("the page at /", found[3], "ms", None, lower=True, note=f"{LISTED:,} runs, p50 of {LISTS}"),
     ]
 

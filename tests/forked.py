@@ -50,8 +50,8 @@ def run(
         if input is not None:
             files[0].write(input)
             files[0].seek(0)
-        told, telling = os.pipe()
-        heard = stack.enter_context(os.fdopen(told, "rb", buffering=0))
+        shown, telling = os.pipe()
+        heard = stack.enter_context(os.fdopen(shown, "rb", buffering=0))
         call = json.dumps([list(words), str(cwd), env]).encode()
         try:
             _send(call, [*(file.fileno() for file in files), telling])

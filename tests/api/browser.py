@@ -69,12 +69,12 @@ class Browser:
                 assert data, "the browser has gone"
                 self._rest += data
             text, _, self._rest = self._rest.partition(b"\0")
-            told = json.loads(text)
-            if told.get("id") == self._id:
-                assert "error" not in told, told
-                found: dict[str, Any] = told["result"]
+            shown = json.loads(text)
+            if shown.get("id") == self._id:
+                assert "error" not in shown, shown
+                found: dict[str, Any] = shown["result"]
                 return found
-            self.events.append(told)
+            self.events.append(shown)
 
     def open(self, url: str) -> None:
         self._say("Page.navigate", url=url)

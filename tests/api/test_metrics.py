@@ -88,17 +88,17 @@ def test_buckets_add_up_whatever_falls_on_a_bound() -> None:
     meter = Meter()
     for ms in (0, 1, 5, 5, 6, 10**9):
         meter.started(ms, 0.0)
-    told = meter.told()["start_latency_seconds"]
-    assert sum(told["counts"]) == 6
-    assert told["counts"][0] == 2, "at most a millisecond"
-    assert told["counts"][-1] == 1
-    assert len(told["counts"]) == len(HISTOGRAMS["start_latency_seconds"]) + 1
+    shown = meter.snapshot()["start_latency_seconds"]
+    assert sum(shown["counts"]) == 6
+    assert shown["counts"][0] == 2, "at most a millisecond"
+    assert shown["counts"][-1] == 1
+    assert len(shown["counts"]) == len(HISTOGRAMS["start_latency_seconds"]) + 1
     reports = [Report(1, 0, -1, 1, "succeeded", started_ago_ms=30, ended_ago_ms=10), Report(2, 0, -1, 1, "returned")]
     meter.exchanged(Exchange("s", 1, reports, 0, [], 0), ExchangeReply([], [], [], None, False, retries=2), 0.002)
-    told = meter.told()
-    assert told["outcomes"] == {"succeeded": 1, "returned": 1}
-    assert told["attempt_seconds"]["sum"] == 0.02
-    assert told["retries"] == 2
+    shown = meter.snapshot()
+    assert shown["outcomes"] == {"succeeded": 1, "returned": 1}
+    assert shown["attempt_seconds"]["sum"] == 0.02
+    assert shown["retries"] == 2
 
 
 def test_a_token_is_needed_as_elsewhere(serving: Callable[..., Running]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.conftest import CHAIN, Running, until
 from tests.api.test_metrics import figures
-from tests.api.test_streams import Reader, happened, readers, told
+from tests.api.test_streams import Reader, happened, readers, shown
 from tests.postgres_server import emptied
 from weft.api.access.token_gate import Tokens
 from weft.api.metrics import METRICS
@@ -43,7 +43,7 @@ def test_what_others_commit_is_told_too(elsewhere: Running) -> None:
     cluster.close()
     run = admin.post("/v1/runs", {"definition": CHAIN}).json["run"]
     messages = list(Reader(elsewhere, f"/v1/runs/{run}/events/stream", made.token))
-    assert told(messages) == happened(elsewhere, run)
+    assert shown(messages) == happened(elsewhere, run)
     assert messages[-1].data["reason"] == "finished"
     elsewhere.other.revoke_token(made.id)
     until(lambda: Reader(elsewhere, f"/v1/runs/{run}/events/stream", made.token).status == 401)
@@ -67,12 +67,12 @@ def test_a_run_is_followed_from_elsewhere(elsewhere: Running) -> None:
     control = RemoteControl(f"http://127.0.0.1:{elsewhere.port}", TOKEN)
     run = elsewhere.client(TOKEN).post("/v1/runs", {"definition": CHAIN}).json["run"]
     followed = control.follow(run)
-    told: list[EventInfo] = []
-    while not told or told[-1].kind != "run_finished":
+    shown: list[EventInfo] = []
+    while not shown or shown[-1].kind != "run_finished":
         followed.wait(0.05, 5.0)
-        told += followed.events(2)
+        shown += followed.events(2)
     followed.close()
-    assert [event.seq for event in told] == [event.seq for event in elsewhere.other.events(run)]
+    assert [event.seq for event in shown] == [event.seq for event in elsewhere.other.events(run)]
     until(lambda: control.node_work("here").running_count == 0)
     work = control.node_work("here")
     assert (work.claims, work.outcomes, work.counted) == (2, {"succeeded": 2}, "all")

@@ -67,7 +67,8 @@ def test_inputs_are_checked(quiet: Running) -> None:
         {"definition": CHAIN, "x": 1},
         {"workflow": "x", "version": "!"}, {"definition": CHAIN, "max_parallel": 0}, {"definition": CHAIN, "key": ""},
         {"version": "abcd", "task": "true"}, {"definition": CHAIN, "source": "here"},
-        {"definition": CHAIN, "inputs": []}, {"definition": CHAIN, "by_hand": True}, {"task": "true", "name": "1"},
+        {"definition": CHAIN, "inputs": []}, {"definition": CHAIN, "manual_advance": True},
+        {"task": "true", "name": "1"},
         {"definition": CHAIN, "labels": {"": "x"}},
         {"definition": "a: b", "name": "a b"}, {"definition": 5}, {"definition": ""}, {"definition": []}, [], "x", 5,
     ],
@@ -146,11 +147,11 @@ def test_a_batch_starts_many_and_tells_of_each(quiet: Running) -> None:
     other = {"definition": {**CHAIN, "name": "other"}, "key": "k"}
     answer = quiet.post("/v1/runs:batch", {"runs": [{"task": "true"}, bad, keyed, other, keyed]})
     assert answer.status == 200
-    told = answer.json
-    assert (told["started"], told["refused"]) == (3, 2)
-    assert [item.get("code") for item in told["runs"]] == [None, "definition", None, "conflict", None]
-    assert told["runs"][2]["run"] == told["runs"][4]["run"]
-    assert told["runs"][4]["existing"] is True
+    shown = answer.json
+    assert (shown["started"], shown["refused"]) == (3, 2)
+    assert [item.get("code") for item in shown["runs"]] == [None, "definition", None, "conflict", None]
+    assert shown["runs"][2]["run"] == shown["runs"][4]["run"]
+    assert shown["runs"][4]["existing"] is True
     assert len(quiet.control.runs()) == 2
 
 
@@ -230,18 +231,18 @@ def test_a_wait_is_answered_by_a_signal(server: Running) -> None:
 
 
 def test_levels_are_advanced_by_hand(server: Running) -> None:
-    run = server.submit({**CHAIN, "mode": "levels"}, by_hand=True)
-    until(lambda: server.get(f"/v1/runs/{run}").json["resting"])
+    run = server.submit({**CHAIN, "mode": "levels"}, manual_advance=True)
+    until(lambda: server.get(f"/v1/runs/{run}").json["awaiting_advance"])
     assert server.post(f"/v1/runs/{run}/advance").status == 200
-    until(lambda: server.control.run(run).finished or server.get(f"/v1/runs/{run}").json["resting"])
+    until(lambda: server.control.run(run).finished or server.get(f"/v1/runs/{run}").json["awaiting_advance"])
     assert server.get(f"/v1/runs/{run}/records").json["lines"]
 
 
 def test_a_run_explains_and_verifies_itself(quiet: Running) -> None:
     run = quiet.submit(CHAIN)
-    told = quiet.get(f"/v1/runs/{run}/why").json["explanations"]
-    assert [one["task"] for one in told] == ["a", "b"]
-    assert "node" in told[0]["summary"]
+    shown = quiet.get(f"/v1/runs/{run}/why").json["explanations"]
+    assert [one["task"] for one in shown] == ["a", "b"]
+    assert "node" in shown[0]["summary"]
     assert quiet.get(f"/v1/runs/{run}/verify").json["differences"] == []
     assert quiet.get(f"/v1/runs/{run}/context").json == {"context": {}}
 

@@ -101,8 +101,8 @@ def test_without_slots_it_serves_and_does_not_work(serve: Callable[..., Process]
     until(lambda: process.client.get("/v1/leader").json["session"])
     assert process.client.get(f"/v1/runs/{run}").json["run"]["state"] == "running"
     assert process.client.get(f"/v1/runs/{run}/tasks/task").json["task"]["state"] == "queued"
-    (told,) = process.client.get(f"/v1/runs/{run}/why").json["explanations"]
-    assert told["summary"] == "no node works"
+    (shown,) = process.client.get(f"/v1/runs/{run}/why").json["explanations"]
+    assert shown["summary"] == "no node works"
     (tmp_path / "chain.yaml").write_text("- echo one\n")
     submitted = [sys.executable, "-m", "weft", "submit", "chain.yaml"]
     done = subprocess.run(submitted, cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -204,8 +204,8 @@ def test_log_lines_name_run_task_and_attempt(serve: Callable[..., Process]) -> N
     loud = serve(WEFT_LOG="debug")
     run = loud.client.post("/v1/tasks", {"run": "true"}).json["run"]
     until(lambda: [line for line in loud.said if line["message"] == "attempt ended"])
-    told = [(line["message"], line["run"], line["attempt"]) for line in loud.said if "attempt" in line["message"]]
-    assert told == [("attempt started", run, 1), ("attempt ended", run, 1)]
+    shown = [(line["message"], line["run"], line["attempt"]) for line in loud.said if "attempt" in line["message"]]
+    assert shown == [("attempt started", run, 1), ("attempt ended", run, 1)]
 
 
 def test_a_second_signal_kills_what_runs(serve: Callable[..., Process], tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ class Reader:
         self._connection.close()
 
 
-def told(messages: list[Message]) -> list[int]:
+def shown(messages: list[Message]) -> list[int]:
     return [message.data["seq"] for message in messages if message.event == "message"]
 
 
@@ -78,8 +78,8 @@ def readers(server: Running) -> int:
 def test_a_run_is_told_from_its_beginning_to_its_end(server: Running) -> None:
     run = server.submit(CHAIN)
     messages = list(Reader(server, f"/v1/runs/{run}/events/stream"))
-    assert told(messages) == happened(server, run)
-    assert [message.id for message in messages[:-1]] == [str(seq) for seq in told(messages)]
+    assert shown(messages) == happened(server, run)
+    assert [message.id for message in messages[:-1]] == [str(seq) for seq in shown(messages)]
     assert messages[-2].data["kind"] == "run_finished"
     assert messages[-1] == Message(messages[-2].id, "end", {"reason": "finished", "last": messages[-2].id})
     assert list(Reader(server, f"/v1/runs/{run}/events/stream")) == messages, "and so it is to whoever comes later"
@@ -97,7 +97,7 @@ def test_going_on_from_the_last_id_tells_the_rest_and_nothing_twice(server: Runn
     assert Reader(server, path, Last_Event_ID=everything[-1].id).status == 204, (
         "nothing can follow: do not come again"
     )
-    assert told(list(Reader(server, f"{path}?after={everything[1].id}"))) == told(everything[2:])
+    assert shown(list(Reader(server, f"{path}?after={everything[1].id}"))) == shown(everything[2:])
     for wrong in ("x", "-1", "1.5", "9" * 17):
         assert Reader(server, path, Last_Event_ID=wrong).status == 422
 
@@ -117,10 +117,10 @@ def test_the_cluster_is_told_from_now_on(server: Running) -> None:
     run = server.submit(CHAIN)
     server.ended(run)
     expected = [seq for seq in happened(server) if seq > last]
-    assert told(reader.take(len(expected))) == expected
+    assert shown(reader.take(len(expected))) == expected
     reader.close()
     behind = Reader(server, "/v1/events/stream", Last_Event_ID=str(last))
-    assert told(behind.take(len(expected))) == expected
+    assert shown(behind.take(len(expected))) == expected
     behind.close()
     until(lambda: readers(server) == 0)
 
@@ -162,7 +162,7 @@ def test_a_slow_reader_reads_from_the_store_and_slows_nobody(quiet: Running, mon
         quiet.control.cancel(run, reason="x" * 130_000)
         run = quiet.submit({"name": "w", "tasks": {"a": {"run": "true"}}})
     expected = happened(quiet)
-    assert told(fast.take(len(expected))) == expected, "it did not wait for the slow one"
+    assert shown(fast.take(len(expected))) == expected, "it did not wait for the slow one"
     fast.close()
     topics = quiet.app.state.hub._topics
     (topic,) = topics.values()

@@ -61,15 +61,15 @@ def test_those_that_wait_go_together(tmp_path: Path) -> None:
         first = gathering.submit(*made[0])
         rest = [gathering.submit(*one) for one in made[1:]]
         control.go.set()
-        told = await asyncio.gather(first, *rest, return_exceptions=True)
+        shown = await asyncio.gather(first, *rest, return_exceptions=True)
         gathering.close()
-        return [type(one) if isinstance(one, Exception) else one[1].run_id for one in told]  # type: ignore[index]
+        return [type(one) if isinstance(one, Exception) else one[1].run_id for one in shown]  # type: ignore[index]
 
-    told = asyncio.run(submit())
+    shown = asyncio.run(submit())
     assert control.sizes == [1, 8, *[1] * 8]  # somebody's id was used before: then each alone
-    assert told[:6] == [id_from(str(n)) for n in range(6)]
-    assert told[6] == id_from("6")
-    assert told[7:] == [Refused, CommandUsed, ValueError]
+    assert shown[:6] == [id_from(str(n)) for n in range(6)]
+    assert shown[6] == id_from("6")
+    assert shown[7:] == [Refused, CommandUsed, ValueError]
     assert len(control.runs(limit=100)) == 8
     control.close()
 

@@ -46,7 +46,19 @@ FILES = (
     "missing.module:f", "numbers.yaml", "-", "surrogate.json", "nan.json", "deep.json", "w.yaml\udcff",
     "latin\udce9.yaml",
 )  # fmt: skip
-RUNS = ("last", "succeeded", "failed", "cancelled", "queued", "waiting", "resting", "dead", "00", "zzz", "a" * 64)
+RUNS = (
+    "last",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "queued",
+    "waiting",
+    "awaiting_advance",
+    "dead",
+    "00",
+    "zzz",
+    "a" * 64,
+)
 TASKS = ("t", "t.0", "m.1", "m.99999999999999999999", "m.-1", "m.", ".1", "ask", "h", "missing", "m.2.3", "m.٣")
 #: By an option's first name. What is not here gets anything.
 KNOWN: dict[str, tuple[str, ...]] = {
@@ -124,7 +136,7 @@ def _make_runs(directory: Path, env: dict[str, str]) -> dict[str, str]:
     }
     for name, file in (("cancelled", "w.yaml"), ("queued", "w.yaml"), ("waiting", "waits.yaml")):
         runs[name] = weft("submit", file)["run"]
-    runs["resting"] = weft("submit", "levels.yaml", "--step")["run"]
+    runs["awaiting_advance"] = weft("submit", "levels.yaml", "--step")["run"]
     weft("cancel", runs["cancelled"])
     weft("apply", "w.yaml")
     weft("pools", "set", "pool", "2")

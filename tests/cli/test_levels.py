@@ -115,12 +115,12 @@ def test_by_hand(weft: Weft, look: Weft, tmp_path: Path) -> None:
         seen.append(sorted(name for name, task in tasks(look).items() if task["held"]))
     assert seen == [["many.0"], ["many.0", "many.1"], ["many", "many.0", "many.1", "many.2"]], "by name"
     assert "rests before level 3" in weft("advance", "last").err
-    assert weft("advance", "last", "--json").lines[-1]["resting"] is True
+    assert weft("advance", "last", "--json").lines[-1]["awaiting_advance"] is True
     assert "levels succeeded" in weft("advance", "last").err
     assert look("verify", "last").code == 0
-    by_hand = canonical(look)
+    manual_advance = canonical(look)
     assert weft("run", "w.yaml").code == 0
-    assert canonical(look) == by_hand
+    assert canonical(look) == manual_advance
     refused = weft("advance", "last")
     assert (refused.code, refused.err.count("--step")) == (2, 1)
 

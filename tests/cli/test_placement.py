@@ -180,9 +180,9 @@ def test_a_submission_does_not_depend_on_who_is_alive_this_second(tmp_path: Path
     assert "no live node can run bad: plain: it lacks the label gpu. It waits for a node that can" in done.err
     run = done.out.strip()
     assert "no live node may take it" in look("why", run, "bad").out
-    told = look("rerun", run, "--detach", "--json").json
-    assert told["workers"] == 1
-    assert ["lacks the label gpu" in warning for warning in told["warnings"]] == [True]
+    shown = look("rerun", run, "--detach", "--json").json
+    assert shown["workers"] == 1
+    assert ["lacks the label gpu" in warning for warning in shown["warnings"]] == [True]
     assert look("rerun", run).code == 2, "here, by a node that cannot"
     worker(start, "fast", "--label", "gpu")
     assert look("submit", "w.yaml", "--json").json["warnings"] == []

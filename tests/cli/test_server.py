@@ -39,9 +39,9 @@ def test_run_follows_to_the_end(weft: Weft, url: str, tmp_path: Path) -> None:
     assert "bad  failed" in done.err
     assert "it broke" in done.err
     assert not (tmp_path / ".weft").exists()
-    told = weft("run", "branches.yaml", "--server", url, "--json").lines
-    assert told[-1]["type"] == "summary"
-    assert told[-1]["state"] == "failed"
+    shown = weft("run", "branches.yaml", "--server", url, "--json").lines
+    assert shown[-1]["type"] == "summary"
+    assert shown[-1]["state"] == "failed"
 
 
 def test_output_of_a_chain_comes_through(weft: Weft, url: str, tmp_path: Path) -> None:
@@ -103,10 +103,10 @@ def test_interrupted_it_stops_watching_and_the_run_goes_on(
     (tmp_path / "waits.yaml").write_text("name: waits\ntasks:\n  ask: {wait: {signal: go}}\n")
     process = start("run", "waits.yaml", "--server", url)
     assert process.stderr is not None
-    told = ""
-    while "weft signal" not in told:
-        told = process.stderr.readline()
-        assert told
+    shown = ""
+    while "weft signal" not in shown:
+        shown = process.stderr.readline()
+        assert shown
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -188,8 +188,8 @@ def test_the_command_line_through_breaks(
     assert events == [event.seq for event in server.control.events(run)]
     printed = "".join(f"line {i}\n" for i in range(1, 7)) + "more\n"
     assert "".join(line.partition("│ ")[2] + "\n" for line in done.err.splitlines() if "│ " in line) == printed
-    told, _ = beside[0].communicate(timeout=60)
+    shown, _ = beside[0].communicate(timeout=60)
     logs = weft("logs", run, "-f", "--server", cut.url)
     assert logs == weft("logs", run, "-f", "--store", str(server.directory / ".weft" / "weft.db"))
-    assert told == logs.out
+    assert shown == logs.out
     cut.close()

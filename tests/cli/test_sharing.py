@@ -68,8 +68,8 @@ def test_logs_and_events_are_followed_from_elsewhere(tmp_path: Path, start: Star
     (tmp_path / "open").touch()
     assert logs.communicate(timeout=20)[0] == "last"
     assert logs.returncode == 0
-    told = [json.loads(line)["kind"] for line in events.communicate(timeout=20)[0].splitlines()]
-    assert (told[0], told[-1]) == ("submitted", "run_finished")
+    shown = [json.loads(line)["kind"] for line in events.communicate(timeout=20)[0].splitlines()]
+    assert (shown[0], shown[-1]) == ("submitted", "run_finished")
     assert run.wait(20) == 0
 
 

@@ -134,8 +134,8 @@ def test_a_server_holds_only_so_much_of_them_in_memory(tmp_path: Path, monkeypat
     try:
         run = server.submit(LARGE)
         server.ended(run)
-        told = server.get(f"/v1/runs/{run}/output?whole=true").json
-        assert told["output"] is None
-        assert "bytes of artifacts, over 1,048,576: read each by itself" in told["error"]
+        shown = server.get(f"/v1/runs/{run}/output?whole=true").json
+        assert shown["output"] is None
+        assert "bytes of artifacts, over 1,048,576: read each by itself" in shown["error"]
     finally:
         server.close()

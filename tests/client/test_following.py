@@ -49,8 +49,8 @@ def test_every_event_once_in_its_order(place: Place) -> None:
             place.store.signal(run, name)
         last = place.store.events(run)[-1]
         assert last.kind == "run_finished"
-        told = began + [event.seq for event in read_until(followed, last.seq)]
-        assert told == [event.seq for event in place.store.events(run)]
+        shown = began + [event.seq for event in read_until(followed, last.seq)]
+        assert shown == [event.seq for event in place.store.events(run)]
         followed.catch_up()
         assert followed.events(10) == []
     finally:
@@ -142,14 +142,14 @@ def test_nobody_asks_while_a_stream_tells(server: Running, cut: Cut, control: Re
 def test_a_stream_that_breaks_is_taken_up_where_it_was(server: Running, cut: Cut, control: RemoteControl) -> None:
     run = server.submit(WAITS)
     followed = control.follow(run)
-    told: list[EventInfo] = []
+    shown: list[EventInfo] = []
     for name in ("a", "b", "c", "d"):
         until(lambda: is_told(followed))
         cut.cut()
         until(lambda: not is_live(followed))
         server.control.signal(run, name)
-        told += read_until(followed, server.control.events(run)[-1].seq)
-    assert [e.seq for e in told] == [e.seq for e in server.control.events(run)]
+        shown += read_until(followed, server.control.events(run)[-1].seq)
+    assert [e.seq for e in shown] == [e.seq for e in server.control.events(run)]
     assert len(cut.streams) >= 4
     assert all(b"last-event-id: " in line.lower() for line in cut.streams)
     followed.close()
@@ -163,8 +163,8 @@ def test_a_server_that_stops_its_streams_is_asked(server: Running, control: Remo
     until(lambda: not is_told(followed))
     for name in ("a", "b", "c", "d"):
         server.control.signal(run, name)
-    told = read_until(followed, server.control.events(run)[-1].seq)
-    assert [e.seq for e in told] == [e.seq for e in server.control.events(run)]
+    shown = read_until(followed, server.control.events(run)[-1].seq)
+    assert [e.seq for e in shown] == [e.seq for e in server.control.events(run)]
     followed.close()
 
 

@@ -97,9 +97,9 @@ def test_it_is_not_sent_to_a_port_of_another_user(tmp_path: Path, monkeypatch: p
     line = "  0: 0100007F:21FC 00000000:0000 0A 00000000:00000000 00:00000000 00000000 {} 0 1 1"
     sockets = tmp_path / "tcp"
     monkeypatch.setattr(owner_token, "_SOCKETS", (sockets, tmp_path / "none"))
-    for uid, told in ((os.geteuid(), token), (0, token), (os.geteuid() + 4711, None)):
+    for uid, shown in ((os.geteuid(), token), (0, token), (os.geteuid() + 4711, None)):
         sockets.write_text("sl local_address\n" + line.format(uid))
-        assert sent(HERE, tmp_path) == told, uid
+        assert sent(HERE, tmp_path) == shown, uid
 
 
 @pytest.mark.parametrize("name", [".weft", "data"])

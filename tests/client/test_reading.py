@@ -76,7 +76,7 @@ def test_a_run_from_its_beginning_to_its_end(place: Place) -> None:
     assert control.starter(run) is None
     assert control.canonical(run) == []
     assert control.why(run, "b")[0].task == "b"
-    assert not control.resting(run)
+    assert not control.awaiting_advance(run)
 
 
 def test_both_say_the_same(place: Place) -> None:
@@ -169,7 +169,7 @@ def asked(place: Place) -> dict[str, Any]:
 
 
 def test_refusals_are_the_same_errors_in_the_same_words(tmp_path: Path) -> None:
-    told: list[dict[str, tuple[str, str]]] = []
+    shown: list[dict[str, tuple[str, str]]] = []
     for kind in ("local", "remote"):
         (tmp_path / kind).mkdir()
         place = Place(kind, tmp_path / kind)  # type: ignore[arg-type]
@@ -182,10 +182,10 @@ def test_refusals_are_the_same_errors_in_the_same_words(tmp_path: Path) -> None:
                 for number, run in enumerate(place.store.runs()):
                     text = text.replace(run.id, f"RUN{number}")
                 found[name] = (type(caught.value).__name__, text)
-            told.append(found)
+            shown.append(found)
         finally:
             place.close()
-    assert told[0] == told[1]
+    assert shown[0] == shown[1]
 
 
 def test_a_beginning_that_several_share_is_ambiguous(place: Place) -> None:

@@ -108,9 +108,9 @@ def test_a_lost_reply_to_a_batch_makes_no_second_batch(
 def test_a_connection_that_the_server_closed_is_made_anew(tmp_path: Path) -> None:
     """At once, without a word: it says nothing about the server."""
     server = Running(tmp_path, node=False)
-    told: list[str] = []
+    shown: list[str] = []
     control = RemoteControl(f"http://127.0.0.1:{server.port}")
-    control.notify(told.append)
+    control.notify(shown.append)
     try:
         control.now()
         kept = control._wire._connection().sock
@@ -118,7 +118,7 @@ def test_a_connection_that_the_server_closed_is_made_anew(tmp_path: Path) -> Non
         kept.shutdown(socket.SHUT_RDWR)
         control.now()
         control.submit(command(tmp_path))
-        assert told == []
+        assert shown == []
     finally:
         control.close()
         server.close()
@@ -128,19 +128,19 @@ def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     first = Running(tmp_path, node=False)
     url = f"http://127.0.0.1:{first.port}"
     first.close()
-    told: list[str] = []
+    shown: list[str] = []
     control = RemoteControl(url, wait_s=30.0)
     again: list[Running] = []
 
     def come_back(text: str) -> None:
-        told.append(text)
+        shown.append(text)
         again.append(Running(tmp_path, node=False, port=first.port))
 
     control.notify(come_back)
     try:
         reply = control.submit(command(tmp_path))
-        assert len(told) == 1
-        assert "waiting for the server" in told[0]
+        assert len(shown) == 1
+        assert "waiting for the server" in shown[0]
         assert [run.id for run in again[0].control.runs()] == [reply.run_id]
     finally:
         control.close()

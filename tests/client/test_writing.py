@@ -124,9 +124,9 @@ def test_what_failed_runs_again(place: Place) -> None:
 
 def test_levels_by_hand(place: Place) -> None:
     place.work()
-    run = place.submit(LEVELS, by_hand=True)
+    run = place.submit(LEVELS, manual_advance=True)
     control = place.control
-    until(lambda: control.resting(run))
+    until(lambda: control.awaiting_advance(run))
     assert control.run(run).succeeded == 1
     control.advance(run, by_task=True)
     assert place.ended(run) == "succeeded"

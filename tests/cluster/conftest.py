@@ -153,8 +153,8 @@ class Cluster:
 
     def story(self) -> str:
         events = self.control.events(None, limit=10_000)[-80:]
-        told = "\n".join(f"{e.kind:15} {e.task or '':10} {e.node or '':8} {e.data}" for e in events)
-        return f"{told}\n{(self.directory / 'log').read_text()[-3000:]}"
+        shown = "\n".join(f"{e.kind:15} {e.task or '':10} {e.node or '':8} {e.data}" for e in events)
+        return f"{shown}\n{(self.directory / 'log').read_text()[-3000:]}"
 
     def close(self) -> None:
         for process in self.processes.values():

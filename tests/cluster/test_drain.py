@@ -24,8 +24,8 @@ def test_a_drained_node_finishes_and_leaves(cluster: Cluster) -> None:
     one = cluster.worker("one")
     run_id = cluster.submit(HOLDS)
     cluster.until(lambda: cluster.control.task(run_id, "waits").state == "running")
-    told = cluster.call("drain", "one", "--deadline", "60s")
-    assert (told["node"], told["already"], told["left"]) == ("one", False, None)
+    shown = cluster.call("drain", "one", "--deadline", "60s")
+    assert (shown["node"], shown["already"], shown["left"]) == ("one", False, None)
     node = cluster.control.node("one")
     assert (node.state, node.health, node.running) == ("draining", "draining", 1)
     assert one.poll() is None
@@ -43,8 +43,8 @@ def test_what_still_runs_at_the_deadline_goes_back(cluster: Cluster) -> None:
     cluster.worker("one")
     run_id = cluster.submit(HOLDS)
     cluster.until(lambda: cluster.control.task(run_id, "waits").state == "running")
-    told = cluster.call("drain", "one", "--deadline", "300ms", "--wait")
-    assert told["left"] is True
+    shown = cluster.call("drain", "one", "--deadline", "300ms", "--wait")
+    assert shown["left"] is True
     assert cluster.processes["one"].wait(20) == 0
     task = cluster.control.task(run_id, "waits")
     assert (task.state, task.failures, task.lost) == ("queued", 0, 0)
@@ -107,18 +107,18 @@ def test_the_cluster_s_events_are_followed(cluster: Cluster) -> None:
     run_id = cluster.submit("tasks: {first: 'true', second: {needs: [first], run: 'true'}}\n")
     cluster.ended(run_id)
     cluster.call("drain", "one", "--wait")
-    told = []
+    shown = []
     deadline = time.monotonic() + 30
-    while not told or told[-1]["kind"] != "node_left":
-        assert time.monotonic() < deadline, told
-        told.append(json.loads(follow.stdout.readline()))
+    while not shown or shown[-1]["kind"] != "node_left":
+        assert time.monotonic() < deadline, shown
+        shown.append(json.loads(follow.stdout.readline()))
     follow.kill()
     follow.communicate()
-    kinds = [event["kind"] for event in told]
+    kinds = [event["kind"] for event in shown]
     for kind in ("node_joined", "leader_elected", "submitted", "assigned", "run_finished", "drain_started"):
         assert kind in kinds, kinds
-    assert {e["run"] for e in told if e["kind"] == "node_joined"} == {None}
-    assert {e["node"] for e in told if e["kind"] == "assigned"} == {"one"}
+    assert {e["run"] for e in shown if e["kind"] == "node_joined"} == {None}
+    assert {e["node"] for e in shown if e["kind"] == "assigned"} == {"one"}
 
     def listed(*words: str) -> list[tuple[str, str | None]]:
         process = cluster.weft("events", "--json", *words)
@@ -131,7 +131,7 @@ def test_the_cluster_s_events_are_followed(cluster: Cluster) -> None:
     assert ("node_joined", None) in listed("--node", "one")
     assert listed("--since", "2100-01-01") == []
     assert listed("--until", "1h") == []
-    assert len(listed("--since", "1h")) == len(told)
+    assert len(listed("--since", "1h")) == len(shown)
 
 
 def test_a_node_is_shown_with_what_it_has(cluster: Cluster) -> None:

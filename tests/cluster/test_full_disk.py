@@ -100,12 +100,12 @@ def until_refused(cluster: Cluster, url: str) -> Any:
 
         def refused(size: int = size) -> Any:
             definition = {"tasks": {"t": {"run": "true # " + "x" * size}}}
-            status, told = ask(f"{url}/v1/runs", "POST", {"definition": definition})
-            return told if status == 503 else None
+            status, shown = ask(f"{url}/v1/runs", "POST", {"definition": definition})
+            return shown if status == 503 else None
 
-        told = cluster.until(refused)
+        shown = cluster.until(refused)
     cluster.until(lambda: any(not line.startswith("{") for line in log_lines(cluster, "the store did not answer")))
-    return told
+    return shown
 
 
 def end_all(cluster: Cluster) -> None:
@@ -126,9 +126,9 @@ def goes_through(cluster: Cluster, disk: Disk, lease_s: float, freed: Callable[[
     journal = cluster.directory.parent / "journal"
     cluster.until(journal.exists)
     disk.fill()
-    told = until_refused(cluster, url)
-    assert told["code"] == "store_full", told
-    assert "is full" in told["detail"]
+    shown = until_refused(cluster, url)
+    assert shown["code"] == "store_full", shown
+    assert "is full" in shown["detail"]
     assert cluster.call("submit", "w.yaml", WEFT_STORE_WAIT="1s") == 4
     (cluster.directory.parent / "open").touch()  # the end of `long` has to be reported to a store without space
     began = time.monotonic()

@@ -101,10 +101,10 @@ def test_workers_that_are_killed_under_load_lose_nothing(postgres_cluster: Clust
     assert outcomes["lost"] >= 3
     assert max(reclaimed) <= RECLAIM_S, reclaimed
     assert max(gone) <= GONE_S, gone
-    told = ", ".join(f"{s:.1f}" for s in reclaimed)
+    shown = ", ".join(f"{s:.1f}" for s in reclaimed)
     figure(
         "3 nodes SIGKILLed under load",
-        f"reclaimed after {told} s (lease {LEASE_S:g} s), processes gone after {max(gone):.2f} s at most,"
+        f"reclaimed after {shown} s (lease {LEASE_S:g} s), processes gone after {max(gone):.2f} s at most,"
         f" 120 tasks, {outcomes['lost']} lost attempts, {cluster.stale_reports()} stale reports",
     )
 
@@ -228,10 +228,10 @@ def test_the_server_is_stopped_at_once_and_started_again(durable: tuple[Server, 
     assert [process.wait(60) for process in cluster.processes.values()] == [0, 0, 0], "they can leave without it"
     left = since(gone)
     server.start()
-    told = ", ".join(f"{s:.1f}" for s in again)
+    shown = ", ".join(f"{s:.1f}" for s in again)
     figure(
         "PostgreSQL stopped with immediate, 3 times",
-        f"new tasks {told} s after it was back, 200 tasks, {outcomes.get('lost', 0)} lost attempts,"
+        f"new tasks {shown} s after it was back, 200 tasks, {outcomes.get('lost', 0)} lost attempts,"
         f" {cluster.stale_reports()} stale reports, 0 acknowledged lost;"
         f" nodes told to stop while it is away end within {left:.1f} s",
     )

@@ -147,8 +147,8 @@ def test_a_wall_clock_that_is_an_hour_off_changes_nothing(
     cluster.until(lambda: cluster.leader() == "ahead")
     behind = cluster.worker("behind", "--slots", "1", PYTHONPATH=str(shim), CLOCK_OFF_S="-3600")
     cluster.worker("right", "--slots", "1")
-    told = [int((tmp_path / f"clock-of-{process.pid}").read_text()) for process in (ahead, behind)]
-    assert told == [3600, -3600], "or the test would show nothing"
+    shown = [int((tmp_path / f"clock-of-{process.pid}").read_text()) for process in (ahead, behind)]
+    assert shown == [3600, -3600], "or the test would show nothing"
     began_ms = cluster.control.now()
     run_id = cluster.submit(
         "defaults: {timeout: 60s}\ntasks:\n"

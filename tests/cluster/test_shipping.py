@@ -53,8 +53,8 @@ class Store:
 class Shipper(o.OutputShipper):
     def __init__(self, store: Store, directory: Path, cap: int) -> None:
         self.now = 0.0
-        self.told: list[str] = []
-        super().__init__(store.ship, lambda: self.now, lambda text, fields: self.told.append(text), RATE)
+        self.shown: list[str] = []
+        super().__init__(store.ship, lambda: self.now, lambda text, fields: self.shown.append(text), RATE)
         self.session = "s"
         self.began(Launch(1, 1, "run", "task", "shell", {}, {}, None, str(directory), cap))
 
@@ -143,7 +143,7 @@ def test_a_store_that_hangs_holds_at_most_one_shipment(tmp_path: Path) -> None:
             shipper.ended(number, 1, {"stdout": "", "stderr": "…", "stderrTruncated": True})
         sending.cancel()
         assert len(shipper._ended) == o.WAITING_MAX
-        assert "output was not sent: too much of it waits" in shipper.told
+        assert "output was not sent: too much of it waits" in shipper.shown
         return sum(len(chunk.data) for _, _, chunk in shipper._unsent)
 
     assert 0 < asyncio.run(work()) <= o.SHIPMENT_MAX
@@ -162,7 +162,7 @@ def test_refused_means_never_again(tmp_path: Path) -> None:
         shipper.ended(1, 1, ONLY_STDERR)
         for _ in range(5):
             await shipper.tick()
-        return shipper.told
+        return shipper.shown
 
     assert "output was refused: its attempts are not this session's any more" in asyncio.run(work())
     assert store.chunks == {}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from weft.core import commands as c
-from weft.core.decision.needs import Current, Demands, RunById
+from weft.core.decision.needs import CurrentTasks, NewDemands, RunById
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import document_hash, encode_document
 from weft.core.definition.read import read
@@ -118,7 +118,7 @@ class Engine:
         """What this session's node would say, beside the attempts that it still holds."""
         eligible = self.eligible[session]
         with self.store.transaction() as tx:
-            eligible.learn(tx.load([Demands(eligible.known)])[0])
+            eligible.learn(tx.load([NewDemands(eligible.known)])[0])
         ended = {(report.task_id, report.attempt) for report in reports}
         requires = [self.requires(claim) for claim in held if (claim.task_id, claim.attempt) not in ended]
         self.numbers[session] += 1
@@ -155,7 +155,7 @@ class Engine:
 
     def rows(self, run_id: str) -> list[TaskRow]:
         with self.store.transaction() as tx:
-            return tx.load([Current(self.run_no(run_id))])[0]
+            return tx.load([CurrentTasks(self.run_no(run_id))])[0]
 
     def run_no(self, run_id: str) -> int:
         return self.store.reader().execute("SELECT no FROM runs WHERE id = ?", (run_id,)).get

@@ -219,9 +219,9 @@ def test_a_node_without_a_free_slot(engine: Engine) -> None:
 def test_a_node_that_only_serves(engine: Engine) -> None:
     serves = NodeView(NodeFacts(("inline",), name="serves"), slots=0)
     works = NodeView(NodeFacts(("inline",), name="works"), slots=4, running=3)
-    told = "serves: it has no slots, and runs nothing"
-    assert queued(engine, {}, serves) == ("no node works", [told, "start one: weft worker, or weft resume RUN"])
-    assert queued(engine, {}, serves, works)[1] == ["nodes that may take it: works", told]
+    shown = "serves: it has no slots, and runs nothing"
+    assert queued(engine, {}, serves) == ("no node works", [shown, "start one: weft worker, or weft resume RUN"])
+    assert queued(engine, {}, serves, works)[1] == ["nodes that may take it: works", shown]
     small = NodeView(NodeFacts(("inline",), name="small", memory=1), slots=1)
     needy = {"requires": {"memory": 2**30}}
     able = NodeView(NodeFacts(("inline",), name="able", memory=2**40), slots=0)

@@ -134,8 +134,8 @@ def test_what_a_node_measured_becomes_shares() -> None:
 
 
 def test_a_node_that_has_not_measured_yet_counts_as_the_others_do() -> None:
-    told = {"a": {"cores": 2, "load": 2.0}, "b": {"cores": 2, "load": 1.0}}
-    loads = loads_of(told, ["a", "b", "new"])
+    shown = {"a": {"cores": 2, "load": 2.0}, "b": {"cores": 2, "load": 1.0}}
+    loads = loads_of(shown, ["a", "b", "new"])
     assert (loads["a"]["cpu"], loads["b"]["cpu"], loads["new"]["cpu"]) == (1.0, 0.5, 0.75)
     assert Load(**loads_of({}, ["new"])["new"]) == IDLE
 

@@ -12,10 +12,10 @@ STORIES = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 
 @pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
 def test_story(path: Path) -> None:
-    told = play(path.read_text())
+    shown = play(path.read_text())
     if os.environ.get("WEFT_REWRITE"):
-        path.write_text(told)
-    assert told.splitlines() == path.read_text().splitlines()
+        path.write_text(shown)
+    assert shown.splitlines() == path.read_text().splitlines()
 
 
 def test_there_are_enough_of_them() -> None:

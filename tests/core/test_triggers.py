@@ -97,8 +97,10 @@ def test_a_fire_that_somebody_has_done_already_does_nothing(engine: Triggers) ->
     assert engine.commit(command).run_id == "first"
     again = msgspec.structs.replace(command, firings=[c.Firing(str(at), "second", {}, at)])
     assert engine.commit(again).existing
-    by_hand = msgspec.structs.replace(again, term=None)
-    assert (engine.commit(by_hand).run_id, engine.commit(by_hand).existing) == ("first", True), "the same cause"
+    manual_advance = msgspec.structs.replace(again, term=None)
+    assert (engine.commit(manual_advance).run_id, engine.commit(manual_advance).existing) == ("first", True), (
+        "the same cause"
+    )
     assert engine.runs_made() == ["first"]
 
 

@@ -148,8 +148,8 @@ class Place:
 
     def story(self, control: LocalControl) -> str:
         events = control.events("last", limit=500)
-        told = "\n".join(f"{e.kind:12} {e.task or '':12} {e.session or '':18} {e.data}" for e in events)
-        return f"{told}\n\nthe journal: {self.lines()}\n\n{self.log()}"
+        shown = "\n".join(f"{e.kind:12} {e.task or '':12} {e.session or '':18} {e.data}" for e in events)
+        return f"{shown}\n\nthe journal: {self.lines()}\n\n{self.log()}"
 
 
 def diamond(width: int) -> dict[str, list[str]]:

@@ -81,7 +81,7 @@ def finished(place: Place) -> dict[str, object]:
 def test_a_completed_effect_is_not_repeated(place: Place, time_no: int) -> None:
     """Killed right after the commit: neither the function nor the node knew. The next attempt finds the record."""
     crash_at(place, f"once.committed:{time_no}")
-    done = place.rows("SELECT key, value, attempt FROM records WHERE status = 'completed' ORDER BY key")
+    done = place.rows("SELECT key, value, attempt FROM memos WHERE status = 'completed' ORDER BY key")
     assert len(done) == time_no
     assert place.weft("resume", "last") == 0, place.log()
     output = finished(place)
@@ -92,7 +92,7 @@ def test_a_completed_effect_is_not_repeated(place: Place, time_no: int) -> None:
         assert attempt == 1
         if task == "pay":
             assert output["pay"] == json.loads(value)
-    assert place.rows("SELECT status, count(*) FROM records GROUP BY status") == [("completed", 4)]
+    assert place.rows("SELECT status, count(*) FROM memos GROUP BY status") == [("completed", 4)]
 
 
 def test_the_limit_an_effect_that_was_cut_off_happens_again(place: Place) -> None:
@@ -134,14 +134,14 @@ def test_a_node_that_was_stopped_past_its_lease_cannot_complete_anything(place: 
     until(began.exists)
     pause(first.pid, place.directory / ".weft" / "weft.db")
     second = place.start("second", "0.6", module="tests.crash.node_child")
-    until(lambda: place.rows("SELECT 1 FROM records WHERE status = 'completed'") == [(1,)])
+    until(lambda: place.rows("SELECT 1 FROM memos WHERE status = 'completed'") == [(1,)])
     (place.directory / "go").touch()
     first.send_signal(signal.SIGCONT)
     for process in (first, second):
         assert process.stdin is not None
         process.stdin.close()
         assert place.wait(process) == 0, place.log()
-    assert place.rows("SELECT status, value, attempt FROM records") == [("completed", "2", 2)]
+    assert place.rows("SELECT status, value, attempt FROM memos") == [("completed", "2", 2)]
     assert place.rows("SELECT state, attempt FROM tasks") == [("succeeded", 2)]
 
 

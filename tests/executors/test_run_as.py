@@ -33,7 +33,7 @@ def place() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def told(directory: Path, output: Path, story: Callable[[Shell], Awaitable[None]]) -> None:
+def shown(directory: Path, output: Path, story: Callable[[Shell], Awaitable[None]]) -> None:
     async def main() -> None:
         async with Shell(directory, user=find_user("nobody")) as shell:
             shell.output_dir = str(output / "output")  # below a directory that is root's alone
@@ -68,7 +68,7 @@ def test_a_task_runs_as_that_user_and_its_files_work(place: Path, tmp_path: Path
         assert (outcome.error, outcome.exit_code) == ("command not found: no-such-program", 127)
         assert [entry for entry in os.scandir(shell.executor.private.path) if entry.is_dir()] == []
 
-    told(place, tmp_path, story)
+    shown(place, tmp_path, story)
 
 
 @needs_root
@@ -91,7 +91,7 @@ def test_the_node_reads_no_file_for_a_task_that_it_could_not_read_itself(
         assert "the node's" not in str(outcome)
         assert (theirs / "secret").exists()
 
-    told(place, tmp_path, story)
+    shown(place, tmp_path, story)
 
 
 @needs_root
@@ -113,7 +113,7 @@ def test_a_stop_ends_all_of_it(place: Path, tmp_path: Path) -> None:
         assert outcome.killed == 1
         assert eventually(lambda: not is_alive(int((place / "orphan").read_text())), 5)
 
-    told(place, tmp_path, story)
+    shown(place, tmp_path, story)
 
 
 def interpreter() -> str:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 MODES = ("legacy", "auto")  # the protocol up to 2025-11-25, and since 2026-07-28
 
 
-def told(work: Coroutine[Any, Any, T]) -> T:
+def shown(work: Coroutine[Any, Any, T]) -> T:
     """The SDK wraps what goes wrong in groups of one, three deep: the test's own error is what counts."""
     try:
         return asyncio.run(work)
@@ -80,7 +80,7 @@ class Agents(Running):
             async with self.connected(token, mode) as calls:
                 return await talk(calls)
 
-        return told(whole())
+        return shown(whole())
 
 
 @pytest.fixture

@@ -29,11 +29,11 @@ async def all_of(calls: Calls, **given: Any) -> tuple[str, list[dict[str, Any]]]
 def test_output_is_told_as_progress_while_the_task_runs(agents: Agents, mode: str) -> None:
     """The task goes on only when what it printed has been told: nothing here depends on time."""
     command = "echo one; while [ ! -e heard1 ]; do sleep 0.01; done; echo two"
-    told: list[str] = []
+    shown: list[str] = []
 
     async def progress(done: float, total: float | None, message: str | None) -> None:
-        told.append(message or "")
-        (agents.directory / f"heard{len(told)}").touch()
+        shown.append(message or "")
+        (agents.directory / f"heard{len(shown)}").touch()
 
     async def talk(calls: Calls) -> None:
         run = (await calls("submit_task", task=command))["run"]
@@ -42,7 +42,7 @@ def test_output_is_told_as_progress_while_the_task_runs(agents: Agents, mode: st
         page: Any = result.structured_content
         assert page["text"] == "one\ntwo\n"
         assert (page["ended"], page["next"], page["size"]) == (True, 8, 8)
-        assert told == ["one\n", "two\n"]
+        assert shown == ["one\n", "two\n"]
 
     agents.tell(talk, mode=mode)
 

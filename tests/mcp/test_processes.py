@@ -19,7 +19,7 @@ from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.api.conftest import WAIT_S, Running, until
 from tests.api.test_serving import Process
-from tests.mcp.conftest import MODES, Calls, told
+from tests.mcp.conftest import MODES, Calls, shown
 from tests.mcp.test_roles import READING
 from weft.cli.commands import serve as serving
 from weft.client.local import LocalControl
@@ -49,7 +49,7 @@ def tell(directory: Path, talk: Callable[[Calls], Awaitable[Any]], *words: str, 
         async with started(directory, *words, mode=mode) as calls:
             await talk(calls)
 
-    told(whole())
+    shown(whole())
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -205,7 +205,7 @@ def over_http(url: str, token: str | None, talk: Callable[[Calls], Awaitable[Any
         ):
             await talk(Calls(client))
 
-    told(whole())
+    shown(whole())
 
 
 async def run_something(calls: Calls) -> None:

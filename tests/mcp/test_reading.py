@@ -36,13 +36,13 @@ class Chunks:
 def page(store: Any, offset: int, limit: int) -> TaskOutput:
     """What one call without waiting gives."""
     reading = Reading(StreamTaskOutputArguments(run="r", offset=offset, limit=limit), "t", 1)
-    told = ""
+    shown = ""
     while True:
-        told += reading.take(reading.read(store))
+        shown += reading.take(reading.read(store))
         if reading.full or reading.over or not reading.moved:
             break
-    found = reading.told("r", "running")
-    assert found.text.startswith(told.removesuffix("�")) or told.startswith(found.text)
+    found = reading.shown("r", "running")
+    assert found.text.startswith(shown.removesuffix("�")) or shown.startswith(found.text)
     return found
 
 

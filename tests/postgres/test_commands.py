@@ -300,7 +300,7 @@ def test_a_command_waits_for_a_server_that_restarts(tmp_path: Path, own_server: 
         "from weft.core.commands import Prune\n"
         "from weft.store.postgres.url import PostgresUrl\n"
         "control = LocalControl(open_store(PostgresUrl(sys.argv[1])))\n"
-        "control.store.say = lambda text: print(text, flush=True)\n"
+        "control.store.log = lambda text: print(text, flush=True)\n"
         "print('open', flush=True)\n"
         "sys.stdin.readline()\n"
         "print(control.access.commit(Prune(1)).changed, flush=True)\n"

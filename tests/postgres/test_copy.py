@@ -157,16 +157,16 @@ def test_everything_moves_and_goes_on(place: Place) -> None:
     old = place.old()
     before = picture(old)
     old.close()
-    told = json.loads(place.copy("--json")[0])
-    assert told["rows"]["runs"] == told["verified"] == 3
-    assert told["output_bytes"] > 300_000
+    shown = json.loads(place.copy("--json")[0])
+    assert shown["rows"]["runs"] == shown["verified"] == 3
+    assert shown["output_bytes"] > 300_000
     same(place)
     old = place.old()
     assert picture(old) == before, "what is left can be looked at"
     old.close()
     for words in (["submit", "later.yaml"], ["cancel", "last"], ["prune", "--older", "0s"], ["worker"]):
         _, err = place.weft(*words, code=2)
-        assert f"was moved to {told['target']}" in err
+        assert f"was moved to {shown['target']}" in err
         assert "Traceback" not in err
     assert "done" in place.weft("ls")[0]
     assert json.loads(place.copy("--json")[0])["rows"] == {}, "said again, it is done already"

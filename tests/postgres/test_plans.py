@@ -25,18 +25,18 @@ PAGE = 100
 #: They count or sum up a whole table; `runs_page` and `run_last` may sort a small one.
 WHOLE = (
     "count_runs", "count_tasks", "count_events", "count_stale", "count_stale_of_session", "count_sessions_dead",
-    "metrics_open", "metrics_dead_letters", "metrics_stale", "metrics_expired", "records_delete_cached",
+    "metrics_open", "metrics_dead_letters", "metrics_stale", "metrics_expired", "memos_delete_cached",
     "runs_page", "run_last",
 )  # fmt: skip
 EACH_SESSION = ("sessions_all", "metrics_queue")  # one look for each that there is
 #: Joined with what a limit has bounded before; `workflows_page` reads no run.
 BOUNDED = (
-    "tasks_errands", "tasks_errands_of_family", "runs_untold", "runs_untold_of_family", "tasks_due",
-    "tasks_unsettled", "workflows_page", "demands_delete_private",
+    "tasks_child_actions", "tasks_child_actions_of_family", "runs_unreported", "runs_unreported_of_family",
+    "tasks_due", "tasks_unsettled", "workflows_page", "demands_delete_private",
 )  # fmt: skip
 GROWING = (
     "tasks", "attempts", "events", "runs", "output_chunks", "output_ends", "stale_reports", "context", "signals",
-    "arrays", "pins", "records", "leases", "sessions",
+    "arrays", "pins", "memos", "leases", "sessions",
 )  # fmt: skip
 SCANNED = re.compile(r"Seq Scan on (\w+)")
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless

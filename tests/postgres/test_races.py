@@ -50,9 +50,9 @@ def test_claims_leave_out_what_others_are_taking(make_store: Make) -> None:
     with one.transaction() as first, two.transaction() as second:
         assert first is not None
         assert second is not None
-        (mine,) = first.load([n.Queued(["x"], None, 4)])
-        (yours,) = second.load([n.Queued(["x"], None, 4)])
-        (rest,) = second.load([n.Queued(["x"], 1, 100)])
+        (mine,) = first.load([n.QueuedTasks(["x"], None, 4)])
+        (yours,) = second.load([n.QueuedTasks(["x"], None, 4)])
+        (rest,) = second.load([n.QueuedTasks(["x"], 1, 100)])
     assert [row.id - task_id(1, 0) for row in mine] == [0, 1, 2, 3]
     assert [row.id - task_id(1, 0) for row in yours] == [4, 5, 6, 7], "the limit counts only what is free"
     assert [row.id - task_id(1, 0) for row in rest] == [4, 5, 6, 7, 8, 9]
@@ -93,8 +93,8 @@ def test_what_was_waited_for_is_seen_as_it_is_now(make_store: Make) -> None:
     with one.transaction() as tx:
         assert tx is not None
         draft = draft_of(tx)
-        (run,) = draft.adopt_runs(tx.load([n.Runs([3])])[0])
-        (task,) = draft.adopt(tx.load([n.TasksAt([(3, 5, -1)])])[0])
+        (run,) = draft.add_loaded_runs(tx.load([n.Runs([3])])[0])
+        (task,) = draft.add_loaded(tx.load([n.TasksAt([(3, 5, -1)])])[0])
         beside = Beside(one, look)
         beside.wait_until_blocked()
         draft.touch_run(run)
@@ -113,11 +113,11 @@ def test_a_guard_that_fails_in_the_last_round_trip_voids_the_commit(make_store: 
         with one.transaction() as tx:
             assert tx is not None
             draft = draft_of(tx)
-            (task,) = draft.adopt(tx.load([n.Tasks([task_id(3, 1)])])[0])
+            (task,) = draft.add_loaded(tx.load([n.Tasks([task_id(3, 1)])])[0])
             with two.transaction() as other:  # it is reclaimed meanwhile: nobody holds a lock on the run
                 assert other is not None
                 theirs = draft_of(other)
-                (copy,) = theirs.adopt(other.load([n.Tasks([task_id(3, 1)])])[0])
+                (copy,) = theirs.add_loaded(other.load([n.Tasks([task_id(3, 1)])])[0])
                 theirs.touch(copy)
                 copy.state, copy.session = "queued", None
                 other.write(theirs)
@@ -152,7 +152,7 @@ def test_followers_miss_nothing(make_store: Make) -> None:
         draft = draft_of(slow)
         draft.events = [EventRow(1, None, None, "first", None, {})]
         slow.write(draft)
-        slow.load([n.Demands(0)])  # the event has its number, and is not committed
+        slow.load([n.NewDemands(0)])  # the event has its number, and is not committed
         with two.transaction() as quick:
             assert quick is not None
             draft = draft_of(quick)
@@ -186,7 +186,7 @@ def test_demands_appear_in_the_order_of_their_numbers(make_store: Make) -> None:
     beside.done()
     with one.transaction() as tx:
         assert tx is not None
-        assert [id for _, id, _ in tx.load([n.Demands(0)])[0]] == ["a", "b"]
+        assert [id for _, id, _ in tx.load([n.NewDemands(0)])[0]] == ["a", "b"]
 
 
 def submission(run_id: str, tasks: dict[str, Any], key: str | None = None) -> c.Submit:
@@ -204,7 +204,7 @@ def test_a_cancel_finds_what_is_being_claimed(make_store: Make) -> None:
     with one.transaction() as tx:
         assert tx is not None
         draft = draft_of(tx)
-        for task in draft.adopt(tx.load([n.Queued(["shell"], None, 2)])[0]):
+        for task in draft.add_loaded(tx.load([n.QueuedTasks(["shell"], None, 2)])[0]):
             draft.claim(task, "s", 1)
         tx.write(draft)
         tx.load([n.Lease("x")])

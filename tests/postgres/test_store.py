@@ -159,7 +159,7 @@ def test_wrong_addresses_are_explained(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "told"),
+    ("said", "kind", "reported"),
     [
         ("connection failed: FATAL:  password authentication failed for user", StoreUnusable, "password is wrong"),
         ("connection failed: fe_sendauth: no password supplied", StoreUnusable, "asks for a password"),
@@ -170,10 +170,10 @@ def test_wrong_addresses_are_explained(url: str) -> None:
         ("connection timeout expired", StoreBusy, "timeout"),
     ],
 )  # fmt: skip
-def test_what_goes_wrong_while_connecting(said: str, kind: type[Exception], told: str) -> None:
+def test_what_goes_wrong_while_connecting(said: str, kind: type[Exception], shown: str) -> None:
     error = connect_error("postgresql://db/weft", said)
     assert type(error) is kind
-    assert told in str(error)
+    assert shown in str(error)
     assert "\n" not in str(error)
 
 
@@ -195,8 +195,8 @@ BY_ID = (
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless
 QUEUE = (
     "tasks_queued", "tasks_queued_of_family", "tasks_queued_each_of_family", "tasks_due", "tasks_unsettled",
-    "tasks_queued_spread", "tasks_ready", "session_overview", "tasks_errands", "tasks_errands_of_family",
-    "runs_untold", "runs_untold_of_family",
+    "tasks_queued_spread", "tasks_ready", "session_overview", "tasks_child_actions", "tasks_child_actions_of_family",
+    "runs_unreported", "runs_unreported_of_family",
 )  # fmt: skip
 
 
@@ -260,7 +260,7 @@ def claimable(store: PostgresStore, session: str, limit: int) -> dict[int, int]:
     runs: dict[int, int] = {}
     with store.transaction() as tx:
         assert tx is not None
-        for task in tx.load([n.Glance(session), n.Queued(["x"], None, limit)])[1]:
+        for task in tx.load([n.SessionOverview(session), n.QueuedTasks(["x"], None, limit)])[1]:
             runs[task.run_no] = runs.get(task.run_no, 0) + 1
     return runs
 
@@ -432,8 +432,8 @@ def test_behind_a_pooler_nothing_is_prepared(url: str, make_store: Make, proxy: 
     proxy.pose_as_pooler = True
     behind = make_store(proxy.through(url))
     assert (behind.pooled, behind._prepare) == (True, False)
-    told = make_store(proxy.through(url) + "?prepare=on")
-    assert (told.pooled, told._prepare) == (False, True), "newer poolers keep what is prepared"
+    shown = make_store(proxy.through(url) + "?prepare=on")
+    assert (shown.pooled, shown._prepare) == (False, True), "newer poolers keep what is prepared"
     proxy.pose_as_pooler = False
     direct = make_store(proxy.through(url))
     assert (direct.pooled, direct._prepare) == (False, True)
@@ -481,6 +481,6 @@ def test_texts_that_postgres_cannot_hold(store: PostgresStore) -> None:
         put_run(tx, run_row(1, reason=reason), [task_row(1, 0, generation=2, reason=reason)])
     with store.transaction() as tx:
         assert tx is not None
-        ((run,), tasks) = tx.load([n.Runs([1]), n.Current(1)])
+        ((run,), tasks) = tx.load([n.Runs([1]), n.CurrentTasks(1)])
     shown = reason.replace("\x00", "\N{SYMBOL FOR NULL}")
     assert (run.reason, [task.reason for task in tasks]) == (shown, [shown])

@@ -32,10 +32,10 @@ def test_others_are_told_and_oneself_is_not(make_store: Make) -> None:
         mine.listen(hear("mine"))
         yours.listen(hear("yours"))
         await until(lambda: mine.heard and yours.heard)  # both hear themselves: they are listening
-        mine.tell_others()
+        mine.wake_others()
         await until(lambda: heard["yours"])
         assert heard["mine"] == 0
-        mine.tell_all()
+        mine.wake_all()
         await until(lambda: heard["mine"])
         mine.close()
         yours.close()
@@ -50,7 +50,7 @@ def test_many_words_become_few(make_store: Make) -> None:
         yours.listen(heard.append)
         await until(lambda: yours.heard)
         for _ in range(2000):
-            mine.tell_others()
+            mine.wake_others()
         await until(lambda: heard)
         mine.close()
         yours.close()
@@ -85,7 +85,7 @@ def test_one_task_does_not_bring_all_idle_nodes_to_the_database(
             node.listen(look(node))
         await until(lambda: all(len(node._known) == idle for node in nodes))  # they know of each other
         woken.clear()
-        teller.tell_others(Hint(queued=1))
+        teller.wake_others(Hint(queued=1))
         if claimed:
             await until(lambda: woken)
             await until(lambda: not any(node._wake_at for node in nodes))
@@ -106,7 +106,7 @@ def test_what_is_said_last_is_said_before_closing(make_store: Make) -> None:
         heard: list[Any] = []
         yours.listen(heard.append)
         await until(lambda: yours.heard)
-        mine.tell_others()
+        mine.wake_others()
         mine.close()
         await until(lambda: heard)
         yours.close()
@@ -130,7 +130,7 @@ def test_a_killed_connection_is_made_anew(make_store: Make, url: str) -> None:
         heard.clear()
         before = yours.heard
         await until(lambda: yours.heard > before, 15)  # it listens again
-        mine.tell_others()
+        mine.wake_others()
         await until(lambda: heard)
         mine.close()
         yours.close()
@@ -144,17 +144,17 @@ def test_where_a_pooler_is_known_nobody_listens(make_store: Make, url: str) -> N
 
     async def talk() -> None:
         store, direct = make_store(), make_store()
-        store.say, store.pooled = said.append, True
+        store.log, store.pooled = said.append, True
         mine, yours = store.wakeups(), direct.wakeups()
         heard: list[Any] = []
         yours.listen(heard.append)
         await until(lambda: yours.heard)
-        mine.tell_others()
+        mine.wake_others()
         await until(lambda: heard)
         assert not said, "it only told"
         mine.listen(lambda hint: None)
         await until(lambda: said)
-        yours.tell_others()
+        yours.wake_others()
         await until(lambda: yours.heard > 2)
         mine.close()
         yours.close()
@@ -174,7 +174,7 @@ def test_behind_a_pooler_that_breaks_listen_it_says_so_once(
 
     async def talk() -> None:
         store = make_store()
-        store.say = said.append
+        store.log = said.append
         wakeups = store.wakeups()
         wakeups.listen(lambda hint: None)
         await until(lambda: said)

@@ -86,7 +86,7 @@ def many_inputs(
     size: Literal["s", "m"] = "s",
     level: Literal[1, 2, 3] = 2,
     maybe: str | None = None,
-    told: Annotated[str, "what it is for"] = "x",
+    shown: Annotated[str, "what it is for"] = "x",
     untyped=7,
 ) -> None:
     nothing()

@@ -124,9 +124,9 @@ def broken(tmp_path: Path) -> Callable[[str], str]:
 @pytest.mark.parametrize(("line", "said", "fix"), REFUSED, ids=[row[0] for row in REFUSED])
 def test_it_is_refused_at_its_line(broken: Callable[[str], str], line: str, said: str, fix: str) -> None:
     text = broken(line)
-    message, _, told = text.partition("\n  fix: ")
+    message, _, shown = text.partition("\n  fix: ")
     assert said in message
-    assert fix in told, text
+    assert fix in shown, text
     assert line in text
 
 

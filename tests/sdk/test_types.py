@@ -24,16 +24,16 @@ def test_the_types_are_what_they_say() -> None:
             said.setdefault(int(found[1]), []).append(found[3])
     wrong = []
     for number, line in enumerate(CASES.read_text().splitlines(), 1):
-        told = " | ".join(said.pop(number, []))
+        shown = " | ".join(said.pop(number, []))
         expected = re.search(r"# (E|R): (.*)", line)
         if expected is None:
-            matches = not told
+            matches = not shown
         elif expected[1] == "E":
-            matches = expected[2] in told
+            matches = expected[2] in shown
         else:
-            matches = _plain(told) == f'Revealed type is "{expected[2]}"'
+            matches = _plain(shown) == f'Revealed type is "{expected[2]}"'
         if not matches:
-            wrong.append(f"{number}: {line.strip()}\n    said: {_plain(told)}")
+            wrong.append(f"{number}: {line.strip()}\n    said: {_plain(shown)}")
     assert not wrong, "\n".join(wrong)
     assert not said
 

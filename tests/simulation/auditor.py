@@ -115,11 +115,11 @@ class Auditor:
             if came not in ("succeeded", "cancelled") or (*place, held[0]) in self.began:
                 self._object(place, f"attempt {held[0]} ran, and is called cached: {data}")
         if kind == "finished":
-            told = self.said.get((*place, held[0], held[1]))
+            shown = self.said.get((*place, held[0], held[1]))
             accepted = "ok" if data.get("end", data["state"]) == "succeeded" else "not ok"
             too_late = data["state"] == "cancelled"  # a success in a level that had failed already
-            if told is not None and told != accepted and not too_late:
-                self._object(place, f"attempt {held[0]} ended {told}, the store says {data['state']}")
+            if shown is not None and shown != accepted and not too_late:
+                self._object(place, f"attempt {held[0]} ended {shown}, the store says {data['state']}")
         if kind == "lost":
             self._lost(place, held[1], data)
         self.holder[place] = None

@@ -68,8 +68,8 @@ def test_outages_longer_than_the_lease_make_no_dead_letter(fault: str) -> None:
     world = play(lambda world: getattr(world, fault)(2 * TTL_S))
     assert task(world) == ("succeeded", OUTAGES), "\n".join(world.story)
     assert len(world.auditor.given_up) == OUTAGES
-    told = [line for line in world.story if "the store did not answer" in line]
-    assert len(told) == OUTAGES, "once for each outage: " + "\n".join(told)
+    shown = [line for line in world.story if "the store did not answer" in line]
+    assert len(shown) == OUTAGES, "once for each outage: " + "\n".join(shown)
 
 
 def test_a_task_that_takes_its_node_down_still_becomes_a_dead_letter() -> None:

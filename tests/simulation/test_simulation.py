@@ -108,10 +108,10 @@ def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPa
 
     genuine = exchange._is_over
 
-    def forgets(glances):  # type: ignore[no-untyped-def]
-        if glances and glances[0][0].state == "draining":
-            glances[0][0].state = "live"
-        return genuine(glances)
+    def forgets(overviews):  # type: ignore[no-untyped-def]
+        if overviews and overviews[0][0].state == "draining":
+            overviews[0][0].state = "live"
+        return genuine(overviews)
 
     monkeypatch.setattr(exchange, "_is_over", forgets)
     monkeypatch.setattr(Node, "_drained", lambda self, left_s: None)

@@ -24,9 +24,9 @@ from weft.core.invariants import (
     check_fires,
     check_history,
     check_leadership,
+    check_memos,
     check_pools,
     check_pools_step,
-    check_records,
     check_run,
     check_step,
     check_triggers_step,
@@ -37,8 +37,8 @@ from weft.core.rows import (
     ORDINAL_BITS,
     FireRow,
     LeadershipRow,
+    MemoRow,
     PoolRow,
-    RecordRow,
     RunRow,
     TaskRow,
     TriggerRow,
@@ -49,7 +49,7 @@ from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
 from weft.store.protocol import Look, Watch, Woken
-from weft.store.queries import RECORD_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
+from weft.store.queries import MEMO_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
@@ -96,7 +96,7 @@ class World:
         self.chores = 0
         self._before: dict[int, TaskRow] = {}
         self._checked: dict[int, tuple[RunRow, list[TaskRow]]] = {}
-        self._records: dict[str, RecordRow] = {}
+        self._memos: dict[str, MemoRow] = {}
         self._pools: list[PoolRow] = []
         self._triggers: list[TriggerRow] = []
         self._seen_events = 0
@@ -237,18 +237,18 @@ class World:
         ):
             self._seen_events = seq
             told_of.add(run_no)
-            told = msgspec.json.decode(data)
-            self.auditor.event(run_no, pos, idx, kind, session, told)
-            if "cached" in told:
-                self._check_cached(run_no, told)
+            shown = msgspec.json.decode(data)
+            self.auditor.event(run_no, pos, idx, kind, session, shown)
+            if "cached" in shown:
+                self._check_cached(run_no, shown)
         after = {row.id: row for row in self._all_rows()}
         found = check_step({k: v for k, v in self._before.items() if k in after}, after)
         self._before = after
         records = {
-            row[0]: RecordRow(*row) for row in connection.execute(f"SELECT {', '.join(RECORD_COLUMNS)} FROM records")
+            row[0]: MemoRow(*row) for row in connection.execute(f"SELECT {', '.join(MEMO_COLUMNS)} FROM memos")
         }
-        found += check_records(self._records, records)
-        self._records = records
+        found += check_memos(self._memos, records)
+        self._memos = records
         by_run: dict[int, list[TaskRow]] = {}
         for row in after.values():
             by_run.setdefault(row.run_no, []).append(row)
@@ -270,9 +270,9 @@ class World:
         if self.violations:
             raise AssertionError(f"seed {self.seed}: " + "; ".join(self.violations[:5]))
 
-    def _check_cached(self, run_no: int, told: dict[str, Any]) -> None:
+    def _check_cached(self, run_no: int, shown: dict[str, Any]) -> None:
         """A cached result is that of a success, word for word, and never of a run that wanted none."""
-        source, reader = told["cached"], self.store.reader()
+        source, reader = shown["cached"], self.store.reader()
         no, hash = reader.execute("SELECT no, workflow FROM runs WHERE id = ?", (source["run"],)).get
         name, _, index = source["task"].partition(".")
         place = (no, self.committer.workflows[hash].position[name], int(index) if index else -1)
@@ -280,10 +280,10 @@ class World:
             "SELECT a.outcome, a.result_hash FROM attempts a JOIN tasks t ON t.id = a.task_id"
             " WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? AND a.attempt = ?", (*place, source["attempt"]),
         ).fetchall()  # fmt: skip
-        if found != [("succeeded", told["hash"])]:
-            self.violations.append(f"cached {told}, but that attempt left {found}")
+        if found != [("succeeded", shown["hash"])]:
+            self.violations.append(f"cached {shown}, but that attempt left {found}")
         if self.store.reader().execute("SELECT fresh FROM runs WHERE no = ?", (run_no,)).get:
-            self.violations.append(f"run {run_no} wanted nothing cached, and got {told}")
+            self.violations.append(f"run {run_no} wanted nothing cached, and got {shown}")
 
     def _check_pools(self, rows: Iterable[TaskRow]) -> list[str]:
         pools = [PoolRow(*row) for row in self.store.reader().execute("SELECT name, size, used FROM pools")]
@@ -455,7 +455,7 @@ class SimulatedLink:
     async def context(self, run_no: int) -> dict[str, Any]:
         return await self._call(lambda: self._world.store.context_of(run_no))
 
-    async def cached(self, keys: list[str]) -> list[RecordRow]:
+    async def cached(self, keys: list[str]) -> list[MemoRow]:
         return await self._call(lambda: self._world.store.cached(keys))
 
     async def once(self, command: c.Once) -> c.OnceReply:

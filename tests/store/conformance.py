@@ -91,7 +91,7 @@ def blank(row: type[Row], **given: Any) -> Row:
 
 def run_row(no: int, **given: Any) -> RunRow:
     given = {"id": f"run-{no}", "name": "w", "workflow": "hash", "state": "running", "generation": 1, "root": no,
-             "told": True, **given}  # fmt: skip
+             "reported": True, **given}  # fmt: skip
     return blank(RunRow, no=no, **given)
 
 
@@ -159,8 +159,8 @@ def make_world(store: Any) -> int:
         put_run(tx, run_row(8, deadline_at=now + 5_000, owner="s2"), [], trigger="w/tick")
         put_run(tx, run_row(5, sweep=0, active=1), tasks_of_5(now))
         put_run(tx, run_row(13, state="cancelled", finished_at=now - 9_000, root=6, parent=task_id(6, 0)), [])
-        put_run(tx, run_row(12, state="failed", finished_at=now, root=5, parent=task_id(5, 1), told=False), [])
-        child = run_row(11, name="other", root=3, parent=task_id(3, 8), told=False, active=1)
+        put_run(tx, run_row(12, state="failed", finished_at=now, root=5, parent=task_id(5, 1), reported=False), [])
+        child = run_row(11, name="other", root=3, parent=task_id(3, 8), reported=False, active=1)
         put_run(tx, child, tasks_of_11(), source="/here", labels='{"a":"b"}')
         put_run(tx, run_row(3, id="three", active=1), tasks_of_3(now), key="key-3", body_hash="body")
         draft = draft_of(tx)
@@ -186,13 +186,13 @@ def tasks_of_3(now: int) -> list[TaskRow]:
         task_row(3, 11, state="failed", settled=False, finished_at=now),
         task_row(3, 12, pos=0, generation=2, ready_at=1, rank=3),
         task_row(3, 13, state="scheduled", wake_at=now - 20),
-        task_row(3, 14, errand="begin"),
+        task_row(3, 14, child_action="begin"),
     ]
     return rows[7:] + rows[:7]
 
 
 def tasks_of_11() -> list[TaskRow]:
-    return [task_row(11, 1, state="running", child=2, errand="stop"), task_row(11, 0, state="queued", rank=20)]
+    return [task_row(11, 1, state="running", child=2, child_action="stop"), task_row(11, 0, state="queued", rank=20)]
 
 
 def tasks_of_5(now: int) -> list[TaskRow]:

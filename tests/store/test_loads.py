@@ -32,10 +32,10 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.Runs([7, 3, 5, 99]), [3, 5, 7]),
     (n.Runs([]), []),
     (n.RunsIfFree([7, 3, 99]), [3, 7]),
-    (n.OwnedBy("s1"), [7]),
-    (n.OwnedBy("nobody"), []),
-    (n.EndsHeld([]), []),
-    (n.EndsHeld([T3]), []),
+    (n.RunsOwnedBy("s1"), [7]),
+    (n.RunsOwnedBy("nobody"), []),
+    (n.HeldEnds([]), []),
+    (n.HeldEnds([T3]), []),
     (n.RunById("three"), [3]),
     (n.RunById("thre"), []),
     (n.RunByKey("key-3"), [("three", 3, "body", "running")]),
@@ -46,80 +46,80 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.TasksAt([(5, 0, -1), (3, 8, 1), (3, 8, -1)]), [T3 + 8, T3 + 10, T5]),
     (n.Elements(3, 8), [T3 + 9, T3 + 10]),
     (n.Elements(3, 1), []),
-    (n.Queued(["x", "y"], None, 10), [T3 + 3, T11, T5, T3 + 2]),
-    (n.Queued(["x", "y"], None, 2), [T3 + 3, T11]),
-    (n.Queued(["x"], None, 10), [T11, T5, T3 + 2]),
-    (n.Queued(["x", "y"], 3, 10), [T3 + 3, T11, T3 + 2]),
-    (n.Queued(["y"], 5, 10), []),
-    (n.Queued(["x"], 3, 10), [T11, T3 + 2]),
-    (n.Queued([], None, 10), []),
-    (n.QueuedEach(["x", "y"], None, 10), [T3 + 3, T11, T5, T3 + 2]),
-    (n.QueuedEach(["x", "y"], None, 1), [T3 + 3, T11]),
-    (n.QueuedEach(["y", "x"], 3, 1), [T3 + 3, T11, T3 + 2]),
-    (n.QueuedEach(["y"], 5, 10), []),
-    (n.QueuedEach([], None, 10), []),
-    (n.Waiting(["y", "z", "x"]), [("x",), ("y",)]),
-    (n.Waiting([]), []),
+    (n.QueuedTasks(["x", "y"], None, 10), [T3 + 3, T11, T5, T3 + 2]),
+    (n.QueuedTasks(["x", "y"], None, 2), [T3 + 3, T11]),
+    (n.QueuedTasks(["x"], None, 10), [T11, T5, T3 + 2]),
+    (n.QueuedTasks(["x", "y"], 3, 10), [T3 + 3, T11, T3 + 2]),
+    (n.QueuedTasks(["y"], 5, 10), []),
+    (n.QueuedTasks(["x"], 3, 10), [T11, T3 + 2]),
+    (n.QueuedTasks([], None, 10), []),
+    (n.QueuedTasksPerDemand(["x", "y"], None, 10), [T3 + 3, T11, T5, T3 + 2]),
+    (n.QueuedTasksPerDemand(["x", "y"], None, 1), [T3 + 3, T11]),
+    (n.QueuedTasksPerDemand(["y", "x"], 3, 1), [T3 + 3, T11, T3 + 2]),
+    (n.QueuedTasksPerDemand(["y"], 5, 10), []),
+    (n.QueuedTasksPerDemand([], None, 10), []),
+    (n.DemandsWithQueued(["y", "z", "x"]), [("x",), ("y",)]),
+    (n.DemandsWithQueued([]), []),
     (n.Pools(["small", "nobody", "large"]), ["large", "small"]),
     (n.Pools([]), []),
     (n.DemandBodies(["y", "nobody"]), [("y", '{"kind":"y"}')]),
-    (n.Occupied(), [("s1", "x", 2)]),
+    (n.RunningByDemand(), [("s1", "x", 2)]),
     (n.LiveSessions(), ["s1"]),
-    (n.QueuedOf(3), [T3 + 3, T3 + 2]),
-    (n.QueuedIfFree(3), [T3 + 3, T3 + 2]),
-    (n.RunningOf(3), [T3 + 1, T3 + 8, T3 + 10]),
-    (n.Ready(3, 10), [T3 + 12, T3 + 4]),
-    (n.Ready(3, 1), [T3 + 12]),
-    (n.Held("s1"), [T3 + 1, T3 + 10]),
-    (n.ClaimedAt("s1", 5), [T3 + 10]),
-    (n.ClaimedAt("s1", 3), []),
-    (n.Stops("s1"), [T3 + 10]),
-    (n.Unsettled(10), [T3 + 11, T5 + 2]),
-    (n.Unsettled(1), [T3 + 11]),
-    (n.Unsettled(10, 5), [T5 + 2]),
-    (n.Sweeping(10), [5, 7]),
-    (n.Sweeping(1), [5]),
-    (n.Sweeping(10, 3), []),
-    (n.Sweeping(10, 5), [5]),
-    (n.Unended(3, 0, 3), [T3 + 2, T3 + 3, T3 + 4]),
-    (n.Unended(3, T3 + 4, 100), [T3 + 5, T3 + 6, T3 + 7, T3 + 12, T3 + 13, T3 + 14]),
-    (n.Unended(5, 0, 100), [T5, T5 + 1, T5 + 3]),
-    (n.Current(5), [T5, T5 + 1, T5 + 2, T5 + 3]),
-    (n.Demands(0), [(1, "x", '{"kind":"x"}'), (2, "y", '{"kind":"y"}')]),
-    (n.Demands(1), [(2, "y", '{"kind":"y"}')]),
+    (n.QueuedTasksOfRun(3), [T3 + 3, T3 + 2]),
+    (n.UnlockedQueuedTasks(3), [T3 + 3, T3 + 2]),
+    (n.RunningTasksOfRun(3), [T3 + 1, T3 + 8, T3 + 10]),
+    (n.ReadyTasks(3, 10), [T3 + 12, T3 + 4]),
+    (n.ReadyTasks(3, 1), [T3 + 12]),
+    (n.HeldTasks("s1"), [T3 + 1, T3 + 10]),
+    (n.TasksClaimedAt("s1", 5), [T3 + 10]),
+    (n.TasksClaimedAt("s1", 3), []),
+    (n.StopRequests("s1"), [T3 + 10]),
+    (n.UnsettledTasks(10), [T3 + 11, T5 + 2]),
+    (n.UnsettledTasks(1), [T3 + 11]),
+    (n.UnsettledTasks(10, 5), [T5 + 2]),
+    (n.RunsToSweep(10), [5, 7]),
+    (n.RunsToSweep(1), [5]),
+    (n.RunsToSweep(10, 3), []),
+    (n.RunsToSweep(10, 5), [5]),
+    (n.UnendedTasks(3, 0, 3), [T3 + 2, T3 + 3, T3 + 4]),
+    (n.UnendedTasks(3, T3 + 4, 100), [T3 + 5, T3 + 6, T3 + 7, T3 + 12, T3 + 13, T3 + 14]),
+    (n.UnendedTasks(5, 0, 100), [T5, T5 + 1, T5 + 3]),
+    (n.CurrentTasks(5), [T5, T5 + 1, T5 + 2, T5 + 3]),
+    (n.NewDemands(0), [(1, "x", '{"kind":"x"}'), (2, "y", '{"kind":"y"}')]),
+    (n.NewDemands(1), [(2, "y", '{"kind":"y"}')]),
     (n.Workflows(["other", "hash"]), ["hash"]),
     (n.Workflows(["other"]), []),
     (n.WorkflowNames(10), [("w",)]),
-    (n.Named(["w", "other", "nothing"]), ["hash", "hash"]),
-    (n.Errands(10), [T3 + 14, T11 + 1]),
-    (n.Errands(1), [T3 + 14]),
-    (n.Errands(10, 3), [T3 + 14, T11 + 1]),
-    (n.Errands(10, 5), []),
-    (n.Untold(10), [(11, T3 + 8), (12, T5 + 1)]),
-    (n.Untold(1), [(11, T3 + 8)]),
-    (n.Untold(10, 11), [(11, T3 + 8)]),
+    (n.WorkflowsByName(["w", "other", "nothing"]), ["hash", "hash"]),
+    (n.ChildActions(10), [T3 + 14, T11 + 1]),
+    (n.ChildActions(1), [T3 + 14]),
+    (n.ChildActions(10, 3), [T3 + 14, T11 + 1]),
+    (n.ChildActions(10, 5), []),
+    (n.UnreportedRuns(10), [(11, T3 + 8), (12, T5 + 1)]),
+    (n.UnreportedRuns(1), [(11, T3 + 8)]),
+    (n.UnreportedRuns(10, 11), [(11, T3 + 8)]),
     (n.Roots([11, 3, 99]), [(3, 3, "three"), (11, 3, "three")]),
-    (n.Origin(11), [("/here", '{"a":"b"}', False)]),
-    (n.Pins(3), [("hash", "/a", "./x.yaml"), ("hash", "/b", "./x.yaml")]),
-    (n.Pins(5), []),
-    (n.Finished(FAR, ["succeeded", "failed"], 10), [9, 13, 6]),
-    (n.Finished(FAR, ["succeeded", "failed"], 1), [9]),
-    (n.Finished(FAR, ["succeeded"], 10), [13, 6]),
-    (n.Finished(0, ["succeeded"], 10), []),
-    (n.Applied("v"), [("applied",)]),
-    (n.Applied("w"), []),
-    (n.Applying(), []),
+    (n.RunOrigin(11), [("/here", '{"a":"b"}', False)]),
+    (n.PinsOfFamily(3), [("hash", "/a", "./x.yaml"), ("hash", "/b", "./x.yaml")]),
+    (n.PinsOfFamily(5), []),
+    (n.FinishedRuns(FAR, ["succeeded", "failed"], 10), [9, 13, 6]),
+    (n.FinishedRuns(FAR, ["succeeded", "failed"], 1), [9]),
+    (n.FinishedRuns(FAR, ["succeeded"], 10), [13, 6]),
+    (n.FinishedRuns(0, ["succeeded"], 10), []),
+    (n.AppliedVersion("v"), [("applied",)]),
+    (n.AppliedVersion("w"), []),
+    (n.ApplyLock(), []),
     (n.Trigger("w/tick"), ["w/tick"]),
     (n.Trigger("w/tic"), []),
     (n.TriggersOf("w"), ["w/tick", "w/tock"]),
     (n.TriggersOf("v"), ["v/after", "v/gone", "v/hook"]),
-    (n.TriggersFor("webhook", ["hook", "other"]), ["v/hook"]),
-    (n.TriggersFor("after", ["w"]), ["v/after"]),
-    (n.TriggersFor("after", []), []),
-    (n.UnfinishedOf("w/tick"), [(8, "run-8")]),
-    (n.UnfinishedOf("w/tock"), []),
-    (n.FiresOf("w/tick", ["9", "3", "1"]), [("w/tick", "1"), ("w/tick", "3")]),
-    (n.FiresOf("w/tick", []), []),
+    (n.TriggersByKey("webhook", ["hook", "other"]), ["v/hook"]),
+    (n.TriggersByKey("after", ["w"]), ["v/after"]),
+    (n.TriggersByKey("after", []), []),
+    (n.UnfinishedRunsOfTrigger("w/tick"), [(8, "run-8")]),
+    (n.UnfinishedRunsOfTrigger("w/tock"), []),
+    (n.FiresByCause("w/tick", ["9", "3", "1"]), [("w/tick", "1"), ("w/tick", "3")]),
+    (n.FiresByCause("w/tick", []), []),
     (n.QueuedFires("w/tick", 10), [("w/tick", "2"), ("w/tick", "3")]),
     (n.QueuedFires("w/tick", 1), [("w/tick", "2")]),
     (n.QueuedFires("w/tock", 10), []),
@@ -131,8 +131,9 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 
 #: tested below, each in a way of its own
 APART = (
-    n.Placing, n.Due, n.NextWake, n.Glance, n.NextRun, n.Lease, n.Ends, n.Inputs, n.Context, n.MapArray,
-    n.SignalOfRun, n.Records, n.Token, n.Measured, n.Leadership, n.Insisting, n.PastDeadline, n.GivenUp,
+    n.PlacementDemands, n.DueTasks, n.NextWakeTime, n.SessionOverview, n.NextRun, n.Lease, n.TaskEnds, n.RunInputs,
+    n.ContextOfRun, n.MapArray, n.SignalOfRun, n.Memos, n.Token, n.Measurements, n.Leadership, n.InsistingLeaders,
+    n.TasksPastDeadline, n.LossesByOutage,
 )  # fmt: skip
 
 
@@ -169,7 +170,7 @@ def test_every_need_is_tested() -> None:
 def test_current_rows_are_in_the_order_of_the_document(store: Any) -> None:
     make_world(store)
     with store.transaction() as tx:
-        (rows,) = tx.load([n.Current(3)])
+        (rows,) = tx.load([n.CurrentTasks(3)])
     places = [(row.pos, row.idx, row.generation) for row in rows]
     assert places == sorted(places)
     assert len(places) == 15
@@ -178,7 +179,7 @@ def test_current_rows_are_in_the_order_of_the_document(store: Any) -> None:
 def test_due_tasks_come_earliest_first(store: Any) -> None:
     make_world(store)
     with store.transaction() as tx:
-        ((*due,), (*one,)) = tx.load([n.Due(10), n.Due(1)])
+        ((*due,), (*one,)) = tx.load([n.DueTasks(10), n.DueTasks(1)])
     assert [row.id for row in due] == [T3 + 13, T3 + 6]
     assert [row.id for row in one] == [T3 + 13]
 
@@ -196,7 +197,7 @@ def test_what_waits_for_its_node(store: Any) -> None:
             task_row(1, 7, state="queued", demand="place:a@pool"),
         ]
         put_run(tx, run_row(1), rows)
-        (found,) = tx.load([n.Placing()])
+        (found,) = tx.load([n.PlacementDemands()])
     assert [tuple(row) for row in found] == [
         ("place:a@pool",), ("place:x",), ("session:s1",), ("session:s1/place:x",),
     ]  # fmt: skip
@@ -215,31 +216,31 @@ def test_only_sessions_with_a_lease_are_live(store: Any) -> None:
 def test_the_next_wake_leaves_out_what_the_draft_has_changed(store: Any) -> None:
     now = make_world(store)
     with store.transaction() as tx:
-        found = [tx.load([n.NextWake(tasks, runs)])[0] for tasks, runs in (([], []), ([T3 + 13], []))]
+        found = [tx.load([n.NextWakeTime(tasks, runs)])[0] for tasks, runs in (([], []), ([T3 + 13], []))]
         assert found == [[now - 20], [now - 10]]
         all_tasks = [T3 + 6, T3 + 7, T3 + 13]
-        found = [tx.load([n.NextWake(all_tasks, runs)])[0] for runs in ([], [7], [7, 8])]
+        found = [tx.load([n.NextWakeTime(all_tasks, runs)])[0] for runs in ([], [7], [7, 8])]
         assert found == [[now - 1], [now + 5_000], []], "deadlines of runs count as well"
 
 
 def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:
     now = make_world(store)
     with store.transaction() as tx:
-        ((glance,),) = tx.load([n.Glance("s1")])
-        session, wake_at, unsettled, sweeping, stopping, newest_demand = glance
+        ((overview,),) = tx.load([n.SessionOverview("s1")])
+        session, wake_at, unsettled, sweeping, stopping, newest_demand = overview
         assert session.id == "s1"
         assert wake_at == now - 20, "the earliest of wake-up times and deadlines, passed ones included"
         assert (bool(unsettled), bool(sweeping), bool(stopping), newest_demand) == (True, True, True, 2)
-        assert tx.load([n.Glance("nobody")]) == ([],)
+        assert tx.load([n.SessionOverview("nobody")]) == ([],)
 
 
 def test_a_glance_at_nothing(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s")
         put_run(tx, run_row(1, deadline_at=tx.now - 5, state="failed", finished_at=tx.now), [])
-        ((glance,),) = tx.load([n.Glance("s")])
-    assert glance[1] is None, "the deadline of a run that has ended is no reason to wake up"
-    assert [bool(value) for value in glance[2:]] == [False] * 4
+        ((overview,),) = tx.load([n.SessionOverview("s")])
+    assert overview[1] is None, "the deadline of a run that has ended is no reason to wake up"
+    assert [bool(value) for value in overview[2:]] == [False] * 4
 
 
 def test_the_lease_counts_down(store: Any) -> None:
@@ -272,7 +273,7 @@ def test_how_tasks_ended(store: Any) -> None:
     """Elements included; of several generations only the newest counts."""
     make_world(store)
     with store.transaction() as tx:
-        (ends,) = tx.load([n.Ends(3, [8, 0, 11])])
+        (ends,) = tx.load([n.TaskEnds(3, [8, 0, 11])])
     assert [(e.pos, e.idx, e.state) for e in ends] == [
         (0, -1, "pending"), (8, -1, "running"), (8, 0, "succeeded"), (8, 1, "running"),
         (11, -1, "failed"),
@@ -290,7 +291,7 @@ def test_what_a_level_holds(store: Any) -> None:
             for at, attempt, result, hash in [*results, (1, 7, '{"context":{}}', "other")]
         ]
         tx.write(draft)
-        (ends,) = tx.load([n.EndsHeld([T3 + 10, T3 + 1, T3 + 3, T3 + 2])])
+        (ends,) = tx.load([n.HeldEnds([T3 + 10, T3 + 1, T3 + 3, T3 + 2])])
     assert [tuple(row) for row in ends] == [
         (T3 + 1, "h1", None), (T3 + 3, None, None), (T3 + 10, "h2", '{"context":{"k":1}}'),
     ]  # fmt: skip
@@ -315,7 +316,7 @@ def test_losses_with_sessions_that_were_given_up(store: Any) -> None:
         draft.attempts.append(AttemptRow(T3 + 2, 10, 1, "out-1", "lost", None, None, None, None, 5, None, None))
         draft.pruned.before = tx.now + 1
         tx.write(draft)
-        found = tx.load([n.GivenUp(T3 + 1), n.GivenUp(T3 + 2), n.GivenUp(T3 + 3)])
+        found = tx.load([n.LossesByOutage(T3 + 1), n.LossesByOutage(T3 + 2), n.LossesByOutage(T3 + 3)])
         assert [[tuple(row) for row in rows] for rows in found] == [[(2,)], [(1,)], [(0,)]]
         left = [name for name, _ in [*sessions, ("idle", "")] if tx.load([n.Session(name)])[0]]
     assert left == ["out-1", "out-2"]
@@ -324,7 +325,7 @@ def test_losses_with_sessions_that_were_given_up(store: Any) -> None:
 def test_inputs_of_a_run(store: Any) -> None:
     with store.transaction() as tx:
         put_run(tx, run_row(1), [], inputs='{"day": "2026-01-01", "n": 2}')
-        assert tx.load([n.Inputs(1)]) == ([{"day": "2026-01-01", "n": 2}],)
+        assert tx.load([n.RunInputs(1)]) == ([{"day": "2026-01-01", "n": 2}],)
 
 
 def test_context_and_signals_of_a_run(store: Any) -> None:
@@ -339,7 +340,7 @@ def test_context_and_signals_of_a_run(store: Any) -> None:
         draft.values.signals = [(3, "approve", '"yes"', None), (3, "other", None, "no"), (5, "approve", None, None)]
         tx.write(draft)
         context, approve, other, never = tx.load(
-            [n.Context(3), n.SignalOfRun(3, "approve"), n.SignalOfRun(3, "other"), n.SignalOfRun(3, "never")]
+            [n.ContextOfRun(3), n.SignalOfRun(3, "approve"), n.SignalOfRun(3, "other"), n.SignalOfRun(3, "never")]
         )
     assert [tuple(row) for row in context] == [("a", '{"x":[]}', 8, 1), ("b", "2", 4, -1)], "the last value, by key"
     assert [tuple(row) for rows in (approve, other) for row in rows] == [('"yes"', None), (None, "no")]
@@ -372,7 +373,7 @@ def test_arrays_of_maps_over_the_context(store: Any) -> None:
 def test_many_needs_are_answered_in_their_order(store: Any) -> None:
     make_world(store)
     with store.transaction() as tx:
-        answers = tx.load([n.QueuedOf(5), n.RunById("three"), n.QueuedOf(3)])
+        answers = tx.load([n.QueuedTasksOfRun(5), n.RunById("three"), n.QueuedTasksOfRun(3)])
     assert [[identity(row) for row in rows] for rows in answers] == [[T5], [3], [T3 + 3, T3 + 2]]
 
 
@@ -380,7 +381,7 @@ def test_a_loaded_row_is_whole(store: Any) -> None:
     """Columns come back as the types they had: a count is no text, a flag no number that surprises."""
     now = make_world(store)
     with store.transaction() as tx:
-        ((stopping,), (run,), (session,)) = tx.load([n.Stops("s1"), n.RunById("three"), n.Session("s1")])
+        ((stopping,), (run,), (session,)) = tx.load([n.StopRequests("s1"), n.RunById("three"), n.Session("s1")])
     assert (stopping.session, stopping.claim_no, stopping.stop, stopping.attempt) == ("s1", 5, "cancel", 1)
     assert (stopping.wake_at, stopping.reason, bool(stopping.settled), stopping.element) == (None, None, True, True)
     assert (run.name, run.workflow, bool(run.halted), run.deadline_at, run.sweep) == ("w", "hash", False, None, None)
@@ -406,7 +407,7 @@ def test_who_insists_on_leading(store: Any) -> None:
         draft.sessions.drained = [("drained", tx.now + 5)]
         draft.sessions.ended = [("dead", "dead")]
         tx.write(draft)
-        (insisting,) = tx.load([n.Insisting()])
+        (insisting,) = tx.load([n.InsistingLeaders()])
     assert [tuple(row) for row in insisting] == [("a",), ("b",)]
 
 
@@ -422,7 +423,7 @@ def test_attempts_past_their_deadline(store: Any) -> None:
             task_row(1, 4, state="succeeded", deadline_at=tx.now - 9, finished_at=tx.now),
         ]
         put_run(tx, run_row(1), rows)
-        late, first = tx.load([n.PastDeadline(10), n.PastDeadline(1)])
+        late, first = tx.load([n.TasksPastDeadline(10), n.TasksPastDeadline(1)])
     assert [id for (id,) in late] == [task_id(1, 1), task_id(1, 0)]
     assert [id for (id,) in first] == [task_id(1, 1)]
 
@@ -453,8 +454,8 @@ def test_a_token_by_its_id(store: Any) -> None:
         ({"deadline_at": 5}, {}),
         ({}, {"state": "failed", "settled": False}),
         ({"sweep": 1}, {}),
-        ({}, {"errand": "start"}),
-        ({"told": False}, {}),
+        ({}, {"child_action": "start"}),
+        ({"reported": False}, {}),
         ({}, {"state": "running", "session": "s", "stop": "cancel"}),
     ],
     ids=lambda given: "-".join(given) or "nothing",

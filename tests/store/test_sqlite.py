@@ -13,7 +13,7 @@ import pytest
 
 from tests.store.conformance import draft_of, make_world, put_run, put_session, run_row, sqlite_file, task_row
 from weft.core.commands import SetPool
-from weft.core.decision.needs import Current, NextRun, Runs
+from weft.core.decision.needs import CurrentTasks, NextRun, Runs
 from weft.core.rows import EventRow
 from weft.node.committer import Committer
 from weft.store.protocol import CommandUsed, StoreFull, StoreGone, StoreUnusable
@@ -175,7 +175,7 @@ def _refused_when_used(path: Path) -> None:
         try:
             with store.transaction() as tx:
                 assert tx is not None
-                tx.load([Current(1), Current(3), NextRun()])
+                tx.load([CurrentTasks(1), CurrentTasks(3), NextRun()])
         finally:
             store.close()
 
@@ -386,7 +386,7 @@ def test_a_copy_of_the_file_is_a_store(good: Path, tmp_path: Path) -> None:
     store = SqliteStore(copy)
     with store.transaction() as tx:
         assert tx is not None
-        assert len(tx.load([Current(1)])[0]) == 500
+        assert len(tx.load([CurrentTasks(1)])[0]) == 500
     store.close()
 
 

@@ -37,7 +37,7 @@ def write(store: Any, changed: tuple[TaskRow, ...] = (), **parts: Any) -> None:
     """One transaction that writes a draft with these parts; `changed` rows are taken to be as they were loaded."""
     with store.transaction() as tx:
         draft = draft_of(tx)
-        for row in draft.adopt(changed):
+        for row in draft.add_loaded(changed):
             draft.touch(row)
             row.reason = "changed"
         for name, value in parts.items():
@@ -53,7 +53,7 @@ def test_a_run_and_its_tasks(store: Any) -> None:
     with store.transaction() as tx:
         put_run(tx, run, tasks, key="k", body_hash="b")
     with store.transaction() as tx:
-        (runs, rows) = tx.load([n.Runs([1]), n.Current(1)])
+        (runs, rows) = tx.load([n.Runs([1]), n.CurrentTasks(1)])
     assert runs == [run]
     assert rows == tasks
 
@@ -64,7 +64,7 @@ def test_any_number_of_rows_at_once(store: Any, backend: Backend, count: int) ->
         put_run(tx, run_row(1), [task_row(1, i) for i in range(count)])
     with store.transaction() as tx:
         draft = draft_of(tx)
-        for row in draft.adopt(tx.load([n.Current(1)])[0]):
+        for row in draft.add_loaded(tx.load([n.CurrentTasks(1)])[0]):
             draft.touch(row)
             row.reason = f"reason {row.pos}"
         draft.attempts = [attempt(task_id(1, i), 1) for i in range(count)]
@@ -72,7 +72,7 @@ def test_any_number_of_rows_at_once(store: Any, backend: Backend, count: int) ->
         draft.stale = [StaleRow(task_id(1, i), 1, "s1", "late", "{}") for i in range(count)]
         tx.write(draft)
     with store.transaction() as tx:
-        (rows,) = tx.load([n.Current(1)])
+        (rows,) = tx.load([n.CurrentTasks(1)])
     assert [row.reason for row in rows] == [f"reason {i}" for i in range(count)]
     for table in ("attempts", "events", "stale_reports"):
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(count,)]
@@ -97,7 +97,7 @@ def test_a_demand_that_changed(store: Any) -> None:
     for state in ("queued", "running"):
         with store.transaction() as tx:
             draft = draft_of(tx)
-            (row,) = draft.adopt(tx.load([n.Tasks([task_id(3, 2)])])[0])
+            (row,) = draft.add_loaded(tx.load([n.Tasks([task_id(3, 2)])])[0])
             draft.touch(row)
             row.demand, row.wake_at, row.state = f"z-{state}", None, state
             row.session = "s1" if state == "running" else None
@@ -111,12 +111,12 @@ def test_numbers_of_demands_are_never_used_again(store: Any) -> None:
     make_world(store)
     write(store, created=Created(demands={"session:gone/place:x": "{}"}))
     with store.transaction() as tx:
-        ((*_, last),) = tx.load([n.Demands(0)])
+        ((*_, last),) = tx.load([n.NewDemands(0)])
     assert last[1] == "session:gone/place:x"
     write(store, pruned=Pruned(before=1))
     write(store, created=Created(demands={"z": "{}"}))
     with store.transaction() as tx:
-        (rows,) = tx.load([n.Demands(0)])
+        (rows,) = tx.load([n.NewDemands(0)])
     assert [row[1] for row in rows] == ["x", "y", "z"], "private demands go with their session"
     assert rows[-1][0] > last[0], "a node that knows the last one must hear of this one"
 
@@ -125,8 +125,8 @@ def test_a_changed_task_and_run(store: Any) -> None:
     make_world(store)
     with store.transaction() as tx:
         draft = draft_of(tx)
-        (run,) = draft.adopt_runs(tx.load([n.Runs([3])])[0])
-        (task,) = draft.adopt([load_task(tx)])
+        (run,) = draft.add_loaded_runs(tx.load([n.Runs([3])])[0])
+        (task,) = draft.add_loaded([load_task(tx)])
         draft.touch(task)
         draft.touch_run(run)
         task.state, task.session, task.finished_at, task.reason = "failed", None, tx.now, "exit code 1"
@@ -172,7 +172,7 @@ def test_demands_are_stored_once_and_numbered(store: Any) -> None:
             draft.created.demands = {"b": "{}", "a": "{}"}
             tx.write(draft)
     with store.transaction() as tx:
-        (demands,) = tx.load([n.Demands(0)])
+        (demands,) = tx.load([n.NewDemands(0)])
     assert [tuple(d) for d in demands] == [(1, "b", "{}"), (2, "a", "{}")]
 
 
@@ -218,9 +218,9 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
         draft = draft_of(tx)
         draft.pruned.runs = [3]
         tx.write(draft)
-        assert tx.load([n.Context(3), n.SignalOfRun(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
-        assert tx.load([n.Runs([3]), n.Current(3)]) == ([], [])
-        assert len(tx.load([n.Current(5)])[0]) == 4
+        assert tx.load([n.ContextOfRun(3), n.SignalOfRun(3, "s"), n.MapArray(3, 1)]) == ([], [], [])
+        assert tx.load([n.Runs([3]), n.CurrentTasks(3)]) == ([], [])
+        assert len(tx.load([n.CurrentTasks(5)])[0]) == 4
         assert tx.load([n.Workflows(["hash"])])[0], "another run still uses it"
     for table in ("attempts", "events", "stale_reports", "arrays"):
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(1,)], table
@@ -245,7 +245,7 @@ def test_a_row_that_changed_under_a_guard_voids_everything(
         seen = load_task(tx)
     with store.transaction() as tx:
         draft = draft_of(tx)
-        (row,) = draft.adopt([load_task(tx)])
+        (row,) = draft.add_loaded([load_task(tx)])
         draft.touch(row)
         for name, value in change.items():
             setattr(row, name, value)
@@ -261,16 +261,16 @@ def test_one_changed_row_among_many_voids_all(store: Any) -> None:
     with store.transaction() as tx:
         put_run(tx, run_row(1), [task_row(1, i) for i in range(300)])
     with store.transaction() as tx:
-        (seen,) = tx.load([n.Current(1)])
+        (seen,) = tx.load([n.CurrentTasks(1)])
         other = draft_of(tx)
-        (row,) = other.adopt(tx.load([n.Tasks([task_id(1, 250)])])[0])
+        (row,) = other.add_loaded(tx.load([n.Tasks([task_id(1, 250)])])[0])
         other.touch(row)
         row.state = "skipped"
         tx.write(other)
     with pytest.raises(Superseded):
         write(store, tuple(seen))
     with store.transaction() as tx:
-        assert all(row.reason is None for row in tx.load([n.Current(1)])[0])
+        assert all(row.reason is None for row in tx.load([n.CurrentTasks(1)])[0])
 
 
 def test_an_attempt_is_written_once(store: Any, backend: Backend) -> None:
@@ -311,7 +311,7 @@ def test_an_exception_rolls_back(store: Any, error: type[BaseException]) -> None
     with pytest.raises(error):
         interrupted()
     with store.transaction() as tx:
-        assert tx.load([n.Runs([1]), n.Current(1), n.Session("s"), n.Lease("s")]) == ([], [], [], [])
+        assert tx.load([n.Runs([1]), n.CurrentTasks(1), n.Session("s"), n.Lease("s")]) == ([], [], [], [])
         tx.remember("c", "h")
         assert tx.now, "nothing is remembered"
 
@@ -367,7 +367,7 @@ def test_a_renewal_keeps_what_the_node_says_of_itself(store: Any, backend: Backe
     assert store.renew("s", 60_000, '{"load":2}')
     assert backend.query(store, "SELECT session, body FROM node_facts") == [("s", '{"load":2}')]
     with store.transaction() as transaction:
-        assert transaction.load([n.Measured()])[0] == [("s", '{"load":2}')]
+        assert transaction.load([n.Measurements()])[0] == [("s", '{"load":2}')]
     assert not store.renew("nobody", 60_000, "{}")
     assert backend.query(store, "SELECT count(*) FROM node_facts") == [(1,)], "a dead session has nothing to say"
 

@@ -115,16 +115,16 @@ def _counted(figures: Figures) -> Iterator[Metric]:
         ("weft_claim_contention", "contended"),
         ("weft_retries", "retries"),
     ):
-        yield _values(metric, [((node,), sum(one.get(name, 0) for one in told)) for node, told in nodes])
+        yield _values(metric, [((node,), sum(one.get(name, 0) for one in counts)) for node, counts in nodes])
     outcomes: dict[tuple[str, ...], float] = {}
-    for node, told in nodes:
-        for one in told:
+    for node, counts in nodes:
+        for one in counts:
             for outcome, count in one.get("outcomes", {}).items():
                 outcomes[(node, outcome)] = outcomes.get((node, outcome), 0) + count
     yield _values("weft_attempts", sorted(outcomes.items()))
     for name, bounds in HISTOGRAMS.items():
         yield _histogram(
-            f"weft_{name}", bounds, [(node, [one[name] for one in told if name in one]) for node, told in nodes]
+            f"weft_{name}", bounds, [(node, [one[name] for one in counts if name in one]) for node, counts in nodes]
         )
 
 
@@ -142,8 +142,8 @@ def _histogram(name: str, bounds: tuple[float, ...], nodes: list[tuple[str, list
     known = METRICS[name]
     metric = HistogramMetricFamily(name, known.help, labels=known.labels)
     edges = [*(f"{bound:g}" for bound in bounds), "+Inf"]
-    for node, told in nodes:
-        fitting = [one for one in told if len(one["counts"]) == len(edges)]  # another version has other bounds
+    for node, counts in nodes:
+        fitting = [one for one in counts if len(one["counts"]) == len(edges)]  # another version has other bounds
         sums = [sum(one["counts"][at] for one in fitting) for at in range(len(edges))]
         up_to = [sum(sums[: at + 1]) for at in range(len(edges))]
         if fitting:

@@ -21,7 +21,7 @@ from weft.api.app import GuardedApplication
 from weft.api.responses import problem
 from weft.operations.errors import ApiError
 
-Say = Callable[[str, str, dict[str, Any]], None]
+Log = Callable[[str, str, dict[str, Any]], None]
 REQUESTS_MAX_S = 10  # for requests under way, once we are told to stop
 BACKLOG = 2048
 WRITE_BUFFER_MAX = 16 * 1024
@@ -160,7 +160,7 @@ class Serving:
         listener: socket.socket,
         node: Callable[[], "Future[None]"] | None,
         stop_node: Callable[[], None],
-        say: Say,
+        log: Log,
         trusted_proxies: Sequence[str] = (),
     ) -> None:
         self._app = app
@@ -168,7 +168,7 @@ class Serving:
         self._listener = listener
         self._node = node
         self._stop_node = stop_node
-        self._say = say
+        self._log = log
         self._stops = 0
         self._server = Server(
             uvicorn.Config(
@@ -183,9 +183,9 @@ class Serving:
         if self._stops > 2:
             os._exit(INTERRUPTED)
         if self._stops == 1:
-            self._say("info", "stopping: requests under way are answered, running tasks may end", {})
+            self._log("info", "stopping: requests under way are answered, running tasks may end", {})
         else:
-            self._say("info", "killing what still runs", {})
+            self._log("info", "killing what still runs", {})
             self._server.force_exit = True
         self._state.begin_stopping()
         self._server.should_exit = True
@@ -201,10 +201,10 @@ class Serving:
         try:
             while not self._server.started and not serving.done():
                 await asyncio.sleep(0.005)
-            self._say("info", "ready", ready)
+            self._log("info", "ready", ready)
             await asyncio.wait({serving, working or serving}, return_when=asyncio.FIRST_COMPLETED)
             if working is not None and working.done() and working.exception() is None and not self._stops:
-                self._say("info", "the node was drained and has left; the API goes on", {})
+                self._log("info", "the node was drained and has left; the API goes on", {})
                 await serving
         finally:
             self._state.begin_stopping()

@@ -77,10 +77,10 @@ def _of_text(text: str, of: Any) -> Mistake:
 
 def _in_words(what: str) -> str:
     """``Expected `int`, got `str` `` → expected a whole number, found text."""
-    told = re.sub(
+    text = re.sub(
         r"`([a-z |]+)`", lambda m: " or ".join(WORDS.get(part, part) for part in m[1].split(" | ")), what, count=2
     )
-    return told.replace("Expected", "expected", 1).replace(", got ", ", found ", 1)
+    return text.replace("Expected", "expected", 1).replace(", got ", ", found ", 1)
 
 
 def _kind_at(of: Any, path: str) -> Any:

@@ -102,7 +102,7 @@ LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of 
 NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
 LIMIT = _option("--limit", "-n", metavar="N", type=whole, help="at most so many")
 BY_HAND = _option(
-    "--step", action="store_true", dest="by_hand",
+    "--step", action="store_true", dest="manual_advance",
     help="of a workflow with mode: levels: pause after each level, until `weft advance`",
 )  # fmt: skip
 FOLLOW = _flag("-f", "--follow", help="go on until it has ended")

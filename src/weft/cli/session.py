@@ -177,13 +177,13 @@ class CommandSession:
         below = "".join(f"\n    {printable(line)}" for value in long.values() for line in value.splitlines())
         return f"{clock_now()}  {level}  {message}{short}{below}"
 
-    def told_settings(self, store: str) -> dict[str, Any]:
+    def shown_settings(self, store: str) -> dict[str, Any]:
         """For the log: all of them for machines; for people those that somebody set."""
-        told = {**self.config.described(), "store": store}
+        shown = {**self.config.described(), "store": store}
         if self._logs_json:
-            return told
+            return shown
         set_here = self.config.sources
-        return {name: value for name, value in told.items() if name == "store" or set_here.get(name) != "default"}
+        return {name: value for name, value in shown.items() if name == "store" or set_here.get(name) != "default"}
 
     @property
     def _logs_json(self) -> bool:

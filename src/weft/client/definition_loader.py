@@ -58,7 +58,7 @@ class DefinitionLoader:
         values, problems = resolve_inputs(workflow.inputs, body.inputs)
         if problems:
             raise bad_inputs(problems)
-        if body.max_parallel == 0 and workflow.passes is None:
+        if body.max_parallel == 0 and workflow.level_plan is None:
             raise ApiError("body", "max_parallel must be at least 1")
         warnings: dict[str, None] = {}
         for one in workflows_of(loaded) if body.children else (workflow,):
@@ -67,7 +67,7 @@ class DefinitionLoader:
             loaded, msgspec.json.encode(values).decode(), source=body.source or self._source,
             run_id=None if command_id is None else id_from(command_id), priority=body.priority,
             max_parallel=body.max_parallel, key=key or body.key, labels=body.labels, fresh=body.fresh,
-            by_hand=body.by_hand,
+            manual_advance=body.manual_advance,
         )  # fmt: skip
         return command, list(warnings)
 

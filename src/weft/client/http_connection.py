@@ -94,7 +94,7 @@ class HttpConnection:
 
     def _insist(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> Answer:
         until = time.monotonic() + self.wait_s
-        told = False
+        warned = False
         while True:
             try:
                 answer = self._send(method, target, data, headers)
@@ -109,9 +109,9 @@ class HttpConnection:
                 error, pause = ServerSilent(self.url, reason), RETRY_S
             if time.monotonic() + pause > until:
                 raise error
-            if not told:
+            if not warned:
                 self.notify(f"waiting for the server: {error}")
-                told = True
+                warned = True
             time.sleep(pause)
 
     def _send(self, method: str, target: str, data: bytes | None, headers: dict[str, str]) -> Answer:

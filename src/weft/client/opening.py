@@ -32,7 +32,7 @@ def store_place(config: settings.Config, directory: Path) -> Path | PostgresUrl:
 
 
 def open_store(
-    place: Path | PostgresUrl, wait_s: float = 0.0, say: Callable[[str], None] = lambda text: None
+    place: Path | PostgresUrl, wait_s: float = 0.0, log: Callable[[str], None] = lambda text: None
 ) -> Store:
     """`wait_s`: a server that is not there yet is waited for, and `say` gets one line about it. What waiting does not
     help (a wrong password, no such database) is raised at once."""
@@ -56,7 +56,7 @@ def open_store(
             if time.monotonic() + pause > until:
                 raise
             if not tries:
-                say(f"waiting up to {wait_s:g} s for the store: {error}")
+                log(f"waiting up to {wait_s:g} s for the store: {error}")
         time.sleep(pause)
         tries += 1
 
@@ -84,7 +84,7 @@ def need_psycopg(place: PostgresUrl) -> None:
 
 
 def open_control(
-    config: settings.Config, directory: Path, say: Callable[[str], None] = lambda text: None
+    config: settings.Config, directory: Path, log: Callable[[str], None] = lambda text: None
 ) -> "LocalControl":
     """Nodes of this process keep their output beside a store that is a file, else in the nearest .weft upward."""
     from weft.client.local import LocalControl
@@ -93,8 +93,8 @@ def open_control(
     root: Path | None = None
     if isinstance(place, PostgresUrl):
         root = settings.find_upward(directory, STORE_DIRECTORY, directories=True) or directory / STORE_DIRECTORY
-    store = open_store(place, config.store_wait, say)
-    store.say = say
+    store = open_store(place, config.store_wait, log)
+    store.log = log
     control = LocalControl(store, root=root, role=config.role, artifacts=config.artifacts)
     control.access.wait_s = config.store_wait
     return control

@@ -14,7 +14,7 @@ def submit_body(command: Submit) -> dict[str, Any]:
         "definition": decode_document(command.document), "inputs": msgspec.json.decode(command.inputs),
         "priority": command.priority, "max_parallel": command.max_parallel, "key": command.key,
         "labels": msgspec.json.decode(command.labels), "source": command.source, "fresh": command.fresh,
-        "by_hand": command.by_hand,
+        "manual_advance": command.manual_advance,
     }  # fmt: skip
     if command.pins:
         body["calls"], body["children"] = _children(command)

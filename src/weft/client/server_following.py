@@ -144,11 +144,11 @@ class StreamedOutput:
     def read(self, offset: int, limit: int = CHUNK_MAX) -> Piece:
         if self._stream is not None:
             live = self._stream.live and not self._over
-            piece = self._told(self._stream, offset, limit)
+            piece = self._pushed_piece(self._stream, offset, limit)
             if piece is not None:
                 return piece
             if live:
-                return Piece(offset, b"", "sending", told=True)
+                return Piece(offset, b"", "sending", pushed=True)
         piece = self._asked.read(offset, limit)
         if piece.then == "sending":
             self._asked_in_vain += 1
@@ -161,7 +161,7 @@ class StreamedOutput:
         if self._stream is not None:
             self._stream.start(f"{self._of[2]}.{offset}")
 
-    def _told(self, stream: EventStreamReader, offset: int, limit: int) -> Piece | None:
+    def _pushed_piece(self, stream: EventStreamReader, offset: int, limit: int) -> Piece | None:
         while (message := stream.take()) is not None:
             printed = msgspec.json.decode(message, type=_Printed)
             if printed.next <= offset:

@@ -64,11 +64,11 @@ class _Filled(StoreAccess):
 class Copy:
     """`say` tells people how far it is."""
 
-    def __init__(self, source: Path, target: "Filling", say: Callable[[str], None]) -> None:
+    def __init__(self, source: Path, target: "Filling", log: Callable[[str], None]) -> None:
         self._store = SqliteStore(source)
         self._source = LocalControl(self._store)
         self._target = target
-        self._say = say
+        self._log = log
 
     def close(self) -> None:
         self._source.close()
@@ -100,7 +100,7 @@ class Copy:
             return
         self._refuse_other(mark)
         if mark.done or self._target.copied() == mark.mark:
-            raise StoreUnusable(f"{self._store.name} {mark._replace(done=True).told}. That cannot be undone")
+            raise StoreUnusable(f"{self._store.name} {mark._replace(done=True).description}. That cannot be undone")
         self._store.set_moved_if_alone(None, mark)
 
     # -- the source --------------------------------------------------------------------------------------
@@ -118,11 +118,11 @@ class Copy:
             self._end_dead()
             live = self._source.nodes()
             if live and not wait:
-                told = ", ".join(f"{node.node} ({node.running} running)" for node in live)
-                raise NotAlone(f"nodes are at work on {self._store.name}: {told}")
+                text = ", ".join(f"{node.node} ({node.running} running)" for node in live)
+                raise NotAlone(f"nodes are at work on {self._store.name}: {text}")
             for node in live:
                 if node.session not in drained:
-                    self._say(f"draining {node.node}")
+                    self._log(f"draining {node.node}")
                     self._source.drain(node.session, DRAIN_MS, "the store is being moved")
                     drained[node.session] = None
             time.sleep(LOOK_S if live else 0)
@@ -138,7 +138,7 @@ class Copy:
 
     def _refuse_other(self, known: Moved) -> None:
         if known.to != self._target.name:
-            raise StoreUnusable(f"{self._store.name} {known.told}")
+            raise StoreUnusable(f"{self._store.name} {known.description}")
 
     def _done(self, mark: Moved) -> None:
         if not mark.done:
@@ -173,7 +173,7 @@ class Copy:
                 copied[table] = int(reader.query(f"SELECT count(*) FROM {table}")[0][0])
         finally:
             reader.close()
-        self._say(f"copied {copied['runs']:,} runs, {copied['tasks']:,} tasks, {copied['events']:,} events")
+        self._log(f"copied {copied['runs']:,} runs, {copied['tasks']:,} tasks, {copied['events']:,} events")
         return copied
 
     def _fill_output(self, rows: dict[str, int]) -> int:
@@ -240,10 +240,10 @@ class Copy:
                 found = verify(filled, run_id)
                 known = verify(self._source.access, run_id)
                 if found.differences != known.differences or found.events != known.events:
-                    told = "; ".join([*found.differences, *known.differences][:3])
-                    raise NotTheSame(f"run {run_id} is not the same there: {told}")
+                    text = "; ".join([*found.differences, *known.differences][:3])
+                    raise NotTheSame(f"run {run_id} is not the same there: {text}")
                 if found.differences:
                     differing.append(run_id)
-                    self._say(f"run {run_id} is not what its events say, here already: {found.differences[0]}")
-        self._say(f"verified {len(runs):,} runs")
+                    self._log(f"run {run_id} is not what its events say, here already: {found.differences[0]}")
+        self._log(f"verified {len(runs):,} runs")
         return len(runs), differing

@@ -146,9 +146,9 @@ class Control:
     def run(self, ref: str) -> RunInfo:
         return self.call(runs.get_run, runs.GetRunRequest(run=ref, tasks=0)).run
 
-    def resting(self, ref: str) -> bool:
+    def awaiting_advance(self, ref: str) -> bool:
         """Whether a run that is advanced by hand has nothing to do until it is advanced."""
-        return self.call(runs.get_run, runs.GetRunRequest(run=ref, tasks=0)).resting
+        return self.call(runs.get_run, runs.GetRunRequest(run=ref, tasks=0)).awaiting_advance
 
     def runs(
         self,

@@ -8,7 +8,7 @@ import msgspec
 from weft.core.placement.demands import PLACE, WORKFLOW_POOL, holder_of
 from weft.core.placement.eligibility import NodeFacts, eligible, free, no_room
 from weft.core.rows import RunRow, TaskRow
-from weft.core.rules.readiness import ending_of, survives
+from weft.core.rules.readiness import can_still_start, ending_of
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
@@ -63,7 +63,7 @@ def explain(s: Situation) -> tuple[str, list[str]]:
 
 
 def _survives(s: Situation) -> bool:
-    return survives(s.run, s.workflow.tasks[s.task.pos])
+    return can_still_start(s.run, s.workflow.tasks[s.task.pos])
 
 
 def _pending(s: Situation) -> tuple[str, list[str]]:
@@ -72,20 +72,20 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
         return "the run was stopped; it is about to be cancelled", [s.run.reason or s.run.stop]
     if not _survives(s):
         return "the run was halted by a failure; it is about to be cancelled", [s.run.reason or ""]
-    if task.ready_at is not None and s.run.pace == "rest" and not task.admitted:
-        return "it is ready, and the run rests", [
+    if task.ready_at is not None and s.run.advance_state == "paused" and not task.admitted:
+        return "it is ready, and the run is paused", [
             f"weft advance {s.run.id} starts it; with --task, one task at a time"
         ]
-    if task.errand is not None:
+    if task.child_action is not None:
         return "it is ready; its run is about to begin", ["a node does that with its next exchange"]
     if task.ready_at is not None:
         return (
             f"it is ready, but the run may have {s.run.max_parallel or 1} tasks at a time and has {s.run.active}",
             ["it starts when one of them ends (max_parallel)"],
         )
-    passes = s.workflow.passes
-    if passes is not None and s.run.level is not None and task.ready_at is None and task.idx < 0:
-        return _other_level(s, passes.at[task.pos], s.run.level)
+    level_plan = s.workflow.level_plan
+    if level_plan is not None and s.run.level is not None and task.ready_at is None and task.idx < 0:
+        return _other_level(s, level_plan.at[task.pos], s.run.level)
     if task.idx >= 0:
         limit = definition.max_parallel
         return f"{definition.name} may run {limit} elements at a time", ["it starts when an earlier element ends"]
@@ -99,8 +99,8 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
 
 
 def _other_level(s: Situation, own: int, now: int) -> tuple[str, list[str]]:
-    if s.run.pace == "rest" and s.run.level_open is None:
-        return f"it belongs to level {own + 1}, and the run rests before level {now + 1}", [
+    if s.run.advance_state == "paused" and s.run.level_open is None:
+        return f"it belongs to level {own + 1}, and the run is paused before level {now + 1}", [
             f"weft advance {s.run.id} works on that level"
         ]
     left = f"{s.run.level_open} of its tasks have not finished"

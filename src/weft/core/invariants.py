@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from weft.core.history.replay import Replay
 from weft.core.placement.demands import pools_of, private_demand, public
-from weft.core.rows import FireRow, LeadershipRow, PoolRow, RecordRow, RunRow, TaskRow, TriggerRow
-from weft.core.rules.readiness import survives
+from weft.core.rows import FireRow, LeadershipRow, MemoRow, PoolRow, RunRow, TaskRow, TriggerRow
+from weft.core.rules.readiness import can_still_start
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
 
@@ -49,7 +49,7 @@ def check_run(run: RunRow, tasks: Iterable[TaskRow], workflow: Workflow) -> list
         found.append(f"the run is {run.state} with {expected['open']} tasks not ended")
     if run.max_parallel is not None and run.active > (run.max_parallel or 1):
         found.append(f"{run.active} tasks are admitted, max_parallel is {run.max_parallel}")
-    if run.stop and any(t.state == "queued" and not survives(run, workflow.tasks[t.pos]) for t in rows):
+    if run.stop and any(t.state == "queued" and not can_still_start(run, workflow.tasks[t.pos]) for t in rows):
         found.append("the run was stopped and has queued tasks that are no handlers")
     if run.level is not None:
         found += _check_level(run, rows, workflow)
@@ -74,34 +74,38 @@ def check_history(
     if run.level != replay.level and run.level_open is not None:
         found.append(f"the run is at level {run.level}, its events say {replay.level}")
     if len(current) != len(replay.tasks):
-        found.append(f"{len(current)} tasks are stored, the events tell of {len(replay.tasks)}")
+        found.append(f"{len(current)} tasks are stored, the events name {len(replay.tasks)}")
     for row in current:
-        told = replay.tasks.get((row.pos, row.idx))
+        replayed = replay.tasks.get((row.pos, row.idx))
         name = workflow.tasks[row.pos].called(row.idx)
-        if told is None:
-            found.append(f"{name}: no event tells of it")
+        if replayed is None:
+            found.append(f"{name}: no event names it")
             continue
-        unsettled_run = row.state == "pending" and told.state == "queued" and (run.sweep is not None)
-        running_child = row.child is not None and row.state == "running"  # its timeout, which no event tells
+        unsettled_run = row.state == "pending" and replayed.state == "queued" and (run.sweep is not None)
+        running_child = row.child is not None and row.state == "running"  # its timeout, which no event names
         pairs = [
-            ("state", row.state, row.state if unsettled_run else told.state),
-            ("attempt", row.attempt, told.attempt),
-            ("failures", row.failures, told.failures),
-            ("lost", row.lost, told.lost),
-            ("held", row.held, told.held),
-            ("wake_at", None if running_child else row.wake_at, told.wake_at if row.state not in TERMINAL else None),
-            ("result", hashes.get(row.id), told.hash),
+            ("state", row.state, row.state if unsettled_run else replayed.state),
+            ("attempt", row.attempt, replayed.attempt),
+            ("failures", row.failures, replayed.failures),
+            ("lost", row.lost, replayed.lost),
+            ("held", row.held, replayed.held),
+            (
+                "wake_at",
+                None if running_child else row.wake_at,
+                replayed.wake_at if row.state not in TERMINAL else None,
+            ),
+            ("result", hashes.get(row.id), replayed.hash),
         ]
         found += [f"{name}: {what} is {have}, its events say {want}" for what, have, want in pairs if have != want]
     return found
 
 
 def _check_level(run: RunRow, rows: list[TaskRow], workflow: Workflow) -> list[str]:
-    """Only the pass at the cursor is worked on, and the cursor waits for all of it."""
-    assert workflow.passes is not None
+    """Only the level at the cursor is worked on, and the cursor waits for all of it."""
+    assert workflow.level_plan is not None
     assert run.level is not None
     found = []
-    at = workflow.passes.at
+    at = workflow.level_plan.at
     here = [t for t in rows if at[t.pos] == run.level]
     if run.level_open is not None:
         left = sum(1 for t in here if t.state not in TERMINAL and t.held is None)
@@ -111,11 +115,11 @@ def _check_level(run: RunRow, rows: list[TaskRow], workflow: Workflow) -> list[s
         name = f"{workflow.tasks[task.pos].name}[{task.idx}]"
         begun = at[task.pos] < run.level or (at[task.pos] == run.level and run.level_open is not None)
         if task.state in ("queued", "running", "scheduled", "waiting") and not begun:
-            found.append(f"{name} is {task.state}, but its pass {at[task.pos]} has not begun")
+            found.append(f"{name} is {task.state}, but its level {at[task.pos]} has not begun")
         if at[task.pos] < run.level and task.state not in TERMINAL:
             found.append(f"{name} is {task.state}, but the cursor has moved past it")
         if task.held is not None and (at[task.pos] != run.level or task.state not in ("running", "waiting")):
-            found.append(f"{name} is {task.state} and held in pass {at[task.pos]}, the cursor is at {run.level}")
+            found.append(f"{name} is {task.state} and held in level {at[task.pos]}, the cursor is at {run.level}")
     return found
 
 
@@ -180,8 +184,11 @@ def _check_parent(task: TaskRow) -> list[str]:
         found.append("runs without a run of its own")
     if task.session is not None:
         found.append(f"runs nowhere, and is held by {task.session}")
-    if task.errand is not None and (task.errand, task.state) not in (("begin", "pending"), ("stop", "running")):
-        found.append(f"is {task.state}, and its child shall {task.errand}")
+    if task.child_action is not None and (task.child_action, task.state) not in (
+        ("begin", "pending"),
+        ("stop", "running"),
+    ):
+        found.append(f"is {task.state}, and its child shall {task.child_action}")
     return found
 
 
@@ -195,12 +202,12 @@ def check_family(runs: Iterable[RunRow], tasks: Iterable[TaskRow]) -> list[str]:
         if task.state == "running" and task.child is not None:
             if child is None or child.parent != task.id:
                 found.append(f"task {task.id} runs as run {task.child}, which knows nothing of it")
-            elif child.state in RUN_TERMINAL and child.told:
-                found.append(f"task {task.id} is running, its run {child.id} is {child.state} and has told so")
+            elif child.state in RUN_TERMINAL and child.reported:
+                found.append(f"task {task.id} is running, its run {child.id} is {child.state} and was reported")
     for run in by_no.values():
         parent = by_id.get(run.parent) if run.parent is not None else None
         if run.parent is None:
-            if run.root != run.no or not run.told:
+            if run.root != run.no or not run.reported:
                 found.append(f"run {run.id} was started by nobody, and is not its own root")
         elif parent is None or by_no[parent.run_no].root != run.root:
             found.append(f"run {run.id} belongs to another family than the task that started it")
@@ -211,12 +218,12 @@ def check_family(runs: Iterable[RunRow], tasks: Iterable[TaskRow]) -> list[str]:
 
 def _has_a_future(run: RunRow, task: TaskRow, workflow: Workflow) -> bool:
     """Every task that has not ended has an owner, a wake-up time, open needs, or a place in the queue."""
-    if task.open or run.sweep is not None or task.ready_at is not None or task.errand is not None:
+    if task.open or run.sweep is not None or task.ready_at is not None or task.child_action is not None:
         return True
-    if workflow.passes is not None and run.level is not None:
-        at = workflow.passes.at[task.pos]
+    if workflow.level_plan is not None and run.level is not None:
+        at = workflow.level_plan.at[task.pos]
         if at > run.level or (at == run.level and run.level_open is None):
-            return True  # its pass is to come
+            return True  # its level is to come
     return task.idx >= 0  # an element beyond its map's max_parallel: let in when another one ends
 
 
@@ -248,7 +255,7 @@ def _reachable(was: str, now: str) -> bool:
     return now in seen
 
 
-def check_records(before: dict[str, RecordRow], after: dict[str, RecordRow]) -> list[str]:
+def check_memos(before: dict[str, MemoRow], after: dict[str, MemoRow]) -> list[str]:
     """Two moments of the records of effects, by key: what is completed stays, and only later attempts take over."""
     found = []
     for key, was in before.items():
@@ -256,11 +263,11 @@ def check_records(before: dict[str, RecordRow], after: dict[str, RecordRow]) -> 
         if was.kind != "once" or now is None:  # gone with its run
             continue
         if was.status == "completed" and was != now:
-            found.append(f"record {key} changed after it was completed: {was} -> {now}")
+            found.append(f"memo {key} changed after it was completed: {was} -> {now}")
         if now.attempt < was.attempt:
-            found.append(f"record {key}: attempt {now.attempt} wrote after attempt {was.attempt}")
+            found.append(f"memo {key}: attempt {now.attempt} wrote after attempt {was.attempt}")
         if now.attempt == was.attempt and now.session != was.session:
-            found.append(f"record {key}: attempt {now.attempt} is of {was.session} and of {now.session}")
+            found.append(f"memo {key}: attempt {now.attempt} is of {was.session} and of {now.session}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Under which key a record is found again.
+"""Under which key a memo is found again.
 
 Keys of effects are JSON, to be read by people, and cannot run into each other whatever is in their parts. Keys of
 cached results are hashes: a command's whole environment would be too long to keep.

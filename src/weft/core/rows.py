@@ -56,7 +56,7 @@ class TaskRow(msgspec.Struct, gc=False):
     claim_no: int | None = None  # the exchange that claimed it
     stop: str | None = None  # its node shall stop the attempt: cancel, timeout
     upstream: bool = False  # skipped because of an earlier failure
-    settled: bool = True  # its end has been told to the tasks that need it
+    settled: bool = True  # the tasks that need it have counted its end
     claimed_at: int | None = None
     started_at: int | None = None
     finished_at: int | None = None
@@ -64,7 +64,7 @@ class TaskRow(msgspec.Struct, gc=False):
     held: TaskState | None = None  # finished; its level's commit will move it to this state
     deadline_at: int | None = None  # of a running attempt with a timeout: when its node should long have ended it
     child: int | None = None  # of a task that runs another workflow: the number of that run
-    errand: str | None = None  # what a chore has yet to do about its child: begin, stop
+    child_action: str | None = None  # what a chore has yet to do about its child: begin, stop
     guard: Guard | None = None  # set on the first change
 
     @property
@@ -100,19 +100,19 @@ class RunRow(msgspec.Struct):
     finished_at: int | None = None
     deadline_at: int | None = None  # when its timeout passes; once it was stopped: when its handlers must be over
     reason: str | None = None
-    level: int | None = None  # of `mode: levels`: the cursor, the pass that is worked on
-    level_open: int | None = None  # rows of that pass neither held nor ended; None: it has not begun
-    pace: str | None = None  # moved by hand: go (until this level's end), task (one more), rest
+    level: int | None = None  # of `mode: levels`: the cursor: the level that is worked on
+    level_open: int | None = None  # rows of that level neither held nor ended; None: it has not begun
+    advance_state: str | None = None  # with manual advance: level (run until its end), task (one more), paused
     owner: str | None = None  # the session that has taken a run which one node owns
     root: int = 0  # the run that the first of its ancestors is; its own number if a task did not start it
     parent: int | None = None  # the task that started it
-    told: bool = True  # its end has been told to that task
+    reported: bool = True  # its end has been reported to that task
     dirty: bool = False
 
     @property
     def limited(self) -> bool:
-        """Being ready is not enough to be queued: the run bounds how much runs at a time, or is moved by hand."""
-        return self.max_parallel is not None or self.pace is not None
+        """Being ready is not enough to be queued: the run bounds how much runs at a time, or waits to be advanced."""
+        return self.max_parallel is not None or self.advance_state is not None
 
 
 class Pin(msgspec.Struct, frozen=True):
@@ -202,7 +202,7 @@ class StaleRow(msgspec.Struct, gc=False):
     body: str
 
 
-class RecordRow(msgspec.Struct, gc=False):
+class MemoRow(msgspec.Struct, gc=False):
     """What outlives an attempt: a result kept for `cache`, or an effect that `weft.once` has seen through."""
 
     key: str

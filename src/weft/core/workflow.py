@@ -106,12 +106,13 @@ class InputDef(msgspec.Struct, frozen=True):
     format: str | None = None  # of a text: a name in formats.FORMATS
 
 
-class Passes(msgspec.Struct, frozen=True):
-    """The order in which `mode: levels` works. A pass is a level, or the wait tasks of one; handlers come last."""
+class LevelPlan(msgspec.Struct, frozen=True):
+    """The order in which `mode: levels` works. The wait tasks of a level are a level of their own behind it; handlers
+    come last."""
 
-    at: tuple[int, ...]  # by position: which pass
-    tasks: tuple[tuple[int, ...], ...]  # by pass: positions, by name
-    handlers: int  # the first pass of handlers
+    at: tuple[int, ...]  # by position: which level
+    tasks: tuple[tuple[int, ...], ...]  # by level: positions, by name
+    handlers: int  # the first level of handlers
     place: tuple[int, ...]  # by position: its place among all names
 
 
@@ -165,7 +166,7 @@ class Workflow(msgspec.Struct, frozen=True):
     output_reads: tuple[int, ...] = ()  # tasks whose results it reads
     secrets: tuple[str, ...] = ()  # of all its tasks and triggers
     concurrency: int | None = None  # how many tasks of all its runs may run at a time
-    passes: Passes | None = None  # of `mode: levels`
+    level_plan: LevelPlan | None = None  # of `mode: levels`
     own: tuple[str, str] | None = None  # one node owns a run of it: the demand (id, body) for that node
     triggers: tuple[TriggerDef, ...] = ()
     handlers_timeout_ms: int = 600_000  # how long handlers may take once the run was stopped

@@ -33,16 +33,16 @@ class Stage:
                 files("weft.demo").joinpath(name).read_text(encoding="utf-8"), encoding="utf-8"
             )
 
-    def say(self, text: str = "", style: str = "bold") -> None:
+    def show(self, text: str = "", style: str = "bold") -> None:
         self.terminal.print(self.terminal.paint(text, style))
         self.terminal.stream.flush()
 
     def rule(self, text: str, style: str) -> None:
         line = self.terminal.sign("empty") * 2
-        self.say(f"\n{line} {text} {line}", style)
+        self.show(f"\n{line} {text} {line}", style)
 
     def weft(self, *words: str) -> "subprocess.Popen[bytes]":
-        self.say(f"$ weft {' '.join(words)}", "dim")
+        self.show(f"$ weft {' '.join(words)}", "dim")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
         if self.terminal.color:
             environment["WEFT_COLOR"] = "always"
@@ -59,7 +59,7 @@ def show(terminal: Terminal, *, json: bool) -> int:
         terminal = Terminal(sys.stderr, "auto", os.environ)
     with tempfile.TemporaryDirectory(prefix="weft-demo-") as directory:
         stage = Stage(terminal, Path(directory))
-        stage.say("A dozen tasks, some in parallel. Half way, their node is killed hard.\n")
+        stage.show("A dozen tasks, some in parallel. Half way, their node is killed hard.\n")
         facts = _crash(stage)
         if facts is not None:
             _resume(stage, facts)
@@ -78,7 +78,7 @@ def _crash(stage: Stage) -> dict[str, Any] | None:
     node = stage.weft("run", "demo.yaml", "--slots", str(SLOTS))
     try:
         if not _wait_for_the_middle(stage, node):
-            stage.say("the run ended before it could be killed", "red")
+            stage.show("the run ended before it could be killed", "red")
             return None
         node.send_signal(signal.SIGKILL)
         killed = time.monotonic()
@@ -94,9 +94,9 @@ def _crash(stage: Stage) -> dict[str, Any] | None:
     left = _wait_until_gone(open_pids, killed + LEFT_MAX_S)
     waited = time.monotonic() - killed
     if left:
-        stage.say(f"{len(left)} processes of its tasks are still there after {LEFT_MAX_S:g} s", "red")
+        stage.show(f"{len(left)} processes of its tasks are still there after {LEFT_MAX_S:g} s", "red")
     else:
-        stage.say(
+        stage.show(
             f"{len(open_pids)} tasks were running; {waited * 1000:.0f} ms later none of their processes is left\n"
         )
     return {"killed_pid": node.pid, "were_running": len(open_pids), "left_running": len(left)}
@@ -160,14 +160,14 @@ def _tell(stage: Stage, facts: dict[str, Any]) -> None:
     stage.rule("what the tasks wrote down themselves", "cyan")
     once, twice = facts["executed_once"], facts["executed_twice"]
     sign = stage.terminal.sign
-    stage.say(_wrapped(stage, f"{sign('ok')} executed once  ({len(once):>2}): {', '.join(once)}"), "green")
-    stage.say(
+    stage.show(_wrapped(stage, f"{sign('ok')} executed once  ({len(once):>2}): {', '.join(once)}"), "green")
+    stage.show(
         _wrapped(stage, f"{sign('again')} executed twice ({len(twice):>2}): {', '.join(twice) or 'none'}"), "yellow"
     )
-    stage.say("  Those were running when the node died; nobody can know how far they had come.", "dim")
+    stage.show("  Those were running when the node died; nobody can know how far they had come.", "dim")
     if facts["kept"]:
-        stage.say(f"{sign('ok')} all {len(facts['finished_before'])} finished tasks kept their results", "green")
+        stage.show(f"{sign('ok')} all {len(facts['finished_before'])} finished tasks kept their results", "green")
     else:
-        stage.say(f"{sign('bad')} a finished task ran again or lost its result", "red")
+        stage.show(f"{sign('bad')} a finished task ran again or lost its result", "red")
     if not facts["succeeded"]:
-        stage.say(f"{sign('bad')} the resumed run did not succeed", "red")
+        stage.show(f"{sign('bad')} the resumed run did not succeed", "red")

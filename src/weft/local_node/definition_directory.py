@@ -16,7 +16,7 @@ from weft.store.protocol import StoreError
 
 LOOK_EVERY_S = 1.0
 SUFFIXES = (".yaml", ".yml", ".json")
-Say = Callable[[str, str, dict[str, Any]], None]
+Log = Callable[[str, str, dict[str, Any]], None]
 
 
 def definitions_in(directory: Path) -> list[Path]:
@@ -39,10 +39,10 @@ async def keep_applied(directory: "Directory", every_s: float = LOOK_EVERY_S) ->
 class Directory:
     """`say` gets a level, a message and fields. What is wrong with one file leaves its workflow as it was."""
 
-    def __init__(self, control: LocalControl, path: Path, say: Say, defaults: SiteDefaults = NO_DEFAULTS) -> None:
+    def __init__(self, control: LocalControl, path: Path, log: Log, defaults: SiteDefaults = NO_DEFAULTS) -> None:
         self._control = control
         self._path = path
-        self._say = say
+        self._log = log
         self._defaults = defaults  # for definitions that do not state them
         self._seen: dict[Path, tuple[int, int, int]] = {}
         self._silent = False  # it has been said that the store does not answer
@@ -53,12 +53,12 @@ class Directory:
         try:
             found = definitions_in(self._path)
         except OSError as error:
-            self._say("warning", "the directory of definitions cannot be read", {"error": str(error)})
+            self._log("warning", "the directory of definitions cannot be read", {"error": str(error)})
             return 0
         for path in list(self._seen):
             if path not in found:  # its workflow stays as it is: a file may be gone for a moment only
                 del self._seen[path]
-                self._say("warning", "a definition is gone; its triggers stay active", {"file": str(path)})
+                self._log("warning", "a definition is gone; its triggers stay active", {"file": str(path)})
         for path in found:
             try:
                 stat = path.stat()
@@ -76,14 +76,14 @@ class Directory:
             loaded = with_defaults(load_file(path), self._defaults)
             reply = self._control.apply(loaded, str(path.absolute().parent), f"the file {path.name}")
         except (DefinitionErrors, Refused) as error:
-            self._say("warning", "a definition was not applied", {"file": str(path), "error": str(error)})
+            self._log("warning", "a definition was not applied", {"file": str(path), "error": str(error)})
         except StoreError as error:
             if not self._silent:
-                self._say("warning", "the store did not answer", {"file": str(path), "error": str(error)})
+                self._log("warning", "the store did not answer", {"file": str(path), "error": str(error)})
             self._silent = True
             return False
         else:
             if not reply.existing or reply.changed:
-                self._say("info", "applied", {"file": str(path), **msgspec.to_builtins(reply)})
+                self._log("info", "applied", {"file": str(path), **msgspec.to_builtins(reply)})
         self._silent = False
         return True

@@ -80,7 +80,7 @@ def node_options(config: Config) -> dict[str, Any]:
         "drain_s": config.drain, "output_max": config.output_max, "output_rate": config.output_rate,
         "labels": config.labels, "role": config.role,
         "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
-        "tell_all": config.log == "debug", "run_as": config.run_as, **file_options(config),
+        "log_all": config.log == "debug", "run_as": config.run_as, **file_options(config),
     }  # fmt: skip
     if config.name is not None:
         options["name"] = config.name
@@ -95,7 +95,7 @@ def make_node(
     python_runners: int | None = None,
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
     url: str | None = None,
-    tell: Callable[[str, str, dict[str, Any]], None] | None = None,
+    log_line: Callable[[str, str, dict[str, Any]], None] | None = None,
 ) -> Node:
     """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `tell` logs single
     attempts."""
@@ -114,7 +114,7 @@ def make_node(
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}
     machine = Machine(settings.workdir, boottime)
     ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
-    ports.contended, ports.tell = control.link.contended, tell
+    ports.contended, ports.log_line = control.link.contended, log_line
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
     if store.path is None:
         ports.secrets.learn(STORE_SECRETS)

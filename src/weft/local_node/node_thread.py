@@ -31,14 +31,14 @@ class NodeThread:
         inline: Mapping[str, InlineFunction],
         log: Callable[[str, dict[str, Any]], None],
         url: str | None = None,
-        tell: Callable[[str, str, dict[str, Any]], None] | None = None,
+        log_line: Callable[[str, str, dict[str, Any]], None] | None = None,
     ) -> None:
         self._control = control
         self._config = config
         self._inline = inline
         self._log = log
         self._url = url
-        self._tell = tell
+        self._log_line = log_line
         self._loop = asyncio.new_event_loop()
         self._worker: tuple[Node, Future[None]] | None = None
         self._thread = threading.Thread(target=self._loop.run_forever, name="weft", daemon=True)
@@ -127,7 +127,7 @@ class NodeThread:
         )
         return make_node(
             self._control, made, inline=self._inline, python_runners=config.python_runners, log=self._log,
-            url=self._url, tell=self._tell,
+            url=self._url, log_line=self._log_line,
         )  # fmt: skip
 
     def _call(self, work: Coroutine[Any, Any, T]) -> "Future[T]":

@@ -101,7 +101,7 @@ def _status(control: Control, ref: str) -> r.Status:
     return r.Status(
         run=r.run_line(run), ended=run.finished, failed=[r.task_line(task, now) for task in failed],
         open=[r.task_line(task, now) for task in under_way], signals=list(dict.fromkeys(signals)),
-        resting=control.resting(run.id), output=output, output_cut=cut, output_error=error,
+        awaiting_advance=control.awaiting_advance(run.id), output=output, output_cut=cut, output_error=error,
     )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True):
     failed: list[TaskLine] = []
     open: list[TaskLine] = []
     signals: list[str] = []  # that it waits for: `signal` answers them
-    resting: bool = False  # moved by hand, and nothing to do until somebody advances it
+    awaiting_advance: bool = False  # moved by hand, and nothing to do until somebody advances it
     output: Any = None  # the run's result, if its workflow says what that is
     output_cut: str | None = None  # the beginning of one that is too long, as JSON
     output_error: str | None = None

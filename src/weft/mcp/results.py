@@ -20,7 +20,7 @@ tools = Tools()
 TAIL_MAX = 16 * 1024
 ERROR_MAX = 4096
 TEXT_MAX = 64 * 1024
-NAMES_TOLD = 10
+NAMES_SHOWN = 10
 LOST_CHARACTER = 3  # a character of UTF-8 that is cut has at most so many bytes
 
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt, not of the last")]
@@ -50,8 +50,8 @@ def named(control: Control, ref: str, task: str | None) -> str:
     names = [one.name for one in control.workflow(ref).tasks]
     if len(names) == 1:
         return names[0]
-    told = ", ".join(names[:NAMES_TOLD]) + (" …" if len(names) > NAMES_TOLD else "")
-    raise ApiError("task", f"the run has {len(names):,} tasks", f"say which in `task`: {told}")
+    shown = ", ".join(names[:NAMES_SHOWN]) + (" …" if len(names) > NAMES_SHOWN else "")
+    raise ApiError("task", f"the run has {len(names):,} tasks", f"say which in `task`: {shown}")
 
 
 def _ended(task: TaskInfo) -> bool:
@@ -130,9 +130,9 @@ async def stream_task_output(context: RequestContext, request: StreamTaskOutputA
     reading = Reading(request, task, attempt)
     pause = PAUSE_S
     while True:
-        told = reading.take(await context.read(lambda: reading.read(context.control)))
-        if told:
-            await context.progress(reading.at, told)
+        shown = reading.take(await context.read(lambda: reading.read(context.control)))
+        if shown:
+            await context.progress(reading.at, shown)
             pause = PAUSE_S
         if reading.full or reading.over:
             break
@@ -142,7 +142,7 @@ async def stream_task_output(context: RequestContext, request: StreamTaskOutputA
                 break
             pause = min(pause * 1.5, PAUSE_MAX_S)
     now = await context.read(lambda: context.control.task(request.run, task))
-    return reading.told(now.run_id, now.state)
+    return reading.shown(now.run_id, now.state)
 
 
 async def _first_attempt(context: RequestContext, request: StreamTaskOutputArguments, task: str) -> int:
@@ -197,7 +197,7 @@ class Reading:
         self.over = part.ended and (not part.data or self.at >= part.size)
         return self._decoder.decode(data)
 
-    def told(self, run: str, state: str) -> r.TaskOutput:
+    def shown(self, run: str, state: str) -> r.TaskOutput:
         # The beginning of a character waits for its end, if that may come.
         pending = b"" if self.over or self._gap else self._decoder.getstate()[0]
         data = self._data[: len(self._data) - len(pending)]

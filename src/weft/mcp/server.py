@@ -102,8 +102,8 @@ async def _called(context: RequestContext, tool: Tool, arguments: dict[str, Any]
     if tool.waits:
         given = _converted(tool, arguments)
         value = await tool.handler(context, given)
-        return await context.read(lambda: _told(value))
-    return await context.read(lambda: _told(tool.handler(context, _converted(tool, arguments))))
+        return await context.read(lambda: _call_result(value))
+    return await context.read(lambda: _call_result(tool.handler(context, _converted(tool, arguments))))
 
 
 def _converted(tool: Tool, arguments: dict[str, Any]) -> Any:
@@ -113,7 +113,7 @@ def _converted(tool: Tool, arguments: dict[str, Any]) -> Any:
         raise body_error(error, tool.takes, "arguments", f"{tool.name}: ") from None
 
 
-def _told(value: msgspec.Struct) -> types.CallToolResult:
+def _call_result(value: msgspec.Struct) -> types.CallToolResult:
     text = msgspec.json.encode(value)
     if len(text) > REPLY_MAX:
         raise ApiError("too_long", f"the reply would have {len(text):,} bytes", "ask for less with `limit`")
@@ -136,8 +136,8 @@ def _refused(problem: Problem) -> types.CallToolResult:
 
 def _forbidden(tool: Tool, caller: Caller, read_only: bool) -> ApiError:
     if read_only and not tool.reads_only:
-        told = f"{tool.name} changes something, and this server only reads"
-        return ApiError("read_only", told, "ask a person: it was started with --read-only")
+        text = f"{tool.name} changes something, and this server only reads"
+        return ApiError("read_only", text, "ask a person: it was started with --read-only")
     return ApiError("forbidden", f"{tool.name} needs the role {tool.role}, and the token has {caller.role}",
         "use a token with that role",
     )  # fmt: skip

@@ -92,7 +92,7 @@ class Committer:
                 reply, wake = self._apply_once(transaction, command, command_id, files, actor)
             _reach(command, "before_commit")
         _reach(command, "committed")
-        self._tell(wake)
+        self._wake_nodes(wake)
         return reply
 
     def commit_each(self, commands: Sequence[c.Command], ids: Sequence[str], actor: str | None = None) -> list[Any]:
@@ -114,7 +114,7 @@ class Committer:
                     continue
                 replies.append(reply)
                 wake |= wakes
-        self._tell(wake)
+        self._wake_nodes(wake)
         return replies
 
     def try_commit(self, command: c.Command) -> Any | None:
@@ -129,7 +129,7 @@ class Committer:
         except FilesNeeded:
             return None
         _reach(command, "committed")
-        self._tell(wake)
+        self._wake_nodes(wake)
         return reply
 
     @contextmanager
@@ -142,7 +142,7 @@ class Committer:
             self.failed = self.failed or not isinstance(error, Superseded)
             raise
 
-    def _tell(self, wake: Hint) -> None:
+    def _wake_nodes(self, wake: Hint) -> None:
         if wake:
             self._wake(wake)
         if self.committed is not None:
@@ -186,7 +186,7 @@ class Committer:
         except StopIteration as done:
             reply = done.value
         if actor is not None:
-            draft.sign(actor, *_told(command))
+            draft.sign(actor, *_described(command))
         transaction.write(draft)
         return reply, draft.hint()
 
@@ -208,7 +208,7 @@ class Committer:
         return reply, wake
 
 
-def _told(command: c.Command) -> tuple[str, dict[str, Any]]:
+def _described(command: c.Command) -> tuple[str, dict[str, Any]]:
     """A command's name and its plain fields, for the history."""
     name = re.sub("(?<=[a-z])(?=[A-Z])", "_", type(command).__name__).lower()
     fields = {key: getattr(command, key) for key in command.__struct_fields__}

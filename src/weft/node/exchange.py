@@ -52,8 +52,8 @@ class ExchangeLoop:
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
         self.eligible = Eligibility(settings.facts(ports.executors, session))
-        self._records = ResultKeeper(ports, settings, session, lease)
-        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._records.ask, self._meter)
+        self._memos = ResultKeeper(ports, settings, session, lease)
+        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._memos.ask, self._meter)
         self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
         self.unled: Callable[[], None] = lambda: None  # the cluster has no leader
@@ -140,14 +140,14 @@ class ExchangeLoop:
         is lost by waiting a little: a larger batch costs hardly more than a small one."""
         await asyncio.sleep(0)
         if self.worker.busy and not self.finishing:
-            self.worker.calm.clear()
-            self.worker.gathering = True
-            # Where nothing waits for what has ended, it may be told a little later.
-            patience_s = GATHER_LONG_S if self._ports.link.beside and not self.worker.followed else GATHER_S
+            self.worker.no_longer_busy.clear()
+            self.worker.watched = True
+            # Where nothing waits for what has ended, it may be reported a little later.
+            patience_s = GATHER_LONG_S if self._ports.link.off_loop and not self.worker.followed else GATHER_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
-                    await self.worker.calm.wait()
-            self.worker.gathering = False
+                    await self.worker.no_longer_busy.wait()
+            self.worker.watched = False
 
     async def _exchange_once(self) -> ExchangeReply | None:
         """One exchange, said again until it is answered; None: the session is over."""
@@ -162,7 +162,7 @@ class ExchangeLoop:
         )  # fmt: skip
         self._saying = command
         sent = self._ports.clock()
-        reply = await self._say(command)
+        reply = await self._log(command)
         if reply is None:
             return None
         took = self._ports.clock() - sent
@@ -175,7 +175,7 @@ class ExchangeLoop:
         self._full = want > 0 and len(reply.claims) >= want
         return reply
 
-    async def _say(self, command: Exchange, *, replaced: bool = False) -> ExchangeReply | None:
+    async def _log(self, command: Exchange, *, replaced: bool = False) -> ExchangeReply | None:
         """Until it is answered; None: the session is over. What the store refuses is split until one report fails
         alone: that one is replaced by a failure that says so, and the others are not held up. A store without space
         has answered: the lease is renewed if that can be stored, and the reports wait for space."""
@@ -210,14 +210,14 @@ class ExchangeLoop:
             command.reports = [
                 Report(bad.task_id, bad.pos, bad.idx, bad.attempt, "failed", error=text, retryable=False)
             ]
-            return await self._say(command, replaced=True)
+            return await self._log(command, replaced=True)
         self._settled = None  # what follows is several exchanges
         half = len(reports) // 2
         first = msgspec.structs.replace(command, reports=reports[:half], want=0, started=[])
-        if await self._say(first) is None:
+        if await self._log(first) is None:
             return None
         self._number += 1
-        return await self._say(msgspec.structs.replace(command, number=self._number, reports=reports[half:]))
+        return await self._log(msgspec.structs.replace(command, number=self._number, reports=reports[half:]))
 
     async def _apply(self, reply: ExchangeReply) -> float | None:
         """Take the claims and stops; how long to wait at most before the next exchange."""
@@ -239,7 +239,7 @@ class ExchangeLoop:
                 else:
                     caching.append(Attempting(claim, facts, workflow, names))
             if caching:
-                await self._records.take(caching, self.worker)
+                await self._memos.take(caching, self.worker)
         for task_id, attempt, why in reply.stops:
             self.worker.stop(task_id, attempt, why)
         self.worker.start_waiting()

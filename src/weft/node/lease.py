@@ -82,7 +82,7 @@ class LeaseKeeper:
         late_s = self._ports.clock() - self.trusted_until
         return self._unanswered and 0 <= late_s < self._settings.lease_ttl_s * MARGIN
 
-    def tell(self, facts: str, *, now: bool) -> None:
+    def publish(self, facts: str, *, now: bool) -> None:
         """What the node measured of its machine: goes with the next renewal, or with one at once."""
         self._facts = facts
         if now:
@@ -142,7 +142,7 @@ class LeaseKeeper:
             return
         unknown = reply.data.get("unknown", [])
         if reply.changed or unknown:
-            told = {"queued_again": reply.changed, "given_up": len(unknown)}
-            self._ports.log("the store and this node differed about what it holds", told)
+            data = {"queued_again": reply.changed, "given_up": len(unknown)}
+            self._ports.log("the store and this node differed about what it holds", data)
         for task_id, attempt in unknown:
             loop.worker.disown(task_id, attempt)

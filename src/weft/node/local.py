@@ -16,7 +16,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
 from weft.core.liveness import agree
-from weft.core.rows import RecordRow, TriggerRow
+from weft.core.rows import MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.ports import LinkFull, LinkLost, Renewal, RunFacts
@@ -44,13 +44,13 @@ SEEN_MAX = 1000
 class LocalLink:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.beside = not store.on_loop
+        self.off_loop = not store.on_loop
         directory = store.path.parent if store.path is not None else None
         self.wakeups: Wakeups = store.wakeups() or WakeFile(
             None if directory is None else directory / "wake", store.changed_by_others
         )
-        self.committer = Committer(store, self.wakeups.tell_all)
-        self._exchanges = Committer(store, self.wakeups.tell_others)
+        self.committer = Committer(store, self.wakeups.wake_all)
+        self._exchanges = Committer(store, self.wakeups.wake_others)
         self._exchanges.workflows = self.committer.workflows
         self._files = None if directory is None else SessionFiles(directory / "sessions")
         self._seen: dict[int, None] = {}  # runs of which a task was claimed, oldest first
@@ -88,7 +88,7 @@ class LocalLink:
         """Whoever gets tasks of a run for the first time asks for its facts next: they are read while the thread is
         at it."""
         reply: c.ExchangeReply = self._exchanges.commit(command)
-        if reply.claims and not command.reports:  # all of them were queued before: others were told of them
+        if reply.claims and not command.reports:  # all of them were queued before: others were woken for them
             self.wakeups.taken(len(reply.claims))
         new = sorted({claim.run_no for claim in reply.claims} - self._seen.keys())
         if new:
@@ -204,7 +204,7 @@ class LocalLink:
     async def context(self, run_no: int) -> dict[str, Any]:
         return await self._read(lambda: self._store.context_of(run_no))
 
-    async def cached(self, keys: list[str]) -> list[RecordRow]:
+    async def cached(self, keys: list[str]) -> list[MemoRow]:
         return await self._read(lambda: self._store.cached(keys))
 
     async def once(self, command: c.Once) -> c.OnceReply:

@@ -28,11 +28,11 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
-    def told(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         return {"counts": list(self.counts), "sum": round(self.sum, 6)}
 
 
-#: Histograms by their name in what is told, with their bounds: whoever shows them has to know those.
+#: Histograms by their name in the snapshot, with their bounds: whoever shows them has to know those.
 HISTOGRAMS: dict[str, tuple[float, ...]] = {
     "exchange_seconds": SECONDS, "exchange_reports": SIZES, "start_latency_seconds": SECONDS,
     "attempt_seconds": LONG_SECONDS,
@@ -79,8 +79,8 @@ class Meter:
         latency.counts[bisect_left(latency.bounds, seconds)] += 1
         latency.sum += seconds
 
-    def told(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         return {
             "claims": self.claims, "contended": self.contended, "retries": self.retries, "outcomes": self.outcomes,
-            **{name: histogram.told() for name, histogram in self.histograms.items()},
+            **{name: histogram.snapshot() for name, histogram in self.histograms.items()},
         }  # fmt: skip

@@ -40,7 +40,7 @@ class Node:
         self._drain_until = float("inf")
         self.drained = False  # somebody asked the store for it
         self.session = ""
-        self._gave_up: str | None = None  # the session before, if the store did not answer; told with the next one
+        self._gave_up: str | None = None  # the session before, if the store did not answer; the next one reports it
         self._outage = Outage(ports)
         self._renewals = Outage(ports, "the lease could not be renewed", "the lease is renewed again")
         self._lost = 0  # sessions in a row that did not outlive two leases
@@ -81,7 +81,7 @@ class Node:
 
     def _counted(self) -> dict[str, object]:
         self._meter.contended = self._ports.contended()
-        return self._meter.told()
+        return self._meter.snapshot()
 
     def _drained(self, left_s: float) -> None:
         if not self._stopping.is_set():
@@ -121,7 +121,7 @@ class Node:
             ),
             asyncio.create_task(
                 measure_forever(
-                    self._ports, self._settings, lambda facts, now: lease.tell(facts, now=now), self._counted
+                    self._ports, self._settings, lambda facts, now: lease.publish(facts, now=now), self._counted
                 )
             ),
             asyncio.create_task(self._drain(loop, leader)),
@@ -252,7 +252,7 @@ class Node:
         """So that people see it; nothing depends on it: this node claims nothing any more anyway."""
         left_ms = int(max(0.0, self._drain_until - self._ports.clock()) * 1000)
         with contextlib.suppress(LinkLost, Refused):
-            await self._ports.link.commit(Drain(self.session, left_ms, "its process was told to stop"))
+            await self._ports.link.commit(Drain(self.session, left_ms, "its process was asked to stop"))
 
     async def _end_session(self, loop: ExchangeLoop) -> None:
         if loop.dead:

@@ -13,8 +13,8 @@ POINTS = (
     "exchange.before_commit",  # reports and claims are decided, nothing is stored
     "exchange.committed",  # they are stored, the node does not know yet
     "attempt.before_start",  # claimed, about to be handed to its executor
-    "once.before_commit",  # an effect of weft.once has happened, its record says that it has begun
-    "once.committed",  # its record is complete, the function does not know yet
+    "once.before_commit",  # an effect of weft.once has happened, its memo says that it has begun
+    "once.committed",  # its memo is complete, the function does not know yet
     "copy.marked",  # the source takes nothing more, the target has nothing yet
     "copy.filled",  # the target has everything, verified, and nothing is committed
     "copy.committed",  # the target is open, the source does not know yet

@@ -10,7 +10,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
 from weft.core.placement.eligibility import NodeFacts
-from weft.core.rows import RecordRow, TriggerRow
+from weft.core.rows import MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
 from weft.node.attempts.secrets import Secrets
@@ -51,7 +51,7 @@ class Renewal(msgspec.Struct, frozen=True):
 class Link(Protocol):
     """A node's way to the store: local, or over HTTP. Every call may raise LinkLost."""
 
-    beside: bool  # an exchange leaves the node's own loop free: attempts go on meanwhile
+    off_loop: bool  # an exchange leaves the node's own loop free: attempts go on meanwhile
 
     async def register(self, command: c.Register) -> c.Reply: ...
     async def exchange(self, command: c.Exchange) -> c.ExchangeReply: ...
@@ -116,7 +116,7 @@ class Link(Protocol):
         """The run's context as it is now."""
         ...
 
-    async def cached(self, keys: list[str]) -> list[RecordRow]:
+    async def cached(self, keys: list[str]) -> list[MemoRow]:
         """Results kept under these keys that may be used now."""
         ...
 
@@ -165,7 +165,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     gpus: int = 0
     gpu_memory: int | None = None  # of each GPU
     functions: tuple[str, ...] | None = None  # inline ones that it has; None: whatever is asked for
-    tell_all: bool = False  # log every attempt, not only those that fail
+    log_all: bool = False  # log every attempt, not only those that fail
 
     @property
     def patience_ms(self) -> int:
@@ -194,4 +194,4 @@ class Ports(msgspec.Struct):
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt
     contended: Callable[[], int] = lambda: 0  # how often commits of this process met another writer
     #: (level, message, fields) of single attempts; None: nobody wants to know
-    tell: Callable[[str, str, dict[str, Any]], None] | None = None
+    log_line: Callable[[str, str, dict[str, Any]], None] | None = None

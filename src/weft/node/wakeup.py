@@ -34,15 +34,15 @@ class WakeFile:
         self._inotify = -1
         self._stop_poll: Callable[[], object] | None = None
 
-    def tell_others(self, hint: Hint = EVERYONE) -> None:
+    def wake_others(self, hint: Hint = EVERYONE) -> None:
         """After COMMIT: other processes. They look for themselves what it is about."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):  # a full disk: others find by polling what has been committed
                 os.pwrite(self._fd, b"w", 0)
 
-    def tell_all(self, hint: Hint = EVERYONE) -> None:
+    def wake_all(self, hint: Hint = EVERYONE) -> None:
         """After COMMIT: other processes, and the nodes in this one."""
-        self.tell_others()
+        self.wake_others()
         for loop, woken in list(self._listeners):
             loop.call_soon_threadsafe(woken, hint)
 

@@ -140,7 +140,7 @@ class StoreAccess:
                 if self.store.path is not None or time.monotonic() > until:
                     raise  # SQLite has waited by itself
                 if not notified:
-                    self.store.say(f"waiting for the store: {error}")
+                    self.store.log(f"waiting for the store: {error}")
                     notified = True
                 time.sleep(RETRY_S)
 

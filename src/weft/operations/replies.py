@@ -35,7 +35,7 @@ class RunInfo(msgspec.Struct, kw_only=True):
     key: str | None
     level: int | None = None  # of `mode: levels`: the one that is worked on, from 0
     level_open: int | None = None  # how many of its tasks have not finished; None: it has not begun
-    pace: str | None = None  # moved by hand: go, task, rest
+    advance_state: str | None = None  # moved by hand: go, task, rest
     owner: str | None = None  # the session that owns it
     parent: str | None = None  # the run whose task started it
     root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it

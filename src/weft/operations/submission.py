@@ -31,7 +31,7 @@ def submission(
     key: str | None = None,
     labels: Mapping[str, str] | None = None,
     fresh: bool = False,
-    by_hand: bool = False,
+    manual_advance: bool = False,
 ) -> Submit:
     """`inputs` are JSON, complete and checked. Under one `key` only the same definition, inputs and limits are the
     same run; where its tasks start is not asked."""
@@ -40,7 +40,7 @@ def submission(
     workflow = loaded.workflow
     children, pins = family_of(loaded, source or "")
     same = msgspec.json.encode(msgspec.json.decode(inputs), order="sorted").decode()  # however it is written
-    body = f"{workflow.hash}\n{same}\n{max_parallel}\n{priority}" + ("\nby hand" if by_hand else "")
+    body = f"{workflow.hash}\n{same}\n{max_parallel}\n{priority}" + ("\nby hand" if manual_advance else "")
     body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
     return Submit(
         run_id=run_id or new_id(),
@@ -55,7 +55,7 @@ def submission(
         source=source,
         labels=json.dumps(dict(labels or {})),
         fresh=fresh,
-        by_hand=by_hand,
+        manual_advance=manual_advance,
         children=children,
         pins=pins,
     )
@@ -73,6 +73,6 @@ def same_again(old: Any, document: Mapping[str, Any], pins: list[Pin], fresh: bo
         max_parallel=old.max_parallel,
         source=old.source,
         fresh=fresh,
-        by_hand=old.pace is not None,
+        manual_advance=old.advance_state is not None,
         pins=pins,
     )

@@ -11,9 +11,9 @@ from weft.core.rows import (
     ORDINAL_BITS,
     FireRow,
     LeadershipRow,
+    MemoRow,
     Pin,
     PoolRow,
-    RecordRow,
     RunRow,
     SessionRow,
     StoredWorkflow,
@@ -42,7 +42,7 @@ class Loading(Protocol):
 
 _SESSION_WIDTH = len(SESSION_COLUMNS)
 #: These compare with the store's clock, which is known only after a first load.
-BY_CLOCK = n.Due | n.Sweeping | n.LiveSessions | n.Insisting | n.PastDeadline
+BY_CLOCK = n.DueTasks | n.RunsToSweep | n.LiveSessions | n.InsistingLeaders | n.TasksPastDeadline
 
 
 def _as(row: type[Any]) -> Read:
@@ -90,7 +90,7 @@ def _at(need: n.TasksAt, tx: Loading) -> Load:
     return "tasks_by_place", tx.places(need.places), tasks
 
 
-def _queued(need: n.Queued | n.QueuedEach, name: str) -> Load:
+def _queued(need: n.QueuedTasks | n.QueuedTasksPerDemand, name: str) -> Load:
     if not need.demands or not need.limit:
         return None
     if need.root is None:
@@ -103,18 +103,18 @@ def _of_any(need: Any, name: str, of_one: str, read: Read) -> Load:
     return (name, (need.limit,), read) if need.run_no is None else (of_one, (need.limit, need.run_no), read)
 
 
-def _sweeping(need: n.Sweeping, tx: Loading) -> Load:
+def _sweeping(need: n.RunsToSweep, tx: Loading) -> Load:
     if need.run_no is None:
         return "runs_to_sweep", (tx.now, need.limit), runs
     return "runs_by_no", ([need.run_no],), lambda rows: [run for run in runs(rows) if run.sweep is not None]
 
 
-def _owned_by(need: n.OwnedBy, tx: Loading) -> Load:
+def _owned_by(need: n.RunsOwnedBy, tx: Loading) -> Load:
     """PostgreSQL locks the runs of the session's attempts too, in one order; they are loaded when asked for."""
     return "runs_owned_by", (need.session,), lambda rows: [run for run in runs(rows) if run.owner == need.session]
 
 
-def _unended(need: n.Unended, tx: Loading) -> Load:
+def _unended(need: n.UnendedTasks, tx: Loading) -> Load:
     first = need.run_no << ORDINAL_BITS
     return "tasks_unended", (max(need.after, first - 1), first + (1 << ORDINAL_BITS), need.limit), tasks
 
@@ -123,67 +123,67 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.Session: lambda need, tx: ("session_by_id", (need.id,), sessions),
     n.Lease: lambda need, tx: ("lease_left", (need.session,), lambda rows: [at - tx.now for (at,) in rows]),
     n.Leadership: lambda need, tx: ("leadership", (), _as(LeadershipRow)),
-    n.Insisting: lambda need, tx: ("sessions_insisting", (tx.now,), plain),
+    n.InsistingLeaders: lambda need, tx: ("sessions_insisting", (tx.now,), plain),
     n.LiveSessions: lambda need, tx: ("sessions_with_lease", (tx.now,), sessions),
-    n.Measured: lambda need, tx: ("sessions_measured", (), plain),
-    n.Glance: lambda need, tx: ("session_overview", (need.session,), overview),
+    n.Measurements: lambda need, tx: ("sessions_measured", (), plain),
+    n.SessionOverview: lambda need, tx: ("session_overview", (need.session,), overview),
     n.Token: lambda need, tx: ("token_by_id", (need.id,), _as(TokenRow)),
     n.Runs: lambda need, tx: ("runs_by_no", (need.nos,), runs) if need.nos else None,
     n.RunsIfFree: lambda need, tx: ("runs_if_free", (need.nos,), runs) if need.nos else None,
-    n.OwnedBy: _owned_by,
+    n.RunsOwnedBy: _owned_by,
     n.RunById: lambda need, tx: ("run_by_id", (need.id,), runs),
     n.RunByKey: lambda need, tx: ("run_by_key", (need.key,), plain),
     n.NextRun: lambda need, tx: ("run_next", (), lambda rows: [int(rows[0][0])]),
     n.Roots: lambda need, tx: ("run_roots", (need.nos,), plain) if need.nos else None,
-    n.Origin: lambda need, tx: ("run_origin", (need.run_no,), plain),
-    n.Inputs: lambda need, tx: ("run_inputs", (need.run_no,), _inputs),
-    n.Sweeping: _sweeping,
-    n.Finished: lambda need, tx: ("runs_finished", (need.before, need.states, need.limit), runs),
-    n.Untold: lambda need, tx: _of_any(need, "runs_untold", "runs_untold_of_family", plain),
+    n.RunOrigin: lambda need, tx: ("run_origin", (need.run_no,), plain),
+    n.RunInputs: lambda need, tx: ("run_inputs", (need.run_no,), _inputs),
+    n.RunsToSweep: _sweeping,
+    n.FinishedRuns: lambda need, tx: ("runs_finished", (need.before, need.states, need.limit), runs),
+    n.UnreportedRuns: lambda need, tx: _of_any(need, "runs_unreported", "runs_unreported_of_family", plain),
     n.Workflows: lambda need, tx: ("workflows_stored", (need.hashes,), stored),
-    n.Named: lambda need, tx: ("workflows_named", (need.names,), stored),
+    n.WorkflowsByName: lambda need, tx: ("workflows_named", (need.names,), stored),
     n.WorkflowNames: lambda need, tx: ("workflow_names", (need.limit,), plain),
-    n.Pins: lambda need, tx: ("pins_of_root", (need.root,), _as(Pin)),
+    n.PinsOfFamily: lambda need, tx: ("pins_of_root", (need.root,), _as(Pin)),
     n.Tasks: lambda need, tx: ("tasks_by_id", (need.ids,), tasks) if need.ids else None,
     n.TasksAt: _at,
     n.Elements: lambda need, tx: ("task_elements", (need.run_no, need.pos), tasks),
-    n.Queued: lambda need, tx: _queued(need, "tasks_queued"),
-    n.QueuedEach: lambda need, tx: _queued(need, "tasks_queued_each"),
-    n.QueuedOf: lambda need, tx: ("tasks_queued_all_of_run", (need.run_no,), tasks),
-    n.QueuedIfFree: lambda need, tx: ("tasks_queued_if_free", (need.run_no,), tasks),
-    n.RunningOf: lambda need, tx: ("tasks_running_of_run", (need.run_no,), tasks),
-    n.Ready: lambda need, tx: ("tasks_ready", (need.run_no, need.limit), tasks),
-    n.Due: lambda need, tx: ("tasks_due", (tx.now, need.limit), tasks),
-    n.NextWake: lambda need, tx: ("next_wake", (need.but_tasks, need.but_runs), _first),
-    n.PastDeadline: lambda need, tx: ("tasks_past_deadline", (tx.now, need.limit), plain),
-    n.Held: lambda need, tx: ("tasks_held", (need.session,), tasks),
-    n.ClaimedAt: lambda need, tx: ("tasks_claimed_at", (need.session, need.number), tasks),
-    n.Stops: lambda need, tx: ("tasks_to_stop", (need.session,), tasks),
-    n.GivenUp: lambda need, tx: ("losses_given_up", (need.task_id,), plain),
-    n.Unsettled: lambda need, tx: _of_any(need, "tasks_unsettled", "tasks_unsettled_of_run", tasks),
-    n.Errands: lambda need, tx: _of_any(need, "tasks_errands", "tasks_errands_of_family", tasks),
-    n.Unended: _unended,
-    n.Current: lambda need, tx: ("tasks_of_run", (need.run_no,), tasks),
-    n.Ends: lambda need, tx: ("ends_at", (need.run_no, json_of(need.positions)), _as(Ended)),
-    n.EndsHeld: lambda need, tx: ("ends_held", (need.task_ids,), plain) if need.task_ids else None,
-    n.Demands: lambda need, tx: ("demands_above", (need.above,), plain),
-    n.Waiting: lambda need, tx: ("demands_waiting", (need.demands,), plain) if need.demands else None,
-    n.Placing: lambda need, tx: ("demands_placing", (), plain),
-    n.Occupied: lambda need, tx: ("demands_occupied", (), plain),
+    n.QueuedTasks: lambda need, tx: _queued(need, "tasks_queued"),
+    n.QueuedTasksPerDemand: lambda need, tx: _queued(need, "tasks_queued_each"),
+    n.QueuedTasksOfRun: lambda need, tx: ("tasks_queued_all_of_run", (need.run_no,), tasks),
+    n.UnlockedQueuedTasks: lambda need, tx: ("tasks_queued_if_free", (need.run_no,), tasks),
+    n.RunningTasksOfRun: lambda need, tx: ("tasks_running_of_run", (need.run_no,), tasks),
+    n.ReadyTasks: lambda need, tx: ("tasks_ready", (need.run_no, need.limit), tasks),
+    n.DueTasks: lambda need, tx: ("tasks_due", (tx.now, need.limit), tasks),
+    n.NextWakeTime: lambda need, tx: ("next_wake", (need.but_tasks, need.but_runs), _first),
+    n.TasksPastDeadline: lambda need, tx: ("tasks_past_deadline", (tx.now, need.limit), plain),
+    n.HeldTasks: lambda need, tx: ("tasks_held", (need.session,), tasks),
+    n.TasksClaimedAt: lambda need, tx: ("tasks_claimed_at", (need.session, need.number), tasks),
+    n.StopRequests: lambda need, tx: ("tasks_to_stop", (need.session,), tasks),
+    n.LossesByOutage: lambda need, tx: ("losses_given_up", (need.task_id,), plain),
+    n.UnsettledTasks: lambda need, tx: _of_any(need, "tasks_unsettled", "tasks_unsettled_of_run", tasks),
+    n.ChildActions: lambda need, tx: _of_any(need, "tasks_child_actions", "tasks_child_actions_of_family", tasks),
+    n.UnendedTasks: _unended,
+    n.CurrentTasks: lambda need, tx: ("tasks_of_run", (need.run_no,), tasks),
+    n.TaskEnds: lambda need, tx: ("ends_at", (need.run_no, json_of(need.positions)), _as(Ended)),
+    n.HeldEnds: lambda need, tx: ("ends_held", (need.task_ids,), plain) if need.task_ids else None,
+    n.NewDemands: lambda need, tx: ("demands_above", (need.above,), plain),
+    n.DemandsWithQueued: lambda need, tx: ("demands_waiting", (need.demands,), plain) if need.demands else None,
+    n.PlacementDemands: lambda need, tx: ("demands_placing", (), plain),
+    n.RunningByDemand: lambda need, tx: ("demands_occupied", (), plain),
     n.DemandBodies: lambda need, tx: ("demand_bodies", (need.ids,), plain) if need.ids else None,
     n.Pools: lambda need, tx: ("pools_by_name", (need.names,), _as(PoolRow)) if need.names else None,
-    n.Context: lambda need, tx: ("context_of_run", (need.run_no,), plain),
+    n.ContextOfRun: lambda need, tx: ("context_of_run", (need.run_no,), plain),
     n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
     n.SignalOfRun: lambda need, tx: ("signal_of_run", (need.run_no, need.name), plain),
-    n.Records: lambda need, tx: ("records_by_key", (need.keys,), _as(RecordRow)) if need.keys else None,
-    n.Applying: lambda need, tx: ("applying", (), lambda rows: []),
-    n.Applied: lambda need, tx: ("applied_hash", (need.name,), plain),
+    n.Memos: lambda need, tx: ("memos_by_key", (need.keys,), _as(MemoRow)) if need.keys else None,
+    n.ApplyLock: lambda need, tx: ("applying", (), lambda rows: []),
+    n.AppliedVersion: lambda need, tx: ("applied_hash", (need.name,), plain),
     n.Trigger: lambda need, tx: ("trigger_by_id", (need.id,), triggers),
     n.TriggersOf: lambda need, tx: ("triggers_of_workflow", (need.workflow,), triggers),
-    n.TriggersFor: lambda need, tx: ("triggers_by_key", (need.kind, need.keys), triggers),
+    n.TriggersByKey: lambda need, tx: ("triggers_by_key", (need.kind, need.keys), triggers),
     n.LastEvent: lambda need, tx: ("event_newest", (), plain),
-    n.UnfinishedOf: lambda need, tx: ("runs_unfinished_of_trigger", (need.trigger,), plain),
-    n.FiresOf: lambda need, tx: ("fires_by_cause", (need.trigger, need.causes), fires) if need.causes else None,
+    n.UnfinishedRunsOfTrigger: lambda need, tx: ("runs_unfinished_of_trigger", (need.trigger,), plain),
+    n.FiresByCause: lambda need, tx: ("fires_by_cause", (need.trigger, need.causes), fires) if need.causes else None,
     n.QueuedFires: lambda need, tx: ("fires_queued", (need.trigger, need.limit), fires),
     n.FiresSince: lambda need, tx: ("fires_counted", (need.trigger, need.since), plain),
 }

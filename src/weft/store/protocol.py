@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from weft.core.decision.draft import Draft, Hint
 from weft.core.decision.needs import Need
-from weft.core.rows import RecordRow, TriggerRow
+from weft.core.rows import MemoRow, TriggerRow
 from weft.store.shipment import Shipment
 
 PATIENCE_MS = 5000  # where no lease says otherwise
@@ -125,10 +125,10 @@ class Wakeups(Protocol):
 
     hears: bool  # wake-ups of others are known to arrive
 
-    def tell_others(self, hint: Hint = EVERYONE) -> None: ...
-    def tell_all(self, hint: Hint = EVERYONE) -> None: ...
+    def wake_others(self, hint: Hint = EVERYONE) -> None: ...
+    def wake_all(self, hint: Hint = EVERYONE) -> None: ...
     def taken(self, tasks: int) -> None:
-        """So many of the tasks that others were told of have been claimed here."""
+        """So many of the tasks that others were woken for have been claimed here."""
         ...
 
     def listen(self, woken: Woken) -> Callable[[], None]: ...
@@ -141,7 +141,7 @@ class Store(Protocol):
     path: Path | None  # of a file on this machine
     on_loop: bool  # a commit may run on an event loop's own thread
     takes_output: bool  # its nodes may be on several machines, so they send it the output of their attempts
-    say: Callable[[str], None]  # one line for people: what is waited for
+    log: Callable[[str], None]  # one line for people: what is waited for
     #: How long a transaction waits for another one, and how long it may hold others up while nothing is heard of it.
     patience_ms: int
 
@@ -219,7 +219,7 @@ class Store(Protocol):
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]: ...
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]: ...
     def context_of(self, run_no: int) -> dict[str, Any]: ...
-    def cached(self, keys: list[str]) -> list[RecordRow]:
+    def cached(self, keys: list[str]) -> list[MemoRow]:
         """Results kept for `cache` under these keys that have not expired, in the order of their keys."""
         ...
 

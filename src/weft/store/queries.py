@@ -14,8 +14,8 @@ from weft.core.rows import (
     ORDINAL_BITS,
     AttemptRow,
     FireRow,
+    MemoRow,
     Pin,
-    RecordRow,
     RunRow,
     SessionRow,
     TaskRow,
@@ -36,7 +36,7 @@ def columns(row: type[msgspec.Struct]) -> tuple[str, ...]:
 
 TASK_COLUMNS = columns(TaskRow)
 RUN_COLUMNS = columns(RunRow)
-RECORD_COLUMNS = columns(RecordRow)
+MEMO_COLUMNS = columns(MemoRow)
 SESSION_COLUMNS = columns(SessionRow)
 TRIGGER_COLUMNS = columns(TriggerRow)
 FIRE_COLUMNS = columns(FireRow)
@@ -91,7 +91,7 @@ def _typed(types: dict[str, str]) -> str:
 def _marks() -> dict[str, str]:
     """What stands for the columns of a row, always in the order of its Struct."""
     rows: dict[str, tuple[type[msgspec.Struct], str]] = {
-        "task": (TaskRow, "t"), "run": (RunRow, "r"), "record": (RecordRow, "k"), "session": (SessionRow, "s"),
+        "task": (TaskRow, "t"), "run": (RunRow, "r"), "memo": (MemoRow, "k"), "session": (SessionRow, "s"),
         "trigger": (TriggerRow, "g"), "fire": (FireRow, "f"), "token": (TokenRow, "t"), "pin": (Pin, "p"),
         "attempt": (AttemptRow, "a"),
     }  # fmt: skip

@@ -56,7 +56,8 @@ def changes(tasks: list[TaskRow], replaced: dict[int, None], now: int) -> Change
             succeeded.append((t.id, was.attempt, was.session, t.started_at))
         elif (
             was.state == "pending" and (t.state == "queued" or t.state == "running") and t.stop is None
-            and t.elements is None and t.errand is None and t.child is None and t.wake_at is None and t.held is None
+            and t.elements is None and t.child_action is None and t.child is None and t.wake_at is None
+            and t.held is None
         ):  # fmt: skip
             readied.append((
                 t.id, was.attempt, t.state, t.attempt, t.open, t.failed, t.skipped, t.tolerated, t.admitted,
@@ -72,7 +73,7 @@ def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
     fresh: dict[int, Rows] = {}
     others: Rows = []
     for t in tasks:
-        spoilt = t.failed or t.skipped or t.tolerated or t.admitted or t.errand
+        spoilt = t.failed or t.skipped or t.tolerated or t.admitted or t.child_action
         if t.generation == 1 and t.state in ("pending", "queued") and not spoilt:
             row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
             fresh.setdefault(t.run_no, []).append(row)
@@ -174,9 +175,9 @@ def _of_values(values: RunValues, now: int) -> Iterator[Write]:
 
 def _of_kept_results(results: KeptResults) -> Iterator[Write]:
     if results.cached:  # by key: two nodes that keep the same ones must not wait for each other crosswise
-        yield "records_keep", (), [_values(results.cached[key]) for key in sorted(results.cached)]
+        yield "memos_keep", (), [_values(results.cached[key]) for key in sorted(results.cached)]
     if results.once is not None:
-        yield "record_set_if_held", _values(results.once), None
+        yield "memo_set_if_held", _values(results.once), None
 
 
 def _of_sessions(sessions: SessionChanges, now: int) -> Iterator[Write]:
@@ -211,7 +212,7 @@ def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
         yield "fire_update_if_queued", _unqueued(fire), None
 
 
-_BY_TASK = ("attempts", "stale", "records", "output_chunks", "output_ends", "tasks")
+_BY_TASK = ("attempts", "stale", "memos", "output_chunks", "output_ends", "tasks")
 _BY_RUN = ("_events", "_context", "_signals", "_arrays", "_pins", "")
 
 
@@ -227,9 +228,9 @@ def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:
     yield "workflows_delete_unused", (), None
     yield "demands_delete_private", (), None
     yield "sessions_delete_before", (before,), None
-    yield "records_delete_expired", (now,), None
+    yield "memos_delete_expired", (now,), None
     if pruned.cached:
-        yield "records_delete_cached", (before,), None
+        yield "memos_delete_cached", (before,), None
     yield "node_facts_delete_unused", (), None
     for name in ("events_delete_cluster_before", "fires_delete_before", "triggers_delete_unused"):
         yield name, (before,), None

@@ -99,7 +99,7 @@ class Story:
     def _do_submit(self, words: list[str]) -> list[str]:
         given = dict(zip(words[::2], words[1::2], strict=True))
         more: dict[str, Any] = {name: int(given[name]) for name in ("max_parallel", "priority") if name in given}
-        more |= {"key": given.get("key"), "body_hash": given.get("body", ""), "by_hand": "step" in given}
+        more |= {"key": given.get("key"), "body_hash": given.get("body", ""), "manual_advance": "step" in given}
         run_id = f"run-{len(self.run_ids) + 1}"
         loaded = load_value(self.definition, "story")
         files = {name: load_value(document, name) for name, document in self.others.items()}
@@ -198,7 +198,7 @@ class Story:
 
     def _do_records(self, words: list[str]) -> list[str]:
         rows = self.engine.store.reader().execute(
-            "SELECT key, kind, status, value, run, task, attempt, expires_at FROM records ORDER BY key"
+            "SELECT key, kind, status, value, run, task, attempt, expires_at FROM memos ORDER BY key"
         )
         return [
             f"{kind} {key} {status} by {run} {task}#{attempt}: {value}"
@@ -278,8 +278,8 @@ class Story:
         workflow = self.applied.workflow
         document = msgspec.json.encode(self.applied.document)
         reply = self.engine.commit(c.Apply(workflow.hash, workflow.name, document, None, workflow.triggers))
-        told = [f"{how}: {_few(reply.data[how])}" for how in ("added", "changed", "removed") if reply.data[how]]
-        return told or ["nothing changed"]
+        shown = [f"{how}: {_few(reply.data[how])}" for how in ("added", "changed", "removed") if reply.data[how]]
+        return shown or ["nothing changed"]
 
     def _do_fire(self, words: list[str]) -> list[str]:
         """Until nothing is left to do, as the chore does it: one run in each transaction."""
@@ -497,8 +497,8 @@ class Story:
         facts = msgspec.json.decode(data)
         if run_id is None:
             facts = {key: value for key, value in facts.items() if key not in ("hash", "cause") and value}
-            told = ", ".join(f"{key}: {value}" for key, value in facts.items())
-            return f"{kind:<15} {session or '-'}  {told}"
+            shown = ", ".join(f"{key}: {value}" for key, value in facts.items())
+            return f"{kind:<15} {session or '-'}  {shown}"
         task = "" if pos is None else self._place(run_id, pos, idx)
         parts = []
         for key, value in facts.items():
@@ -582,6 +582,6 @@ def play(text: str, store: Any = None) -> str:
         try:
             out += [f"  {text}" for text in story.play(line)]
         except Exception as error:
-            told = "\n".join(out)
-            raise AssertionError(f"{told}\n\nat `{line}`: {error!r}") from error
+            shown = "\n".join(out)
+            raise AssertionError(f"{shown}\n\nat `{line}`: {error!r}") from error
     return "\n".join(out) + "\n"

@@ -14,7 +14,7 @@ from weft.executors.output import output_path
 SECRET = "s3cr3t/of+ours"
 
 
-def told(tmp_path: Path, story: Any, **options: Any) -> None:
+def shown(tmp_path: Path, story: Any, **options: Any) -> None:
     async def main() -> None:
         async with Shell(tmp_path, **options) as shell:
             await story(shell)
@@ -39,7 +39,7 @@ def test_it_has_the_secret_and_its_output_does_not(tmp_path: Path) -> None:
         )
         assert stored(shell) == b"<***>\n"
 
-    told(tmp_path, story)
+    shown(tmp_path, story)
 
 
 def test_a_secret_in_pieces_is_masked(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_secret_in_pieces_is_masked(tmp_path: Path) -> None:
         assert outcome.ok, outcome
         assert stored(shell) == b"begin *** end"
 
-    told(tmp_path, story)
+    shown(tmp_path, story)
 
 
 def test_any_bytes_in_any_amount_within_the_cap(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_any_bytes_in_any_amount_within_the_cap(tmp_path: Path) -> None:
         assert os.stat(path).st_blocks * 512 <= 2 << 20
         assert SECRET.encode() not in Path(path).read_bytes()
 
-    told(tmp_path, story)
+    shown(tmp_path, story)
 
 
 def test_the_end_lets_go_of_what_was_held_back(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_the_end_lets_go_of_what_was_held_back(tmp_path: Path) -> None:
         assert outcome.stopped == "cancel"
         assert stored(shell) == b"*** s3cr"
 
-    told(tmp_path, story)
+    shown(tmp_path, story)
 
 
 def test_others_do_not_inherit_it(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_others_do_not_inherit_it(tmp_path: Path) -> None:
         assert outcome.result is not None
         assert outcome.result["stdout"] == "inherited\n"
 
-    told(tmp_path, story, environment={**os.environ, "TOKEN": "inherited", "OTHER": "inherited"})
+    shown(tmp_path, story, environment={**os.environ, "TOKEN": "inherited", "OTHER": "inherited"})
 
 
 def test_answers_of_a_task_with_secrets_never_lie_in_the_store(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_answers_of_a_task_with_secrets_never_lie_in_the_store(tmp_path: Path) -
         assert not os.path.exists(path)
         assert files.strip() == "0"
 
-    told(tmp_path, story)
+    shown(tmp_path, story)
 
 
 def test_the_input_file_is_private_and_goes_with_the_attempt(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_input_file_is_private_and_goes_with_the_attempt(tmp_path: Path) -> 
         assert outcome.result is not None
         assert outcome.result["stdout"] == "none\n"
 
-    told(tmp_path, story)
+    shown(tmp_path, story)
 
 
 def test_a_dead_nodes_private_files_are_removed_by_the_next(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_dead_nodes_private_files_are_removed_by_the_next(tmp_path: Path) -> N
         outcome = await shell.run("true", input=b"{}")
         assert outcome.ok
 
-    told(tmp_path, story)
+    shown(tmp_path, story)
     assert not deserted.exists()
 
 
@@ -167,4 +167,4 @@ def test_a_spawner_that_dies_takes_a_masked_attempt_with_it(tmp_path: Path) -> N
         output = Path(shell.output_dir)
         assert all(SECRET.encode() not in path.read_bytes() for path in output.glob("*"))
 
-    told(tmp_path, story)
+    shown(tmp_path, story)

@@ -56,8 +56,8 @@ class EventStream(Response):
             finally:
                 gone.cancel()
         if why is not None:
-            told = {"reason": why, "last": ".".join(map(str, self._at))}
-            await send({"type": "http.response.body", "body": sent(told["last"], told, "end"), "more_body": True})
+            data = {"reason": why, "last": ".".join(map(str, self._at))}
+            await send({"type": "http.response.body", "body": sent(data["last"], data, "end"), "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
     async def _tell(self, topic: Topic, wake: asyncio.Event, gone: "asyncio.Task[None]", send: Send) -> str | None:

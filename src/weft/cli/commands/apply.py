@@ -64,7 +64,7 @@ def _load(files: list[str], defaults: SiteDefaults) -> list[Loaded]:
 
 def _line(applied: AppliedWorkflow) -> str:
     names = {"added": applied.added, "changed": applied.changed, "removed": applied.removed}
-    told = [f"{how}: {', '.join(found)}" for how, found in names.items() if found]
+    text = [f"{how}: {', '.join(found)}" for how, found in names.items() if found]
     version = "is current already" if applied.existing else "is current now"
     count = counted(applied.triggers, "trigger")
-    return f"{applied.workflow} {applied.hash[:12]} {version}, {count}" + (f" ({'; '.join(told)})" if told else "")
+    return f"{applied.workflow} {applied.hash[:12]} {version}, {count}" + (f" ({'; '.join(text)})" if text else "")

@@ -141,5 +141,5 @@ def store_info(args: Namespace, session: CommandSession) -> int:
 
 
 def _by_state(found: dict[str, int]) -> str:
-    told = ", ".join(f"{count:,} {state_word(state)}" for state, count in sorted(found.items()))
-    return f"{sum(found.values()):,}" + (f" ({told})" if told else "")
+    text = ", ".join(f"{count:,} {state_word(state)}" for state, count in sorted(found.items()))
+    return f"{sum(found.values()):,}" + (f" ({text})" if text else "")

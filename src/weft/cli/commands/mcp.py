@@ -5,7 +5,7 @@ import os
 from argparse import Namespace
 from typing import Any
 
-from weft.cli.commands.serve import WAIT_S, gate_and_listener, sayer
+from weft.cli.commands.serve import WAIT_S, gate_and_listener, logger_for
 from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.interrupts import uninterrupted
 from weft.cli.run_view.working import heeded_signals
@@ -49,10 +49,10 @@ async def _over_stdio(args: Namespace, session: CommandSession) -> None:
 
     config = session.config
     control, place = _control(args, session)
-    say = sayer(session)
+    log = logger_for(session)
     definitions = DefinitionLoader(control, _source(session), config.definition_defaults)
     state = AppState(control, Open(), definitions, lambda: None, THREADS, Secrets({}))
-    nodes = _nodes(args, session, say)
+    nodes = _nodes(args, session, log)
     lines = Lines(0, config.body_max)
     stops = 0
 
@@ -61,7 +61,7 @@ async def _over_stdio(args: Namespace, session: CommandSession) -> None:
         stops += 1
         if stops > 2:
             os._exit(INTERRUPTED)
-        say("info", "killing what still runs" if stops > 1 else "stopping: running tasks may end", {})
+        log("info", "killing what still runs" if stops > 1 else "stopping: running tasks may end", {})
         state.begin_stopping()
         lines.stop()
         if nodes is not None:
@@ -72,14 +72,14 @@ async def _over_stdio(args: Namespace, session: CommandSession) -> None:
     try:
         if nodes is not None:
             nodes.begin_worker()
-        say("info", "ready", {"store": place, "pid": os.getpid()})
+        log("info", "ready", {"store": place, "pid": os.getpid()})
         await serve(state, lines, read_only=args.read_only)
     finally:
         state.begin_stopping()
         if nodes is not None:
             await asyncio.to_thread(nodes.close)
         state.close()
-    say("info", "stopped", {})
+    log("info", "stopped", {})
 
 
 async def _over_http(args: Namespace, session: CommandSession, gate: Any, listener: Any, token: str) -> None:
@@ -90,8 +90,8 @@ async def _over_http(args: Namespace, session: CommandSession, gate: Any, listen
 
     config = session.config
     control, place = _control(args, session)
-    say = sayer(session)
-    nodes = _nodes(args, session, say)
+    log = logger_for(session)
+    nodes = _nodes(args, session, log)
     app = create_app(
         control,
         gate=gate,
@@ -106,14 +106,14 @@ async def _over_http(args: Namespace, session: CommandSession, gate: Any, listen
     ready = {"url": url_of(listener, config.host) + MCP_PATH, "token": token, "store": place, "pid": os.getpid()}
     serving = Serving(
         app, listener, None if nodes is None else nodes.begin_worker,
-        (lambda: None) if nodes is None else nodes.stop_worker, say, config.trusted_proxies,
+        (lambda: None) if nodes is None else nodes.stop_worker, log, config.trusted_proxies,
     )  # fmt: skip
     try:
         await serving.run([int(number) for number in heeded_signals()], ready)
     finally:
         if nodes is not None:
             await asyncio.to_thread(nodes.close)
-    say("info", "stopped", {})
+    log("info", "stopped", {})
 
 
 def _control(args: Namespace, session: CommandSession) -> tuple[Control, str]:
@@ -125,10 +125,10 @@ def _control(args: Namespace, session: CommandSession) -> tuple[Control, str]:
     return control, control.store.name
 
 
-def _nodes(args: Namespace, session: CommandSession, say: Any) -> NodeThread | None:
+def _nodes(args: Namespace, session: CommandSession, log: Any) -> NodeThread | None:
     if not args.work:
         return None
-    return NodeThread(session.local(), session.config, {}, lambda message, fields: say("warning", message, fields))
+    return NodeThread(session.local(), session.config, {}, lambda message, fields: log("warning", message, fields))
 
 
 def _source(session: CommandSession) -> str:

@@ -68,10 +68,10 @@ def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
     """(what to run, its inputs), checked before anything is made."""
     loaded = with_defaults(load(args), session.config.definition_defaults)
     inputs = read_inputs(loaded.workflow, args.input)
-    least = 1 if loaded.workflow.passes is None else 0
+    least = 1 if loaded.workflow.level_plan is None else 0
     if args.max_parallel is not None and args.max_parallel < least:
         raise GiveUp(BAD_INPUT, f"--max-parallel must be at least {least}")
-    if args.by_hand and loaded.workflow.passes is None:
+    if args.manual_advance and loaded.workflow.level_plan is None:
         raise GiveUp(BAD_INPUT, f"{loaded.workflow.name} has no levels to rest after", "add mode: levels to it")
     if not 0 <= args.priority <= PRIORITY_MAX:
         raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
@@ -89,7 +89,7 @@ def _store_run(args: Namespace, session: CommandSession, control: Control, loade
         max_parallel=args.max_parallel,
         key=args.key,
         fresh=args.no_cache,
-        by_hand=args.by_hand,
+        manual_advance=args.manual_advance,
     )
     return control.submit(command, loaded.workflow)
 

@@ -74,8 +74,8 @@ async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, 
     control = session.local(create=True)
     control.access.wait_s = WAIT_S
     url = url_of(listener, config.host)
-    say = sayer(session)
-    nodes = NodeThread(control, config, {}, lambda message, fields: say("warning", message, fields), url, say)
+    log = logger_for(session)
+    nodes = NodeThread(control, config, {}, lambda message, fields: log("warning", message, fields), url, log)
     app = create_app(
         control,
         gate=gate,
@@ -90,12 +90,12 @@ async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, 
         root_path=config.root_path,
         defaults=config.definition_defaults,
     )
-    say("info", "settings", session.told_settings(control.store.name))
+    log("info", "settings", session.shown_settings(control.store.name))
     ready = {"url": url, "token": token, "role": config.role, "slots": config.slots, "pid": os.getpid()}
-    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, say, config.trusted_proxies)
+    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, log, config.trusted_proxies)
     watching = None
     if directory is not None:
-        watching = asyncio.create_task(keep_applied(Directory(control, directory, say, config.definition_defaults)))
+        watching = asyncio.create_task(keep_applied(Directory(control, directory, log, config.definition_defaults)))
     try:
         await serving.run([int(number) for number in heeded_signals()], ready)
     finally:
@@ -103,7 +103,7 @@ async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, 
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         await asyncio.to_thread(nodes.close)
-    say("info", "stopped", {})
+    log("info", "stopped", {})
 
 
 def _mounted(body_max: int) -> dict[str, Any]:
@@ -116,27 +116,27 @@ def _mounted(body_max: int) -> dict[str, Any]:
     return {MCP_PATH: lambda served: Endpoint(served, body_max=body_max)}
 
 
-def sayer(session: CommandSession) -> Callable[[str, str, dict[str, Any]], None]:
+def logger_for(session: CommandSession) -> Callable[[str, str, dict[str, Any]], None]:
     """Log lines on standard error; those of libraries, too."""
 
-    def say(level: str, message: str, fields: dict[str, Any]) -> None:
+    def log(level: str, message: str, fields: dict[str, Any]) -> None:
         text = session.log(level, message, fields)
         if text is not None:
             sys.stderr.write(session.err.encoded(text) + "\n")
             sys.stderr.flush()
 
-    _log_through(say)
-    return say
+    _log_through(log)
+    return log
 
 
-def _log_through(say: Any) -> None:
+def _log_through(log: Any) -> None:
     """What libraries log becomes lines like ours; what they merely mention is left out."""
 
     class Through(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             level = "error" if record.levelno >= logging.ERROR else "warning"
             text = self.format(record)
-            say(level, text.splitlines()[0], {"detail": text} if "\n" in text else {})
+            log(level, text.splitlines()[0], {"detail": text} if "\n" in text else {})
 
     for name in ("weft", "uvicorn", "asyncio", "mcp"):
         logger = logging.getLogger(name)

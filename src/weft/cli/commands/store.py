@@ -54,8 +54,8 @@ def _copy(args: Namespace, session: CommandSession) -> int:
     elif not done.rows:
         session.print(f"{done.source} had been moved to {done.target}")
     else:
-        told = f"{done.rows['runs']:,} runs, {done.rows['tasks']:,} tasks, {size(done.output_bytes)} of output"
-        session.print(f"moved {done.source} to {done.target}: {told}")
+        text = f"{done.rows['runs']:,} runs, {done.rows['tasks']:,} tasks, {size(done.output_bytes)} of output"
+        session.print(f"moved {done.source} to {done.target}: {text}")
         if done.differing:
             named = ", ".join(done.differing[:5]) + (" …" if done.differing[5:] else "")
             session.warn(f"not what their events say, moved as they are: {named}; see weft verify RUN")
@@ -100,8 +100,8 @@ def _downgrade(args: Namespace, session: CommandSession) -> int:
         raise GiveUp(BAD_INPUT, f"--schema must be from 1 to {have}, which {control.store.name} has now")
     live = control.nodes()
     if live:
-        told = ", ".join(node.node for node in live)
-        raise GiveUp(BAD_INPUT, f"nodes are at work on it: {told}", "stop them first: weft drain NODE --wait")
+        text = ", ".join(node.node for node in live)
+        raise GiveUp(BAD_INPUT, f"nodes are at work on it: {text}", "stop them first: weft drain NODE --wait")
     control.store.downgrade(args.schema)
     if args.json:
         session.print_json({"location": control.store.name, "schema": args.schema})

@@ -48,8 +48,8 @@ def _last(fire: FireInfo | None, now: int) -> str:
 
 
 def _state(one: TriggerInfo) -> str:
-    told = [f"{one.unfinished} running"] if one.unfinished else []
-    return ", ".join([*told, f"{one.queued} queued"] if one.queued else told)
+    text = [f"{one.unfinished} running"] if one.unfinished else []
+    return ", ".join([*text, f"{one.queued} queued"] if one.queued else text)
 
 
 def _show(args: Namespace, session: CommandSession) -> int:

@@ -36,7 +36,7 @@ def watched(name: str | None) -> Path | None:
 async def _work(session: CommandSession, control: LocalControl, directory: Path | None) -> None:
     config = session.config
 
-    def say(level: str, message: str, fields: dict[str, Any]) -> None:
+    def log(level: str, message: str, fields: dict[str, Any]) -> None:
         text = session.log(level, message, fields)
         if text is not None:
             sys.stderr.write(session.err.encoded(text) + "\n")
@@ -47,10 +47,10 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
         control,
         settings,
         python_runners=config.python_runners,
-        log=lambda message, fields: say("warning", message, fields),
-        tell=say,
+        log=lambda message, fields: log("warning", message, fields),
+        log_line=log,
     )
-    say("info", "settings", session.told_settings(control.store.name))
+    log("info", "settings", session.shown_settings(control.store.name))
     loop = asyncio.get_running_loop()
     stops = 0
 
@@ -58,9 +58,9 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
         nonlocal stops
         stops += 1
         if stops == 1:
-            say("info", "stopping: running tasks may end", {"within_s": config.drain})
+            log("info", "stopping: running tasks may end", {"within_s": config.drain})
         elif stops == 2:
-            say("info", "killing what still runs", {})
+            log("info", "killing what still runs", {})
         else:
             os._exit(INTERRUPTED)
         node.stop()
@@ -71,7 +71,7 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
     ready = asyncio.create_task(node.ready())
     await asyncio.wait([working, ready], return_when=asyncio.FIRST_COMPLETED)
     if not working.done():
-        say(
+        log(
             "info",
             "ready",
             {
@@ -85,7 +85,7 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
     ready.cancel()
     watching = None
     if directory is not None and not working.done():
-        applied = Directory(control, directory, say, session.config.definition_defaults)
+        applied = Directory(control, directory, log, session.config.definition_defaults)
         watching = asyncio.create_task(keep_applied(applied))
     try:
         await working
@@ -93,4 +93,4 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
         if watching is not None:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-    say("info", "drained, and left" if node.drained else "stopped", {"session": node.session})
+    log("info", "drained, and left" if node.drained else "stopped", {"session": node.session})

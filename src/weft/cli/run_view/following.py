@@ -66,7 +66,7 @@ class Follower:
         self._asked: dict[tuple[str, str], None] = {}  # signals that somebody has been asked for
         self._woken = True
         self._over = False  # the run has ended: the node needs the processor no more
-        self._rests = False  # it is moved by hand, and may have come to rest
+        self._awaits_advance = False  # it is moved by hand, and may have come to rest
         self._waiting_for_store = False  # it has been said
 
     def _make_streams(self, workflow: Workflow, options: Options) -> Streams | None:
@@ -91,7 +91,7 @@ class Follower:
     def _at_its_end(self) -> bool:
         if self._tracker.run_ended and self._control.run(self._run_id).finished:
             return True
-        return self._rests and self._control.resting(self._run_id)
+        return self._awaits_advance and self._control.awaiting_advance(self._run_id)
 
     def _read_for(self, seconds: float, clock: Callable[[], float]) -> bool:
         """Take in events for so long; True if there may be more."""
@@ -121,7 +121,7 @@ class Follower:
 
     def _show_run(self, run: RunInfo, running: dict[str, Running], now: int) -> None:
         self._over = run.finished
-        self._rests = run.pace == "rest"
+        self._awaits_advance = run.advance_state == "paused"
         alone = all(name in self._tracker.children.values() for name in running)
         if not run.finished and not run.active and alone:
             self._say_held(deep=bool(running))

@@ -25,18 +25,18 @@ class Following:
         self._output = output
         self._at = 0
         self._look_at = 0.0
-        self._told = False
+        self._pushed = False
         self.missing = 0
         self.then: Then = "more"
         self.node: str | None = None
 
     def read(self) -> bytes:
-        if self.then in ("running", "sending") and not self._told and time.monotonic() < self._look_at:
+        if self.then in ("running", "sending") and not self._pushed and time.monotonic() < self._look_at:
             return b""
         piece = self._output.read(self._at)
         self.missing += piece.at - self._at
         self._at = piece.next
-        self.then, self.node, self._told = piece.then, piece.node, piece.told
+        self.then, self.node, self._pushed = piece.then, piece.node, piece.pushed
         self._look_at = time.monotonic() + LOOK_AGAIN_S
         return piece.data
 

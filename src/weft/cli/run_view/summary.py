@@ -34,11 +34,11 @@ class Summary(msgspec.Struct):
     interrupted: bool = False
     output: Any = None  # the run's result, of a workflow that has one
     output_error: str | None = None  # why there is none after all
-    resting: bool = False  # it is moved by hand, and waits for that
+    awaiting_advance: bool = False  # it is moved by hand, and waits for that
 
     @property
     def exit_code(self) -> int:
-        if self.resting:
+        if self.awaiting_advance:
             return OK
         return OK if self.run.state == "succeeded" else FAILED
 
@@ -54,7 +54,7 @@ def summarise(control: Control, run_id: str, tried_again: int, interrupted: bool
     began = run.started_at or run.created_at
     took = (run.finished_at or control.now()) - began
     output, error = output_or_why(control, run)
-    return Summary(run, took, failures, tried_again, interrupted, output, error, control.resting(run_id))
+    return Summary(run, took, failures, tried_again, interrupted, output, error, control.awaiting_advance(run_id))
 
 
 def output_or_why(control: Control, run: RunInfo) -> tuple[Any, str | None]:
@@ -82,7 +82,7 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
     run = summary.run
     ended = ", ".join(f"{count:,} {state_word(state)}" for state, count in counts(run)) or "nothing ended yet"
     again = f"; {counted(summary.tried_again, 'task')} tried more than once" if summary.tried_again else ""
-    if summary.resting:
+    if summary.awaiting_advance:
         where = f"{'before' if run.level_open is None else 'within'} level {(run.level or 0) + 1}"
         lines = [f"{terminal.state('waiting')} {run.name} rests {where}: {ended}{again}"]
         return [*lines, f"  to go on: weft advance {run.id}, or with --task by one task"]

@@ -156,7 +156,8 @@ class JsonView:
             "total": run.total, "succeeded": run.succeeded, "failed": run.failed, "dead_letter": run.dead_letter,
             "cancelled": run.cancelled, "skipped": run.skipped, "tried_again": summary.tried_again,
             "reason": run.reason, "failures": summary.failures, "interrupted": summary.interrupted,
-            "output": summary.output, "output_error": summary.output_error, "resting": summary.resting,
+            "output": summary.output, "output_error": summary.output_error,
+            "awaiting_advance": summary.awaiting_advance,
         }  # fmt: skip
         self._sink.put(OUT, (json_text(value) + "\n").encode())
 

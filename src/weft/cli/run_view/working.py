@@ -51,7 +51,7 @@ def work_on(session: CommandSession, control: LocalControl, run_id: str, after: 
     finally:
         view.close()
         sink.close(1.0 if work.interrupts else None)
-    if not summary.run.finished and not summary.resting:  # interrupted, or its node was drained
+    if not summary.run.finished and not summary.awaiting_advance:  # interrupted, or its node was drained
         return INTERRUPTED
     if sink.lost is not None and summary.exit_code == OK:
         raise sink.lost

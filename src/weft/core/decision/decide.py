@@ -15,9 +15,9 @@ from weft.core.rules.fire import fire
 from weft.core.rules.leader import lead, resign
 from weft.core.rules.liveness import overdue, reconcile
 from weft.core.rules.memos import once
-from weft.core.rules.people import advance, cancel_run, cancel_task, prune, resume
 from weft.core.rules.place import place
 from weft.core.rules.pools import set_pool
+from weft.core.rules.run_commands import advance, cancel_run, cancel_task, prune, resume
 from weft.core.rules.sessions import drain, expire, register
 from weft.core.rules.settle import settle
 from weft.core.rules.submit import submit

@@ -83,10 +83,12 @@ class Draft:
         self.pruned = Pruned()
 
         self.retried: dict[tuple[int, int], frozenset[int]] = {}  # by run and position of a map: only these elements
-        self.errands: list[TaskRow] = []  # given out by this transaction: a chore for its end, or for the next one
+        self.child_actions: list[
+            TaskRow
+        ] = []  # given out by this transaction: a chore for its end, or for the next one
         self.replaced: dict[int, None] = {}  # tasks whose demand changed
         self.retries = 0  # failures that are tried again
-        self.stopping = False  # some attempt that runs has been told to stop
+        self.stopping = False  # some running attempt shall stop
         self.wake = False  # every node must hear of this: a stop, chores left over
         self.ended = False  # a run has ended
 
@@ -98,7 +100,7 @@ class Draft:
 
     # -- what was loaded ---------------------------------------------------------------------------------
 
-    def adopt(self, rows: Iterable[TaskRow]) -> list[TaskRow]:
+    def add_loaded(self, rows: Iterable[TaskRow]) -> list[TaskRow]:
         """Take loaded rows in; a row that is here already wins over its second copy."""
         out = []
         tasks, at = self.tasks, self.at
@@ -113,7 +115,7 @@ class Draft:
             out.append(known)
         return out
 
-    def adopt_runs(self, rows: Iterable[RunRow]) -> list[RunRow]:
+    def add_loaded_runs(self, rows: Iterable[RunRow]) -> list[RunRow]:
         return [self.runs.setdefault(row.no, row) for row in rows]
 
     def definition(self, task: TaskRow) -> TaskDef:
@@ -129,16 +131,18 @@ class Draft:
             task.guard = Guard(task.state, task.attempt, task.session, task.stop)
             self.dirty_tasks.append(task)
 
-    def send(self, task: TaskRow, errand: str) -> None:
+    def request_child_action(self, task: TaskRow, child_action: str) -> None:
         """A chore shall see to the run that this task starts; it needs locks that this transaction may not take."""
         self.touch(task)
-        task.errand = errand
-        self.errands.append(task)
+        task.child_action = child_action
+        self.child_actions.append(task)
         self.wake = True
 
     def left_over(self) -> bool:
         """Chores that this transaction made and did not do."""
-        return any(not run.told for run in self.dirty_runs) or any(task.errand for task in self.errands)
+        return any(not run.reported for run in self.dirty_runs) or any(
+            task.child_action for task in self.child_actions
+        )
 
     def touch_run(self, run: RunRow) -> None:
         if not run.dirty:
@@ -220,7 +224,7 @@ class Draft:
             task.finished_at = self.now
         task.session = None
         task.stop = None
-        task.errand = None
+        task.child_action = None
         task.wake_at = None
         task.settled = False
         run.open -= 1
@@ -242,12 +246,12 @@ class Draft:
     def _count_level_end(self, run: RunRow, task: TaskRow) -> None:
         if task.held is not None:
             task.held = None  # it was counted when it was held
-        elif run.level_open is not None and self._in_pass(run, task.pos):
+        elif run.level_open is not None and self._in_level(run, task.pos):
             run.level_open -= 1
 
-    def _in_pass(self, run: RunRow, pos: int) -> bool:
-        passes = self.workflows[run.workflow].passes
-        return passes is not None and passes.at[pos] == run.level
+    def _in_level(self, run: RunRow, pos: int) -> bool:
+        level_plan = self.workflows[run.workflow].level_plan
+        return level_plan is not None and level_plan.at[pos] == run.level
 
     def hold(self, task: TaskRow, end: TaskState) -> None:
         """It has finished, and holds no slot; this end counts when its level commits. Until then its state stays."""
@@ -262,7 +266,7 @@ class Draft:
         task.finished_at = self.now
         task.stop = None
         task.wake_at = None
-        task.settled = False  # a mapped task has to hear of its elements; whoever tells it marks this
+        task.settled = False  # its mapped task has to count it
 
     def unhold(self, task: TaskRow) -> None:
         """Its finished work no longer counts."""
@@ -294,7 +298,7 @@ class Draft:
 
     def sign(self, actor: str, asked: str, about: dict[str, Any]) -> None:
         """Who asked for this stands in the first event that came of it; what leaves none of its own (a pool's size, a
-        stop that its node has yet to carry out) is told as `asked`. What changed nothing is not told."""
+        stop that its node has yet to carry out) leaves an event `asked`. What changed nothing leaves none."""
         if self.events:
             first = self.events[0]
             assert isinstance(first.data, dict)
@@ -320,7 +324,7 @@ class Draft:
             run.open_main += 1
         if idx >= 0 or not definition.mapped:
             run.total += 1
-        if run.level_open is not None and self._in_pass(run, pos):
+        if run.level_open is not None and self._in_level(run, pos):
             run.level_open += 1
         self.touch_run(run)
         self.created.tasks.append(row)

@@ -7,9 +7,9 @@ import msgspec
 from weft.core.rows import (
     FireRow,
     LeadershipRow,
+    MemoRow,
     Pin,
     PoolRow,
-    RecordRow,
     RunRow,
     SessionRow,
     TaskRow,
@@ -34,8 +34,8 @@ class RunValues(msgspec.Struct):
 
 
 class KeptResults(msgspec.Struct):
-    cached: dict[str, RecordRow] = {}  # for `cache`, by key; the task's own guard is theirs
-    once: RecordRow | None = None  # written only while its attempt is held
+    cached: dict[str, MemoRow] = {}  # for `cache`, by key; the task's own guard is theirs
+    once: MemoRow | None = None  # written only while its attempt is held
 
 
 class PoolChanges(msgspec.Struct):

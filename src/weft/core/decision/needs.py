@@ -23,11 +23,11 @@ class Leadership(msgspec.Struct):
     """The one row that says who leads, locked before everything else."""
 
 
-class Insisting(msgspec.Struct):
+class InsistingLeaders(msgspec.Struct):
     """Live sessions with the role `leader` whose leases have not passed, by id: (id,)."""
 
 
-class PastDeadline(msgspec.Struct):
+class TasksPastDeadline(msgspec.Struct):
     """Ids of running tasks whose attempts should have ended by now, earliest first: (id,). Not locked: what is done
     about them asks for their runs first."""
 
@@ -46,7 +46,7 @@ class RunsIfFree(msgspec.Struct):
     nos: list[int]
 
 
-class OwnedBy(msgspec.Struct):
+class RunsOwnedBy(msgspec.Struct):
     """Runs that this session owns, locked, ascending."""
 
     session: str
@@ -81,7 +81,7 @@ class Elements(msgspec.Struct):
     pos: int
 
 
-class Queued(msgspec.Struct):
+class QueuedTasks(msgspec.Struct):
     """Claimable tasks, best rank first; those locked by others are left out. `root`: of that run's family only."""
 
     demands: list[str]
@@ -89,15 +89,15 @@ class Queued(msgspec.Struct):
     limit: int
 
 
-class QueuedEach(msgspec.Struct):
-    """Like Queued, but up to `limit` of each demand: what one of them has too much of must not hide the others."""
+class QueuedTasksPerDemand(msgspec.Struct):
+    """Like QueuedTasks, but up to `limit` of each demand: a long queue of one must not hide the others."""
 
     demands: list[str]
     root: int | None
     limit: int
 
 
-class Waiting(msgspec.Struct):
+class DemandsWithQueued(msgspec.Struct):
     """Those of these demands under which something is queued, as (demand,), ascending. Nothing is locked."""
 
     demands: list[str]
@@ -115,19 +115,19 @@ class Token(msgspec.Struct):
     id: str
 
 
-class Placing(msgspec.Struct):
-    """Demands, as (demand,), ascending, of queued tasks that wait for the leader or belong to a session."""
+class PlacementDemands(msgspec.Struct):
+    """NewDemands, as (demand,), ascending, of queued tasks that wait for the leader or belong to a session."""
 
 
 class LiveSessions(msgspec.Struct):
     """Sessions that have not ended and whose lease holds, by id."""
 
 
-class Measured(msgspec.Struct):
+class Measurements(msgspec.Struct):
     """(session, what its node measured of its machine, as JSON) of sessions that have not ended, by id."""
 
 
-class Occupied(msgspec.Struct):
+class RunningByDemand(msgspec.Struct):
     """(session, demand, how many) of all running tasks."""
 
 
@@ -137,19 +137,19 @@ class DemandBodies(msgspec.Struct):
     ids: list[str]
 
 
-class QueuedOf(msgspec.Struct):
+class QueuedTasksOfRun(msgspec.Struct):
     """All queued tasks of a run."""
 
     run_no: int
 
 
-class QueuedIfFree(msgspec.Struct):
-    """Queued tasks of a run, without those that a claim of somebody else holds at this moment."""
+class UnlockedQueuedTasks(msgspec.Struct):
+    """QueuedTasks tasks of a run, without those that a claim of somebody else holds at this moment."""
 
     run_no: int
 
 
-class Errands(msgspec.Struct):
+class ChildActions(msgspec.Struct):
     """Tasks with something to do about their child, ascending (of the family of one run, or of any); their runs are
     locked, and those that others hold are left out."""
 
@@ -157,88 +157,88 @@ class Errands(msgspec.Struct):
     run_no: int | None = None
 
 
-class Untold(msgspec.Struct):
-    """(number, parent task) of ended runs whose parent has not been told, ascending; both runs are locked, and where
-    others hold one of them the pair is left out."""
+class UnreportedRuns(msgspec.Struct):
+    """(number, parent task) of ended runs whose end has not been reported to the parent, ascending; both runs are
+    locked, and where others hold one of them the pair is left out."""
 
     limit: int
     run_no: int | None = None
 
 
-class RunningOf(msgspec.Struct):
+class RunningTasksOfRun(msgspec.Struct):
     """All running tasks of a run."""
 
     run_no: int
 
 
-class Ready(msgspec.Struct):
+class ReadyTasks(msgspec.Struct):
     """Tasks of a run that wait for nothing but room, best rank first."""
 
     run_no: int
     limit: int
 
 
-class Glance(msgspec.Struct):
+class SessionOverview(msgspec.Struct):
     """A session, locked, and what there is to do beside its reports, in one look: 0 or 1 row
-    (SessionRow, next wake-up time, unsettled ends, sweeps and errands, stops for this session, the newest demand's
-    number)."""
+    (SessionRow, next wake-up time, unsettled ends, sweeps and child actions, stops for this session, the number of
+    the newest demand)."""
 
     session: str
 
 
-class Due(msgspec.Struct):
+class DueTasks(msgspec.Struct):
     """Scheduled tasks whose wake-up time has come, earliest first."""
 
     limit: int
 
 
-class NextWake(msgspec.Struct):
+class NextWakeTime(msgspec.Struct):
     """The earliest wake-up time of a task, or deadline of a run that goes on, but for these; 0 or 1 row."""
 
     but_tasks: list[int]
     but_runs: list[int]
 
 
-class Held(msgspec.Struct):
+class HeldTasks(msgspec.Struct):
     """Running tasks of a session, ascending."""
 
     session: str
 
 
-class GivenUp(msgspec.Struct):
+class LossesByOutage(msgspec.Struct):
     """(how many) attempts of a task were lost with sessions that were given up because the store did not answer."""
 
     task_id: int
 
 
-class ClaimedAt(msgspec.Struct):
+class TasksClaimedAt(msgspec.Struct):
     """Running tasks of a session that its exchange of this number claimed."""
 
     session: str
     number: int
 
 
-class Stops(msgspec.Struct):
+class StopRequests(msgspec.Struct):
     """Running tasks of a session that shall stop."""
 
     session: str
 
 
-class Unsettled(msgspec.Struct):
-    """Ended tasks whose dependents have not been told yet (of one run, or of any)."""
+class UnsettledTasks(msgspec.Struct):
+    """Ended tasks that their dependents have not counted yet (of one run, or of any)."""
 
     limit: int
     run_no: int | None = None
 
 
-class Sweeping(msgspec.Struct):
+class RunsToSweep(msgspec.Struct):
     """Runs with a sweep to go on with, and runs past their deadline."""
 
     limit: int
     run_no: int | None = None
 
 
-class Unended(msgspec.Struct):
+class UnendedTasks(msgspec.Struct):
     """Tasks of a run after this id that have not ended and are not running, ascending."""
 
     run_no: int
@@ -246,39 +246,39 @@ class Unended(msgspec.Struct):
     limit: int
 
 
-class Current(msgspec.Struct):
+class CurrentTasks(msgspec.Struct):
     """The current rows of a run, all of them, by position and index."""
 
     run_no: int
 
 
-class EndsHeld(msgspec.Struct):
+class HeldEnds(msgspec.Struct):
     """(task id, result hash, result) of these tasks' current attempts, by id. The result is None unless it sets keys
     of the context."""
 
     task_ids: list[int]
 
 
-class Demands(msgspec.Struct):
-    """Demands numbered above this one."""
+class NewDemands(msgspec.Struct):
+    """NewDemands numbered above this one."""
 
     above: int
 
 
-class Ends(msgspec.Struct):
+class TaskEnds(msgspec.Struct):
     """How the tasks at these positions ended, elements included: `names.Ended`, by position and index."""
 
     run_no: int
     positions: list[int]
 
 
-class Inputs(msgspec.Struct):
+class RunInputs(msgspec.Struct):
     """A run's inputs; one mapping."""
 
     run_no: int
 
 
-class Context(msgspec.Struct):
+class ContextOfRun(msgspec.Struct):
     """(key, value as JSON, writer's position, writer's index) of a run's context, by key."""
 
     run_no: int
@@ -298,8 +298,8 @@ class SignalOfRun(msgspec.Struct):
     name: str
 
 
-class Records(msgspec.Struct):
-    """Records by key, locked, in the order of their keys."""
+class Memos(msgspec.Struct):
+    """Memos by key, locked, in the order of their keys."""
 
     keys: list[str]
 
@@ -314,7 +314,7 @@ class Workflows(msgspec.Struct):
     hashes: list[str]
 
 
-class Named(msgspec.Struct):
+class WorkflowsByName(msgspec.Struct):
     """What these names of workflows mean now, by name: the version of the newest run that nobody's task started,
     else of any run, else the one stored last."""
 
@@ -327,7 +327,7 @@ class WorkflowNames(msgspec.Struct):
     limit: int
 
 
-class Pins(msgspec.Struct):
+class PinsOfFamily(msgspec.Struct):
     """What the names in a root's family mean."""
 
     root: int
@@ -339,13 +339,13 @@ class Roots(msgspec.Struct):
     nos: list[int]
 
 
-class Origin(msgspec.Struct):
+class RunOrigin(msgspec.Struct):
     """(directory, labels as JSON, whether it uses no kept results) of a run."""
 
     run_no: int
 
 
-class Finished(msgspec.Struct):
+class FinishedRuns(msgspec.Struct):
     """Runs that finished before a moment, oldest first. What a run's tasks started goes with it: right before it."""
 
     before: int
@@ -353,11 +353,11 @@ class Finished(msgspec.Struct):
     limit: int
 
 
-class Applying(msgspec.Struct):
+class ApplyLock(msgspec.Struct):
     """Nothing; but only one command at a time that asks for it goes on, and no workflow is pruned meanwhile."""
 
 
-class Applied(msgspec.Struct):
+class AppliedVersion(msgspec.Struct):
     """(hash,) of a workflow's current version, by name; 0 or 1 row."""
 
     name: str
@@ -375,7 +375,7 @@ class TriggersOf(msgspec.Struct):
     workflow: str
 
 
-class TriggersFor(msgspec.Struct):
+class TriggersByKey(msgspec.Struct):
     """Active triggers of a kind with one of these keys, by id. Nothing is locked."""
 
     kind: str
@@ -386,13 +386,13 @@ class LastEvent(msgspec.Struct):
     """(number,) of the newest event before which nothing can appear any more."""
 
 
-class UnfinishedOf(msgspec.Struct):
+class UnfinishedRunsOfTrigger(msgspec.Struct):
     """(number, id) of a trigger's runs that have not ended, oldest first. Nothing is locked."""
 
     trigger: str
 
 
-class FiresOf(msgspec.Struct):
+class FiresByCause(msgspec.Struct):
     """Fires of a trigger for these causes, by cause."""
 
     trigger: str
@@ -400,7 +400,7 @@ class FiresOf(msgspec.Struct):
 
 
 class QueuedFires(msgspec.Struct):
-    """Queued fires of a trigger, oldest first."""
+    """QueuedTasks fires of a trigger, oldest first."""
 
     trigger: str
     limit: int
@@ -414,12 +414,13 @@ class FiresSince(msgspec.Struct):
 
 
 Need = (
-    Applying | Applied | Trigger | TriggersOf | TriggersFor | LastEvent | UnfinishedOf | FiresOf | QueuedFires
-    | FiresSince | RunsIfFree | QueuedIfFree | OwnedBy | EndsHeld | MapArray | Leadership | Insisting | PastDeadline
-    | Context | SignalOfRun | Glance | Ends | Inputs | NextRun | Workflows | Session | Lease | Runs | RunById
-    | RunByKey | Named | WorkflowNames | Pins | Origin | Roots | Errands | Untold
-    | Tasks | TasksAt | Elements | Queued | QueuedOf | RunningOf | Ready
-    | Due | NextWake | Held | ClaimedAt | Stops | Unsettled | Sweeping | Unended | Current | Demands
-    | Finished | Records | QueuedEach | Waiting | Pools | Token | Placing | LiveSessions | Measured | Occupied
-    | DemandBodies | GivenUp
+    ApplyLock | AppliedVersion | Trigger | TriggersOf | TriggersByKey | LastEvent | UnfinishedRunsOfTrigger
+    | FiresByCause | QueuedFires | FiresSince | RunsIfFree | UnlockedQueuedTasks | RunsOwnedBy | HeldEnds | MapArray
+    | Leadership | InsistingLeaders | TasksPastDeadline | ContextOfRun | SignalOfRun | SessionOverview | TaskEnds
+    | RunInputs | NextRun | Workflows | Session | Lease | Runs | RunById | RunByKey | WorkflowsByName
+    | WorkflowNames | PinsOfFamily | RunOrigin | Roots | ChildActions | UnreportedRuns | Tasks | TasksAt | Elements
+    | QueuedTasks | QueuedTasksOfRun | RunningTasksOfRun | ReadyTasks | DueTasks | NextWakeTime | HeldTasks
+    | TasksClaimedAt | StopRequests | UnsettledTasks | RunsToSweep | UnendedTasks | CurrentTasks | NewDemands
+    | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
+    | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage
 )  # fmt: skip

@@ -25,7 +25,7 @@ from weft.core.definition.inputs import define_inputs
 from weft.core.definition.triggers import define_triggers
 from weft.core.graph import levels_of, successors_of
 from weft.core.placement.demands import own_demand, workflow_pool
-from weft.core.workflow import Cache, Passes, Retry, TaskDef, TaskKind, Tolerate, TriggerDef, Workflow
+from weft.core.workflow import Cache, LevelPlan, Retry, TaskDef, TaskKind, Tolerate, TriggerDef, Workflow
 
 HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
@@ -68,7 +68,7 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         output_reads=_positions(tasks_in_value(document.get("output")), position),
         secrets=_secrets(document, triggers),
         concurrency=document.get("concurrency"),
-        passes=_passes(complete, graph.order) if in_levels else None,
+        level_plan=_level_plan(complete, graph.order) if in_levels else None,
         own=own_demand(complete) if in_levels or document.get("ownership") == "run" else None,
         triggers=triggers,
     )  # fmt: skip
@@ -122,10 +122,10 @@ def _graph(document: Document, position: dict[str, int], known: ReferencesByText
     accepting = [task.get("when") in _ACCEPTING or bool(accepts[pos]) for pos, task in enumerate(tasks)]
     handlers = [task.get("when") in _HANDLERS and not needs[pos] for pos, task in enumerate(tasks)]
     final = _spread(order, successors, handlers)
-    survives = _spread(order, successors, accepting)
+    can_still_start = _spread(order, successors, accepting)
     in_graph = [
         _TaskInGraph(
-            needs[pos], accepts[pos], accepting[pos], survives[pos], final[pos],
+            needs[pos], accepts[pos], accepting[pos], can_still_start[pos], final[pos],
             _positions(own.condition, position), _positions(own.templates, position), _positions(own.map, position),
             own.context, own.map_context,
         )
@@ -139,7 +139,7 @@ def _graph(document: Document, position: dict[str, int], known: ReferencesByText
     )
 
 
-def _passes(tasks: tuple[TaskDef, ...], order: list[int]) -> Passes:
+def _level_plan(tasks: tuple[TaskDef, ...], order: list[int]) -> LevelPlan:
     """Main tasks by level; then handlers and their descendants, by levels of their own; then handlers of the whole
     run. The wait tasks of a level come after its other tasks."""
     key: list[tuple[int, int, bool]] = [(0, 0, False)] * len(tasks)
@@ -155,7 +155,7 @@ def _passes(tasks: tuple[TaskDef, ...], order: list[int]) -> Passes:
     for at, pos in enumerate(by_name):
         members[number[key[pos]]].append(pos)
         place[pos] = at
-    return Passes(
+    return LevelPlan(
         at=tuple([number[k] for k in key]),
         tasks=tuple([tuple(m) for m in members]),
         handlers=sum(1 for group, _, _ in number if group == 0),

@@ -1,7 +1,7 @@
 """A run's state rebuilt from its events alone.
 
 It never calls `decide`. Events say what happened to attempts and what was skipped, cancelled or admitted; only
-readiness (a task whose needs are done is queued) is derived here. Ends are told to dependents when the next event of
+readiness (a task whose needs are done is queued) is derived here. Dependents count an end when the next event of
 another kind comes, because a halt in the same transaction comes first.
 """
 
@@ -21,7 +21,7 @@ _BEFORE_TELLING = frozenset(
 
 
 class Replayed(msgspec.Struct):
-    """One task as the events tell it."""
+    """One task according to the events."""
 
     generation: int
     state: str = "pending"
@@ -47,8 +47,8 @@ class Replay:
         self.tasks: dict[tuple[int, int], Replayed] = {}
         self.state = "pending"
         self.generation = 1
-        self._passes = workflow.passes
-        self.level: int | None = None if workflow.passes is None else 0
+        self._level_plan = workflow.level_plan
+        self.level: int | None = None if workflow.level_plan is None else 0
         self.halted = False
         self.stop: str | None = None
         self.handlers = False  # it was stopped, and handlers may still start
@@ -91,7 +91,7 @@ class Replay:
         task.state, task.attempt, task.wake_at = "running", data["attempt"], None
 
     def _on_begun(self, place: tuple[int, int], data: dict[str, Any]) -> None:
-        if self.state == "pending":  # what it waited for has ended, and is not told yet
+        if self.state == "pending":  # what it waited for has ended, and is not counted yet
             self.state = "running"
         task = self.tasks[place]
         task.state, task.attempt, task.wake_at = "running", data["attempt"], None
@@ -191,7 +191,7 @@ class Replay:
         for idx in range(count):
             if idx not in renewed:
                 self.tasks[(pos, idx)] = self._elements_before[(pos, idx)]
-        if not again and self._passes is not None:
+        if not again and self._level_plan is not None:
             whole.state, whole.held = "running", "succeeded"
             return
         if not again:
@@ -215,11 +215,11 @@ class Replay:
         self.stop, self.handlers = data["why"], "handlers_until" in data
 
     def _on_began(self, place: Any, data: dict[str, Any]) -> None:
-        """A pass begins: what its needs allow is ready."""
-        assert self._passes is not None
+        """A level begins: what its needs allow is ready."""
+        assert self._level_plan is not None
         self.level = data["level"]
         bad = self.stop == "timeout" or self._anything_failed()
-        for pos in self._passes.tasks[data["level"]]:
+        for pos in self._level_plan.tasks[data["level"]]:
             task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
             if definition.final and not definition.needs:
                 task.open, task.failed = 0, int(bad)
@@ -242,7 +242,7 @@ class Replay:
         self.level = data["level"] + 1
 
     def _on_advanced(self, place: Any, data: dict[str, Any]) -> None:
-        """For people: what it lets in is told by events of its own."""
+        """For people: what it lets in has events of its own."""
 
     def _on_owned(self, place: Any, data: dict[str, Any]) -> None:
         """For people: it says who may take the run's tasks, not what becomes of them."""
@@ -290,7 +290,7 @@ class Replay:
         definition = self._workflow.tasks[pos]
         state = self._ready_state
         if not ((whole and definition.mapped) or definition.kind in ("wait", "workflow")):
-            task.state = state  # of the others, the events may have told more already
+            task.state = state  # of the others, the events may say more already
 
     def _set(self, place: tuple[int, int], state: str) -> None:
         self.tasks[place].state = state
@@ -323,14 +323,14 @@ class Replay:
         task.skipped += ending == "skipped"
 
     def _start_ready(self, positions: Any) -> None:
-        for pos in positions if self._passes is None else ():  # in levels, a pass begins with an event
+        for pos in positions if self._level_plan is None else ():  # in levels, each begins with an event
             self._start_if_ready(pos)
 
     def _start_if_ready(self, pos: int) -> None:
         task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
         if task.state != "pending" or task.open:
             return
-        if self._passes is None and definition.final and not definition.needs:
+        if self._level_plan is None and definition.final and not definition.needs:
             return
         if judge(definition.when, len(definition.needs), 0, task.failed, task.skipped) == "start":
             self._make_ready(pos, task, whole=True)
@@ -341,12 +341,12 @@ class Replay:
             ended, self._ended = self._ended, []
             for pos, idx in ended:
                 if idx >= 0:
-                    self._tell_map(pos, self.tasks[(pos, idx)])
+                    self._count_in_map(pos, self.tasks[(pos, idx)])
                 else:
-                    self._tell(pos)
+                    self._count_in_dependents(pos)
         self._start_final()
 
-    def _tell(self, pos: int) -> None:
+    def _count_in_dependents(self, pos: int) -> None:
         before = self.tasks[(pos, WHOLE)]
         for after in self._workflow.successors[pos]:
             if not self._goes_on(after):
@@ -354,10 +354,10 @@ class Replay:
             task = self.tasks[(after, WHOLE)]
             if task.state == "pending" and task.open > 0:
                 self._count(after, pos, before)
-                if self._passes is None:
+                if self._level_plan is None:
                     self._start_if_ready(after)
 
-    def _tell_map(self, pos: int, element: Replayed) -> None:
+    def _count_in_map(self, pos: int, element: Replayed) -> None:
         whole = self.tasks[(pos, WHOLE)]
         whole.open -= 1
         whole.failed += (element.held or element.state) != "succeeded"
@@ -372,18 +372,23 @@ class Replay:
 
     def _all_run(self, pos: int) -> bool:
         """In a level, elements go on past what is tolerated, unless that voids the level."""
-        if self._passes is None or self.level is None:
+        if self._level_plan is None or self.level is None:
             return False
-        return self._workflow.tasks[pos].allow_failure or self.level >= self._passes.handlers
+        return self._workflow.tasks[pos].allow_failure or self.level >= self._level_plan.handlers
 
     def _next_element(self, pos: int, whole: Replayed) -> Replayed | None:
-        if whole.generation == 1 and self._passes is None:
+        if whole.generation == 1 and self._level_plan is None:
             return self.tasks[(pos, whole.admitted)]
         rows = (self.tasks[(pos, idx)] for idx in range(whole.elements or 0))
         return next((t for t in rows if not t.let_in and t.state == "pending"), None)
 
     def _start_final(self) -> None:
-        if self._passes is not None or self._open_main or not self.tasks or self.state not in ("pending", "running"):
+        if (
+            self._level_plan is not None
+            or self._open_main
+            or not self.tasks
+            or self.state not in ("pending", "running")
+        ):
             return
         waiting = [p for p in self._after_all if self.tasks[(p, WHOLE)].open and self._goes_on(p)]
         waiting = [p for p in waiting if self.tasks[(p, WHOLE)].state == "pending"]

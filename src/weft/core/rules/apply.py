@@ -8,7 +8,15 @@ import msgspec
 
 from weft.core.commands import Apply, PauseTrigger, Refused, Reply
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Applied, Applying, LastEvent, Trigger, TriggersFor, TriggersOf, Workflows
+from weft.core.decision.needs import (
+    AppliedVersion,
+    ApplyLock,
+    LastEvent,
+    Trigger,
+    TriggersByKey,
+    TriggersOf,
+    Workflows,
+)
 from weft.core.rows import TriggerRow
 from weft.core.workflow import TriggerDef
 
@@ -21,7 +29,8 @@ def trigger_of(row: TriggerRow) -> TriggerDef:
 
 def apply(draft: Draft, command: Apply) -> Rule:
     _, current, rows, stored, newest = yield (
-        Applying(), Applied(command.name), TriggersOf(command.name), Workflows([command.workflow]), LastEvent(),
+        ApplyLock(), AppliedVersion(command.name), TriggersOf(command.name),
+        Workflows([command.workflow]), LastEvent(),
     )  # fmt: skip
     yield from _check_hooks(draft, command)
     yield from _check_chain(draft, command)
@@ -42,8 +51,8 @@ def apply(draft: Draft, command: Apply) -> Rule:
             changed["removed"].append(row.id.removeprefix(f"{command.name}/"))
     same = bool(current) and current[0][0] == command.workflow
     if not same or any(changed.values()):
-        told = {"workflow": command.name, "hash": command.workflow, "by": command.by, **changed}
-        draft.cluster_event("workflow_applied", None, told)
+        data = {"workflow": command.name, "hash": command.workflow, "by": command.by, **changed}
+        draft.cluster_event("workflow_applied", None, data)
     return Reply(
         existing=same, changed=sum(len(names) for names in changed.values()),
         data={"workflow": command.name, "hash": command.workflow, "triggers": len(command.triggers), **changed},
@@ -91,7 +100,7 @@ def _check_hooks(draft: Draft, command: Apply) -> Rule:
             hooks[one.hook] = one.name
     if not hooks:
         return
-    (others,) = yield (TriggersFor("webhook", sorted(hooks)),)
+    (others,) = yield (TriggersByKey("webhook", sorted(hooks)),)
     for row in others:
         if row.workflow != command.name:
             raise Refused("conflict", f"the webhook {row.key} belongs to the trigger {row.id}: give it another name")
@@ -104,7 +113,7 @@ def _check_chain(draft: Draft, command: Apply) -> Rule:
     came_from: dict[str, str] = {command.name: ""}
     ahead = [command.name]
     while ahead and len(came_from) < CHAIN_MAX:
-        (rows,) = yield (TriggersFor("after", sorted(ahead)),)
+        (rows,) = yield (TriggersByKey("after", sorted(ahead)),)
         ahead = []
         for row in rows:
             if row.workflow not in came_from:

@@ -4,13 +4,13 @@ import msgspec
 
 from weft.core.commands import Report
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import GivenUp
+from weft.core.decision.needs import LossesByOutage
 from weft.core.rows import AttemptRow, StaleRow, TaskRow
 from weft.core.rules.backoff import delay_ms
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.memos import keep_result
 from weft.core.rules.ownership import enqueue
-from weft.core.rules.readiness import survives
+from weft.core.rules.readiness import can_still_start
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
@@ -105,7 +105,7 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     run = draft.runs[task.run_no]
     task.failures += 1
     task.reason = report.error or "failed"
-    may_start = survives(run, definition) and not _unwanted(task)
+    may_start = can_still_start(run, definition) and not _unwanted(task)
     if report.retryable and task.failures <= definition.retry.max and may_start:
         task.wake_at = draft.now + delay_ms(definition.retry, task.failures, task.id, task.attempt)
         draft.move(task, "scheduled")
@@ -127,7 +127,7 @@ def lose(draft: Draft, task: TaskRow, ended: list[TaskRow], *, gave_up: bool = F
     task.lost += 1
     counted = task.lost
     if counted > LOST_MAX:
-        (((before,),),) = yield (GivenUp(task.id),)
+        (((before,),),) = yield (LossesByOutage(task.id),)
         counted -= before + gave_up
     _go_back(draft, task, "lost", ended, counted)
 
@@ -137,7 +137,7 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow], lost:
     run = draft.runs[task.run_no]
     definition: TaskDef = draft.definition(task)
     data: dict[str, object] = {"attempt": task.attempt, "session": task.session}
-    if _unwanted(task) or not survives(run, definition):
+    if _unwanted(task) or not can_still_start(run, definition):
         asked = "the run was halted" if run.halted else "cancelled by request"
         task.reason = run.reason if run.stop else asked
         _end(draft, task, "cancelled")

@@ -1,12 +1,12 @@
 """Tasks that run another workflow. Such a task holds no slot and no node: it is running while its run is.
 
-What is to be done about that run is an errand of the task, and done as a chore: the locks of runs are taken in the
+What is to be done about that run is a child action of the task. A chore does it: the locks of runs are taken in the
 order of their numbers, and a run has a higher number than the one that started it. So a run's end cannot reach its
-parent in the same breath: it stays untold until a chore has the locks of both.
+parent in the same transaction: it stays unreported until a chore has the locks of both.
 
     begin   a run is created (or, after a resume, gets a new generation): one attempt of the task
     stop    the task was cancelled or timed out: so is the run, and the task ends when that has ended
-    tell    the run has ended: the attempt is over, the run's output is the task's
+    report  the run has ended: the attempt is over, the run's output is the task's
 """
 
 import hashlib
@@ -17,17 +17,17 @@ import msgspec
 from weft.core.commands import Report
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import (
-    Current,
-    Errands,
-    Inputs,
+    ChildActions,
+    CurrentTasks,
     MapArray,
     NextRun,
-    Origin,
-    Pins,
+    PinsOfFamily,
+    RunInputs,
+    RunOrigin,
     Runs,
     RunsIfFree,
     Tasks,
-    Untold,
+    UnreportedRuns,
     Workflows,
 )  # fmt: skip
 from weft.core.definition.inputs import resolve_inputs
@@ -38,7 +38,7 @@ from weft.core.rules.attempts import conclude
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.names import names_of, names_of_run
 from weft.core.rules.new_runs import NewRun, create_run, create_tasks
-from weft.core.rules.readiness import is_over, survives
+from weft.core.rules.readiness import can_still_start, is_over
 from weft.core.rules.settle import settle
 from weft.core.rules.stopping import ask_to_stop, stop_run
 from weft.core.states import RUN_TERMINAL
@@ -47,7 +47,7 @@ from weft.core.workflow import TaskDef
 BEGIN_MAX = 100  # runs begun in one transaction
 BEGIN_TASKS_MAX = 5000  # and tasks in them, all together
 STOP_MAX = 20
-TELL_MAX = 100
+REPORT_MAX = 100
 _ID_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -61,21 +61,25 @@ class _Known(msgspec.Struct):
     tasks: int = 0
 
 
-def attend(draft: Draft, run_no: int | None) -> Rule:
+def work_on_children(draft: Draft, run_no: int | None) -> Rule:
     """Do what is due about children, of one run's family or of any; True if something is left."""
-    stored, untold = yield (Errands(BEGIN_MAX, run_no), Untold(TELL_MAX, run_no))
-    if not stored and not untold and not draft.errands:
+    stored, unreported = yield (ChildActions(BEGIN_MAX, run_no), UnreportedRuns(REPORT_MAX, run_no))
+    if not stored and not unreported and not draft.child_actions:
         return False
-    draft.errands = list({task.id: task for task in (*draft.adopt(stored), *draft.errands)}.values())
-    yield from _lock(draft, untold)
+    draft.child_actions = list({task.id: task for task in (*draft.add_loaded(stored), *draft.child_actions)}.values())
+    yield from _lock(draft, unreported)
     ended: list[TaskRow] = []
-    yield from _tell(draft, untold, ended)
+    yield from _report_ends(draft, unreported, ended)
     yield from _stop(draft, ended)
     yield from settle(draft, ended)
     known = _Known()
     while True:
         yield from _lock(draft, [])
-        ready = [t for t in draft.errands if t.errand == "begin" and t.state == "pending" and not _swept(draft, t)]
+        ready = [
+            t
+            for t in draft.child_actions
+            if t.child_action == "begin" and t.state == "pending" and not _swept(draft, t)
+        ]
         ready = [t for t in ready if not _held(draft, t)]
         if not ready or known.begun >= BEGIN_MAX or known.tasks >= BEGIN_TASKS_MAX:
             break
@@ -84,26 +88,26 @@ def attend(draft: Draft, run_no: int | None) -> Rule:
             if known.begun < BEGIN_MAX and known.tasks < BEGIN_TASKS_MAX:
                 yield from _begin(draft, task, known, following)
         yield from settle(draft, following)
-    return bool(ready) or len(stored) == BEGIN_MAX or len(untold) == TELL_MAX or draft.left_over()
+    return bool(ready) or len(stored) == BEGIN_MAX or len(unreported) == REPORT_MAX or draft.left_over()
 
 
 def _swept(draft: Draft, task: TaskRow) -> bool:
     """Its run has been stopped: the sweep comes to it."""
-    return not survives(draft.runs[task.run_no], draft.definition(task))
+    return not can_still_start(draft.runs[task.run_no], draft.definition(task))
 
 
-def _lock(draft: Draft, untold: list[Any]) -> Rule:
+def _lock(draft: Draft, unreported: list[Any]) -> Rule:
     """Their runs, which the loads have locked, and the children's, if nobody else holds them: who waits here, holding
     runs of its own reports, might wait for somebody who waits for those."""
-    wanted = [task.run_no for task in draft.errands]
-    for child, parent in untold:
+    wanted = [task.run_no for task in draft.child_actions]
+    for child, parent in unreported:
         wanted += [parent >> ORDINAL_BITS, child]
     runs = sorted({no for no in wanted if no not in draft.runs})
-    free = sorted({t.child for t in draft.errands if t.child is not None and t.child not in draft.runs})
+    free = sorted({t.child for t in draft.child_actions if t.child is not None and t.child not in draft.runs})
     if runs or free:
         locked, others = yield (Runs(runs), RunsIfFree(free))
-        draft.adopt_runs(locked)
-        draft.adopt_runs(others)
+        draft.add_loaded_runs(locked)
+        draft.add_loaded_runs(others)
 
 
 def _held(draft: Draft, task: TaskRow) -> bool:
@@ -114,17 +118,17 @@ def _held(draft: Draft, task: TaskRow) -> bool:
 # -- the end of a child ------------------------------------------------------------------------------------
 
 
-def _tell(draft: Draft, untold: list[Any], ended: list[TaskRow]) -> Rule:
-    if not untold:
+def _report_ends(draft: Draft, unreported: list[Any], ended: list[TaskRow]) -> Rule:
+    if not unreported:
         return
-    (tasks,) = yield (Tasks(sorted({parent for _, parent in untold})),)
-    draft.adopt(tasks)
-    for no, parent in untold:
+    (tasks,) = yield (Tasks(sorted({parent for _, parent in unreported})),)
+    draft.add_loaded(tasks)
+    for no, parent in unreported:
         child = draft.runs[no]
-        if child.told or child.state not in RUN_TERMINAL:
+        if child.reported or child.state not in RUN_TERMINAL:
             continue
         draft.touch_run(child)
-        child.told = True
+        child.reported = True
         task = draft.tasks.get(parent)
         if task is not None and task.state == "running" and task.child == no:
             report = yield from _report(draft, task, child)
@@ -169,10 +173,10 @@ def _add_output(draft: Draft, child: RunRow, result: dict[str, Any]) -> Rule:
 
 
 def _stop(draft: Draft, ended: list[TaskRow]) -> Rule:
-    stops = [task for task in draft.errands if task.errand == "stop" and task.state == "running"]
+    stops = [task for task in draft.child_actions if task.child_action == "stop" and task.state == "running"]
     for task in [t for t in stops if not _held(draft, t)][:STOP_MAX]:
         draft.touch(task)
-        task.errand = None
+        task.child_action = None
         child, now = draft.runs[task.child or 0], is_over(draft.runs[task.run_no])
         if child.state not in RUN_TERMINAL and (child.stop is None or (now and not is_over(child))):
             ended += yield from stop_run(draft, child, "cancel", _why(draft, task), now=now)
@@ -202,7 +206,7 @@ def begin_again(draft: Draft, task: TaskRow) -> None:
     """A retry is due: a new run, from the beginning."""
     draft.move(task, "pending")
     task.wake_at = task.child = None
-    draft.send(task, "begin")
+    draft.request_child_action(task, "begin")
 
 
 def _begin(draft: Draft, task: TaskRow, known: _Known, following: list[TaskRow]) -> Rule:
@@ -225,7 +229,7 @@ def _begin(draft: Draft, task: TaskRow, known: _Known, following: list[TaskRow])
     known.begun += 1
     known.tasks += len(draft.workflow_of(child).tasks)
     draft.touch(task)
-    task.errand, task.child = None, child.no
+    task.child_action, task.child = None, child.no
     task.attempt += 1
     task.started_at = task.claimed_at = draft.now
     task.wake_at = None if definition.timeout_ms is None else draft.now + definition.timeout_ms
@@ -235,7 +239,7 @@ def _begin(draft: Draft, task: TaskRow, known: _Known, following: list[TaskRow])
 
 def _pin(draft: Draft, run: RunRow, definition: TaskDef, known: _Known) -> Rule:
     if run.root not in known.pins:
-        (pins,) = yield (Pins(run.root),)
+        (pins,) = yield (PinsOfFamily(run.root),)
         known.pins[run.root] = {(pin.workflow, pin.source, pin.name): pin for pin in pins}
     source, _, _ = yield from _origin(draft, run, known)
     pin = known.pins[run.root].get((run.workflow, source, definition.spec["workflow"]))
@@ -251,7 +255,7 @@ def _origin(draft: Draft, run: RunRow, known: _Known) -> Rule:
             extra = draft.created.runs[run.no][1]
             known.origins[run.no] = (extra["source"], extra["labels"], extra["fresh"])
         else:
-            (rows,) = yield (Origin(run.no),)
+            (rows,) = yield (RunOrigin(run.no),)
             known.origins[run.no] = tuple(rows[0])
     return known.origins[run.no]
 
@@ -295,10 +299,10 @@ def _resumed(draft: Draft, task: TaskRow, pin: Pin, inputs: str) -> Rule:
     child = draft.runs.get(task.child or 0)
     if child is None or child.state not in ("failed", "cancelled") or child.workflow != pin.child:
         return None
-    ((before,), rows) = yield (Inputs(child.no), Current(child.no))
+    ((before,), rows) = yield (RunInputs(child.no), CurrentTasks(child.no))
     if before != msgspec.json.decode(inputs):
         return None
-    draft.adopt(rows)
+    draft.add_loaded(rows)
     if not (yield from begin_generation(draft, child, None, only_dead=False)):
         return None
     child.parent = task.id

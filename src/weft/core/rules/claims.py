@@ -12,7 +12,7 @@ from typing import Final
 
 from weft.core.commands import Claim, Exchange
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Pools, Queued, QueuedEach, Waiting
+from weft.core.decision.needs import DemandsWithQueued, Pools, QueuedTasks, QueuedTasksPerDemand
 from weft.core.placement.demands import OWN, pools_of
 from weft.core.placement.eligibility import EACH
 from weft.core.rows import TaskRow
@@ -39,8 +39,8 @@ def claim(draft: Draft, command: Exchange) -> Rule:
     demands = unlimited(command)
     changed = _changed(draft)
     if changed:
-        (rows,) = yield (Queued(demands, command.scope, command.want + changed),)
-        draft.adopt(rows)
+        (rows,) = yield (QueuedTasks(demands, command.scope, command.want + changed),)
+        draft.add_loaded(rows)
     chosen = yield from _chosen(draft, command, _queued(draft, command, demands))
     return [_take(draft, command, task) for task in chosen]
 
@@ -52,11 +52,11 @@ def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
     changed = _changed(draft)
     most = max((room.times(d) for d in limited), default=0)
     rows, others = yield (
-        Queued(plain, command.scope, command.want + changed if changed else 0),
-        QueuedEach(limited, command.scope, min(command.want, max(1, most)) + changed),
+        QueuedTasks(plain, command.scope, command.want + changed if changed else 0),
+        QueuedTasksPerDemand(limited, command.scope, min(command.want, max(1, most)) + changed),
     )
-    draft.adopt(rows)
-    draft.adopt(others)
+    draft.add_loaded(rows)
+    draft.add_loaded(others)
     fitting = [task for task in _queued(draft, command, [*plain, *limited]) if room.take(task)]
     chosen = yield from _chosen(draft, command, fitting)
     return [_take(draft, command, task) for task in chosen]
@@ -71,7 +71,7 @@ def _chosen(draft: Draft, command: Exchange, queued: list[TaskRow]) -> Rule:
 
 def _asked_for(draft: Draft, limited: list[str]) -> Rule:
     """Those under which something is queued: no pool is locked, and nothing more is asked, for the others."""
-    (rows,) = yield (Waiting(limited),)
+    (rows,) = yield (DemandsWithQueued(limited),)
     stored = frozenset(row[0] for row in rows)
     drafted = frozenset(t.demand for t in draft.tasks.values() if t.state == "queued")
     return [d for d in limited if d in stored or d in drafted]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Context
+from weft.core.decision.needs import ContextOfRun
 from weft.core.rows import RunRow, TaskRow
 from weft.core.workflow import Workflow
 
@@ -41,7 +41,7 @@ def context_values(draft: Draft, run: RunRow) -> Rule:
 def _load(draft: Draft, run: RunRow) -> Rule:
     known: dict[str, tuple[str, int | None, int | None]] = {}
     if run.no not in draft.created.runs:
-        (rows,) = yield (Context(run.no),)
+        (rows,) = yield (ContextOfRun(run.no),)
         known = {key: (value, pos, idx) for key, value, pos, idx in rows}
     for run_no, key, value, pos, idx in draft.values.context:
         if run_no == run.no:
@@ -50,7 +50,7 @@ def _load(draft: Draft, run: RunRow) -> Rule:
 
 
 def _order(workflow: Workflow, pos: int, idx: int) -> tuple[int, str, int]:
-    levels = workflow.levels if workflow.passes is None else workflow.passes.at
+    levels = workflow.levels if workflow.level_plan is None else workflow.level_plan.at
     return (levels[pos], workflow.tasks[pos].name, idx)
 
 

@@ -8,7 +8,18 @@ from typing import Any
 
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import ClaimedAt, Demands, Due, Glance, NextWake, Queued, Runs, Stops, Tasks, TasksAt
+from weft.core.decision.needs import (
+    DueTasks,
+    NewDemands,
+    NextWakeTime,
+    QueuedTasks,
+    Runs,
+    SessionOverview,
+    StopRequests,
+    Tasks,
+    TasksAt,
+    TasksClaimedAt,
+)
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.children import begin_again, child_due
@@ -17,7 +28,7 @@ from weft.core.rules.context import update_context
 from weft.core.rules.levels import by_key, key_rank
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.place import reopen
-from weft.core.rules.readiness import survives
+from weft.core.rules.readiness import can_still_start
 from weft.core.rules.settle import PRIORITY_MS, settle
 from weft.core.rules.tidy import tidy
 from weft.core.rules.waits import due as wait_due
@@ -30,26 +41,26 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
     ids = sorted([r.task_id for r in command.reports] + [task_id for task_id, *_ in command.started])
     run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
-    glances, runs, tasks, following, queued = yield (
-        Glance(command.session),
+    overviews, runs, tasks, following, queued = yield (
+        SessionOverview(command.session),
         Runs(run_nos),
         Tasks(ids),
         TasksAt(_within(command.following, run_nos)),
-        Queued(unlimited(command), command.scope, max(0, command.want)),
+        QueuedTasks(unlimited(command), command.scope, max(0, command.want)),
     )
-    if _is_over(glances):
+    if _is_over(overviews):
         for report in command.reports:
             keep_stale(draft, command.session, report, "its session is over")
         stale = [(r.task_id, r.attempt) for r in command.reports]
         return ExchangeReply([], [], stale, None, False, dead=True)
-    session, wake_at, unsettled, sweeping, stopping, newest_demand = glances[0]
+    session, wake_at, unsettled, sweeping, stopping, newest_demand = overviews[0]
     if command.number <= session.exchange:
         return (yield from _repeat(draft, command))
     draft.sessions.exchanged = (command.session, command.number)
-    draft.adopt_runs(runs)
-    draft.adopt(tasks)
-    draft.adopt(following)
-    draft.adopt(queued)
+    draft.add_loaded_runs(runs)
+    draft.add_loaded(tasks)
+    draft.add_loaded(following)
+    draft.add_loaded(queued)
 
     _note_started(draft, command)
     ended: list[TaskRow] = []
@@ -66,7 +77,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
         yield from _promote(draft, ended)
     yield from settle(draft, ended)
     more = False
-    if unsettled or sweeping or draft.errands or is_due:
+    if unsettled or sweeping or draft.child_actions or is_due:
         more = yield from tidy(draft, None)
     more = more or draft.left_over()
     draining = session.state == "draining"
@@ -74,9 +85,9 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     claims = [] if idle else (yield from claim(draft, command))
     demands: list[tuple[int, str, str]] = []
     if newest_demand > command.known_demands:
-        (demands,) = yield (Demands(command.known_demands),)
-    if is_due:  # what was due has been seen to; what comes after it the glance did not say
-        (later,) = yield (NextWake([t.id for t in draft.dirty_tasks], [run.no for run in draft.dirty_runs]),)
+        (demands,) = yield (NewDemands(command.known_demands),)
+    if is_due:  # what was due has been seen to; what comes after it the overview did not contain
+        (later,) = yield (NextWakeTime([t.id for t in draft.dirty_tasks], [run.no for run in draft.dirty_runs]),)
         wake_at = later[0] if later else None
     stops = yield from _stops(draft, command.session, stopping)
     drain_in_ms = None if session.drain_at is None else max(0, session.drain_at - draft.now)
@@ -89,8 +100,8 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
 def _stops(draft: Draft, session: str, stored: bool) -> Rule:
     """(task, attempt, why) of this session's attempts that shall stop."""
     if stored:
-        (rows,) = yield (Stops(session),)
-        draft.adopt(rows)
+        (rows,) = yield (StopRequests(session),)
+        draft.add_loaded(rows)
     elif not draft.stopping:
         return []
     return [
@@ -100,8 +111,8 @@ def _stops(draft: Draft, session: str, stored: bool) -> Rule:
     ]
 
 
-def _is_over(glances: list[Any]) -> bool:
-    return not glances or glances[0][0].state in ("dead", "left")
+def _is_over(overviews: list[Any]) -> bool:
+    return not overviews or overviews[0][0].state in ("dead", "left")
 
 
 def _note_started(draft: Draft, command: Exchange) -> None:
@@ -118,19 +129,19 @@ def _note_started(draft: Draft, command: Exchange) -> None:
 
 def _repeat(draft: Draft, command: Exchange) -> Rule:
     """The reply to this number was lost after COMMIT: its reports are applied, its claims are handed out again."""
-    claimed, stopping = yield (ClaimedAt(command.session, command.number), Stops(command.session))
+    claimed, stopping = yield (TasksClaimedAt(command.session, command.number), StopRequests(command.session))
     claims = [Claim(t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation) for t in claimed]
     return ExchangeReply(claims, [(t.id, t.attempt, t.stop) for t in stopping if t.stop], [], None, True)
 
 
 def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
     """Scheduled tasks whose time has come are queued, or wait for room in their run; waits for that time end."""
-    (due,) = yield (Due(DUE_MAX),)
-    due = draft.adopt(due)
+    (due,) = yield (DueTasks(DUE_MAX),)
+    due = draft.add_loaded(due)
     missing = sorted({t.run_no for t in due if t.run_no not in draft.runs})
     if missing:
         (runs,) = yield (Runs(missing),)
-        draft.adopt_runs(runs)
+        draft.add_loaded_runs(runs)
     promoted: dict[int, list[list[int]]] = {}
     for task in due:
         if task.state == "waiting" and task.held is None:
@@ -142,7 +153,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
         if task.state != "scheduled":
             continue
         run = draft.runs[task.run_no]
-        if not survives(run, draft.definition(task)):
+        if not can_still_start(run, draft.definition(task)):
             continue  # its run is being swept, and the sweep will come to it
         promoted.setdefault(task.run_no, []).append([task.pos, task.idx])
         if task.child is not None:
@@ -150,7 +161,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
             continue
         task.ready_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
         task.rank = task.ready_at - (run.priority + draft.definition(task).priority) * PRIORITY_MS
-        if run.max_parallel is None and run.pace is None:
+        if run.max_parallel is None and run.advance_state is None:
             enqueue(draft, run, task)
         else:
             if by_key(run):

@@ -10,7 +10,7 @@ import msgspec
 
 from weft.core.commands import Fire, Firing, Refused, Reply, Submit
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import FiresOf, FiresSince, QueuedFires, Runs, Trigger, UnfinishedOf
+from weft.core.decision.needs import FiresByCause, FiresSince, QueuedFires, Runs, Trigger, UnfinishedRunsOfTrigger
 from weft.core.definition.inputs import resolve_inputs
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.rows import FireRow, TriggerRow
@@ -37,7 +37,7 @@ def fire(draft: Draft, command: Fire) -> Rule:
         return Reply(existing=True)
     causes = [firing.cause for firing in command.firings]
     known, queued, unfinished = yield (
-        FiresOf(row.id, causes), QueuedFires(row.id, QUEUE_MAX), UnfinishedOf(row.id),
+        FiresByCause(row.id, causes), QueuedFires(row.id, QUEUE_MAX), UnfinishedRunsOfTrigger(row.id),
     )  # fmt: skip
     work = _Work(draft, row, {fire.cause: fire for fire in known}, queued, unfinished)
     if queued and not unfinished and command.run_id is not None:
@@ -72,7 +72,7 @@ class _Work:
             self._record(missed[-1], "missed", reason=_missed_text(missed))
         for at, firing in enumerate(firings[len(missed) :], len(missed) + 1):
             if firing.cause in self.known:
-                self._say(self.known[firing.cause], existing=True)
+                self._log(self.known[firing.cause], existing=True)
                 continue
             if not _wanted(self.definition, firing):
                 continue
@@ -140,7 +140,7 @@ class _Work:
 
     def _end_earlier(self) -> Rule:
         (runs,) = yield (Runs([no for no, _ in self.unfinished]),)
-        for run in self.draft.adopt_runs(runs):
+        for run in self.draft.add_loaded_runs(runs):
             if run.stop is None and run.finished_at is None:
                 ended = yield from stop_run(self.draft, run, "cancel", f"replaced by the next fire of {self.row.id}")
                 yield from settle(self.draft, ended)
@@ -154,14 +154,14 @@ class _Work:
         if outcome == "queued":
             self.queued += 1
             self.draft.wake = True
-        told = {"trigger": self.row.id, "cause": firing.cause, "reason": reason}
+        data = {"trigger": self.row.id, "cause": firing.cause, "reason": reason}
         if outcome == "missed":
-            self.draft.cluster_event("fire_missed", None, told)
+            self.draft.cluster_event("fire_missed", None, data)
         elif outcome == "failed":
-            self.draft.cluster_event("fire_failed", None, told)
-        self._say(fire)
+            self.draft.cluster_event("fire_failed", None, data)
+        self._log(fire)
 
-    def _say(self, fire: FireRow, *, existing: bool = False) -> None:
+    def _log(self, fire: FireRow, *, existing: bool = False) -> None:
         data = {"trigger": fire.trigger, "cause": fire.cause, "outcome": fire.outcome, "reason": fire.reason}
         self.reply = Reply(run_id=fire.run, state=fire.outcome, existing=existing, changed=1, data=data)
 

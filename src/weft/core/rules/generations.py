@@ -1,4 +1,4 @@
-"""A new pass over a finished run: fresh rows for what did not succeed, and for everything that follows it.
+"""A new generation of a finished run: fresh rows for what did not succeed, and for everything that follows it.
 
 Old rows never change. Attempt numbers go on where they were; the retry budget starts anew.
 """
@@ -6,7 +6,7 @@ Old rows never change. Attempt numbers go on where they were; the retry budget s
 from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of
 from weft.core.rows import WHOLE, RunRow, TaskRow
-from weft.core.rules.levels import begin_pass, passes_of
+from weft.core.rules.levels import begin_pass, level_plan_of
 from weft.core.rules.readiness import ending_of
 from weft.core.rules.settle import decide_start, settle
 from weft.core.rules.waits import forget_rejections
@@ -20,9 +20,9 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
     if not again:
         return 0
     if run.level is not None:
-        run.level = min(passes_of(draft, run).at[pos] for pos in again)
-        run.pace = None if run.pace is None else "go"
-        again = [pos for pos, at in enumerate(passes_of(draft, run).at) if at >= run.level]
+        run.level = min(level_plan_of(draft, run).at[pos] for pos in again)
+        run.advance_state = None if run.advance_state is None else "level"
+        again = [pos for pos, at in enumerate(level_plan_of(draft, run).at) if at >= run.level]
     draft.move_run(run, "running")
     run.generation += 1
     run.halted, run.stop, run.sweep, run.reason = False, None, None, None

@@ -6,7 +6,7 @@ it comes. The leader's lease only says when others may stop waiting for it.
 
 from weft.core.commands import Lead, LeadReply, Refused, Reply, Resign
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Insisting, Leadership, Lease, Session
+from weft.core.decision.needs import InsistingLeaders, Leadership, Lease, Session
 from weft.core.rows import LeadershipRow
 
 MAY_LEAD = ("auto", "leader")
@@ -16,7 +16,7 @@ def lead(draft: Draft, command: Lead) -> Rule:
     """Renew the term that this session holds, or begin a new one if nobody leads. Whoever may lead but does not
     insist leaves it to those that do (role `leader`), as long as one of them is alive."""
     (rows,) = yield (Leadership(),)  # alone: the clock that decides is read after this lock
-    sessions, leases, insisting = yield (Session(command.session), Lease(command.session), Insisting())
+    sessions, leases, insisting = yield (Session(command.session), Lease(command.session), InsistingLeaders())
     row: LeadershipRow = rows[0]
     alive = bool(sessions) and sessions[0].state == "live" and bool(leases) and leases[0] > 0
     if not alive:

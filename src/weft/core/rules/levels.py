@@ -1,9 +1,9 @@
-"""`mode: levels`: a run works on one pass at a time, and what a pass did counts when all of it is done.
+"""`mode: levels`: a run works on one level at a time, and what a level did counts when all of it is done.
 
 A task that has finished is held: its attempt is recorded, its slot is free, and nobody sees its result. When
-nothing of the pass is open any more, one transaction moves all held tasks, by name and index, to their ends, merges
-the context in that order and moves the cursor. The first failure voids the pass instead: nothing of it counts.
-Handlers are passes of their own behind all others; a handler that fails takes no other with it.
+nothing of the level is open any more, one transaction moves all held tasks, by name and index, to their ends, merges
+the context in that order and moves the cursor. The first failure voids the level instead: nothing of it counts.
+Handlers are levels of their own behind all others; a handler that fails takes no other with it.
 """
 
 import hashlib
@@ -13,46 +13,46 @@ from typing import Any
 import msgspec
 
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Elements, EndsHeld, RunningOf, TasksAt
+from weft.core.decision.needs import Elements, HeldEnds, RunningTasksOfRun, TasksAt
 from weft.core.rows import ORDINAL_BITS, WHOLE, RunRow, TaskRow
 from weft.core.rules.context import update_context
 from weft.core.rules.ownership import enqueue
-from weft.core.rules.readiness import failures_of, survives
+from weft.core.rules.readiness import can_still_start, failures_of
 from weft.core.states import TaskState
-from weft.core.workflow import Passes, TaskDef, Workflow
+from weft.core.workflow import LevelPlan, TaskDef, Workflow
 
 #: Judges a task whose needs have ended (settle.decide_start; handed in, as the two need each other).
 DecideStart = Callable[[Draft, RunRow, Workflow, TaskRow, list[TaskRow]], Rule]
 
 
-def passes_of(draft: Draft, run: RunRow) -> Passes:
-    passes = draft.workflows[run.workflow].passes
-    assert passes is not None
-    return passes
+def level_plan_of(draft: Draft, run: RunRow) -> LevelPlan:
+    level_plan = draft.workflows[run.workflow].level_plan
+    assert level_plan is not None
+    return level_plan
 
 
-def in_main_pass(draft: Draft, run: RunRow) -> bool:
-    return run.level is not None and run.level < passes_of(draft, run).handlers
+def in_main_level(draft: Draft, run: RunRow) -> bool:
+    return run.level is not None and run.level < level_plan_of(draft, run).handlers
 
 
 def is_fatal(draft: Draft, run: RunRow, definition: TaskDef) -> bool:
     """Does the failure of this task void its level?"""
-    return in_main_pass(draft, run) and not definition.allow_failure
+    return in_main_level(draft, run) and not definition.allow_failure
 
 
 def by_key(run: RunRow) -> bool:
-    """Its tasks start one after another, by name: `max_parallel: 0`, or moved by hand."""
-    return run.level is not None and (run.max_parallel == 0 or run.pace is not None)
+    """Its tasks start one after another, by name: `max_parallel: 0`, or advanced manually."""
+    return run.level is not None and (run.max_parallel == 0 or run.advance_state is not None)
 
 
 def key_rank(draft: Draft, run: RunRow, task: TaskRow) -> int:
-    return (passes_of(draft, run).place[task.pos] << ORDINAL_BITS) + task.idx + 1
+    return (level_plan_of(draft, run).place[task.pos] << ORDINAL_BITS) + task.idx + 1
 
 
 def end_in_level(draft: Draft, run: RunRow, task: TaskRow, end: TaskState) -> None:
     """What `draft.move` to an end is for eager runs: the end is held, unless it voids the level or comes too late."""
     definition = draft.definition(task)
-    if not survives(run, definition) if run.stop else run.halted and in_main_pass(draft, run):
+    if not can_still_start(run, definition) if run.stop else run.halted and in_main_level(draft, run):
         if end == "succeeded":
             end = "cancelled"
         if end == "cancelled":
@@ -72,11 +72,12 @@ def why_void(run: RunRow) -> str:
 def void_level(draft: Draft, run: RunRow, why: str, reason: str) -> list[TaskRow]:
     """Nothing of this level counts: what is held is cancelled now, mapped tasks when the last of their elements has
     ended. Elements that failed are failed if theirs is the mapped task that failed: which others had failed by then
-    depends on who was faster. Running tasks of the run are in the draft. Returns those whose end has to be told."""
+    depends on who was faster. Running tasks of the run are in the draft. Returns those whose end is yet to be
+    counted."""
     cancelled, failed = [], []
-    told = []
+    to_settle = []
     for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
-        if run.stop and survives(run, draft.definition(task)):
+        if run.stop and can_still_start(run, draft.definition(task)):
             continue
         if task.held is None and (task.elements is None or task.open > 0):
             if task.elements is not None:
@@ -100,17 +101,17 @@ def void_level(draft: Draft, run: RunRow, why: str, reason: str) -> list[TaskRow
         if task.element:
             task.settled = True  # its mapped task heard of it when it was held
         else:
-            told.append(task)
+            to_settle.append(task)
     if cancelled or failed:
         draft.event(run.no, "voided", {"tasks": cancelled, "failed": failed, "reason": reason})
-    return told
+    return to_settle
 
 
 def begin_pass(draft: Draft, run: RunRow, decide_start: DecideStart, following: list[TaskRow]) -> Rule:
-    """The tasks at the cursor start, or are skipped, on what the passes before have committed."""
+    """The tasks at the cursor start, or are skipped, on what the levels before have committed."""
     workflow = draft.workflow_of(run)
     assert run.level is not None
-    rows = yield from _at(draft, run, passes_of(draft, run).tasks[run.level])
+    rows = yield from _at(draft, run, level_plan_of(draft, run).tasks[run.level])
     spoilt = [need for t in rows if t.failed or t.skipped for need in workflow.tasks[t.pos].needs]
     yield from _at(draft, run, tuple(dict.fromkeys(spoilt)))  # a skip names the first need that was to blame
     rows = [t for t in rows if t.state == "pending"]  # others were cancelled: the run was stopped
@@ -131,16 +132,16 @@ def _at(draft: Draft, run: RunRow, positions: tuple[int, ...]) -> Rule:
     missing = [place for place in places if place not in draft.at]
     if missing:
         (rows,) = yield (TasksAt(missing),)
-        draft.adopt(rows)
+        draft.add_loaded(rows)
     return [draft.at[place] for place in places]
 
 
 def commit_level(draft: Draft, run: RunRow) -> Rule:
-    """All of the pass is done: it counts from now on. Returns the tasks whose dependents have to be told."""
+    """All of the level is done: it counts from now on. Returns the tasks whose dependents have to count it."""
     workflow = draft.workflow_of(run)
     rows = yield from _rows_of_pass(draft, run)
     ends = yield from _ends(draft, rows)
-    told = []
+    to_settle = []
     records = []
     for task in rows:
         if task.held is not None:
@@ -148,7 +149,7 @@ def commit_level(draft: Draft, run: RunRow) -> Rule:
             if task.element:
                 task.settled = True
             else:
-                told.append(task)
+                to_settle.append(task)
         hash, context = ends.get(task.id, (None, None))
         data: dict[str, Any] = {"level": run.level, "state": task.state}
         if hash is not None:
@@ -159,19 +160,19 @@ def commit_level(draft: Draft, run: RunRow) -> Rule:
             yield from update_context(draft, task, context)
     merged = hashlib.sha256(msgspec.json.encode(records)).hexdigest()[:32]
     draft.event(run.no, "level", {"level": run.level, "tasks": len(rows), "hash": merged})
-    return told
+    return to_settle
 
 
 def _rows_of_pass(draft: Draft, run: RunRow) -> Rule:
-    """The current rows of the pass by name and index, elements behind their mapped task."""
+    """The current rows of the level by name and index, elements behind their mapped task."""
     assert run.level is not None
-    wholes = yield from _at(draft, run, passes_of(draft, run).tasks[run.level])
+    wholes = yield from _at(draft, run, level_plan_of(draft, run).tasks[run.level])
     out: list[TaskRow] = []
     for whole in wholes:
         out.append(whole)
         if whole.elements:
             (rows,) = yield (Elements(run.no, whole.pos),)
-            draft.adopt(rows)
+            draft.add_loaded(rows)
             out += [draft.at[(run.no, whole.pos, idx)] for idx in range(whole.elements)]
     return out
 
@@ -179,7 +180,7 @@ def _rows_of_pass(draft: Draft, run: RunRow) -> Rule:
 def _ends(draft: Draft, rows: list[TaskRow]) -> Rule:
     """By task: (hash of its result, the context that it sets)."""
     out: dict[int, tuple[str | None, Any]] = {}
-    (stored,) = yield (EndsHeld([t.id for t in rows if t.elements is None]),)
+    (stored,) = yield (HeldEnds([t.id for t in rows if t.elements is None]),)
     wanted = {t.id: t.attempt for t in rows}
     fresh = [(a.task_id, a.result_hash, a.result) for a in draft.attempts if wanted.get(a.task_id) == a.attempt]
     for task_id, hash, result in [*stored, *fresh]:
@@ -191,8 +192,8 @@ def _ends(draft: Draft, rows: list[TaskRow]) -> Rule:
 def drop_held(draft: Draft, run: RunRow, session: str) -> Rule:
     """The owner is gone, and what it held of this level with it: those tasks run again, with a fresh retry budget.
     Waits stay answered: nobody's attempt was behind them."""
-    (rows,) = yield (RunningOf(run.no),)
-    draft.adopt(rows)
+    (rows,) = yield (RunningTasksOfRun(run.no),)
+    draft.add_loaded(rows)
     held = [
         t for t in draft.tasks.values()
         if t.run_no == run.no and t.held is not None and t.session == session and t.state == "running"
@@ -217,7 +218,7 @@ def drop_held(draft: Draft, run: RunRow, session: str) -> Rule:
             draft.move(task, "pending")
             later.append([task.pos, task.idx])
             continue
-        if run.max_parallel is None and run.pace is None:
+        if run.max_parallel is None and run.advance_state is None:
             enqueue(draft, run, task)
         else:
             if by_key(run):

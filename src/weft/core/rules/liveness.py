@@ -3,7 +3,7 @@ it should have ended long ago."""
 
 from weft.core.commands import Overdue, Reconcile, Reply
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Held, PastDeadline, Runs, Session, Tasks
+from weft.core.decision.needs import HeldTasks, Runs, Session, Tasks, TasksPastDeadline
 from weft.core.liveness import OVERDUE_MS
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import OVERDUE, lose
@@ -13,14 +13,14 @@ from weft.core.rules.settle import settle
 
 def reconcile(draft: Draft, command: Reconcile) -> Rule:
     """What the node does not know of is queued again; what only the node knows of is not its to run any more."""
-    sessions, held = yield (Session(command.session), Held(command.session))
+    sessions, held = yield (Session(command.session), HeldTasks(command.session))
     if not sessions or sessions[0].state in ("dead", "left"):
         return Reply(state="dead")
     if sessions[0].exchange != command.number:
         return Reply(state="moved on")  # an exchange came in between: there is nothing to compare
-    held = [task for task in draft.adopt(held) if task.held is None]  # what has finished its node holds no more
+    held = [task for task in draft.add_loaded(held) if task.held is None]  # what has finished its node holds no more
     (runs,) = yield (Runs(sorted({t.run_no for t in held})),)
-    draft.adopt_runs(runs)
+    draft.add_loaded_runs(runs)
     draft.by_session = command.session
     known = frozenset((task_id, attempt) for task_id, attempt in command.held)
     stored = frozenset((t.id, t.attempt) for t in held)
@@ -34,18 +34,18 @@ def reconcile(draft: Draft, command: Reconcile) -> Rule:
 
 
 def overdue(draft: Draft, command: Overdue) -> Rule:
-    """First its node is told to stop it, once more. If that has not helped when the same time has passed again, the
+    """First its node is asked to stop it, once more. If that has not helped when the same time has passed again, the
     attempt is taken from it like that of a dead node; a result that still comes is refused."""
     yield from require_term(draft, command.term)
-    (late,) = yield (PastDeadline(command.limit),)
+    (late,) = yield (TasksPastDeadline(command.limit),)
     ids = sorted(id for (id,) in late)
     if not ids:
         return Reply()
     runs, tasks = yield (Runs(sorted({id >> ORDINAL_BITS for id in ids})), Tasks(ids))
-    draft.adopt_runs(runs)
+    draft.add_loaded_runs(runs)
     ended: list[TaskRow] = []
     changed = 0
-    for task in draft.adopt(tasks):
+    for task in draft.add_loaded(tasks):
         if task.state != "running" or task.held or task.deadline_at is None or task.deadline_at > draft.now:
             continue
         changed += 1

@@ -15,7 +15,7 @@ from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import end_in_level, is_fatal
 from weft.core.rules.names import names_of
-from weft.core.rules.readiness import survives
+from weft.core.rules.readiness import can_still_start
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
@@ -78,7 +78,7 @@ def _elements_before(draft: Draft, run: RunRow, task: TaskRow) -> Rule:
     before: dict[int, TaskRow] = {}
     if task.generation > 1:
         (rows,) = yield (Elements(run.no, task.pos),)
-        for row in draft.adopt(rows):
+        for row in draft.add_loaded(rows):
             if row.idx not in before or before[row.idx].generation < row.generation:
                 before[row.idx] = row
     return before
@@ -158,7 +158,7 @@ def element_ended(
     place = (run.no, element.pos, WHOLE)
     if place not in draft.at:
         (rows,) = yield (TasksAt([place]),)
-        draft.adopt(rows)
+        draft.add_loaded(rows)
     whole = draft.at[place]
     if whole.state != "running" or whole.elements is None:
         return
@@ -170,7 +170,7 @@ def element_ended(
         whole.failed += 1
         whole.skipped += element.state == "cancelled"
         too_many = whole.failed > tolerated
-        if whole.failed == tolerated + 1 and survives(run, definition) and run.level is None:
+        if whole.failed == tolerated + 1 and can_still_start(run, definition) and run.level is None:
             yield from _cancel_siblings(draft, run, definition, element, following)
     # In a level, all elements run to their ends, or the first one too many voids it: which of them had been started
     # when another failed depends on who was faster, and must not show.
@@ -179,7 +179,7 @@ def element_ended(
         _close(draft, run, definition, whole)
         following.append(whole)
         return
-    over = not survives(run, definition)
+    over = not can_still_start(run, definition)
     go_on = whole.failed <= tolerated or (run.level is not None and not is_fatal(draft, run, definition))
     if go_on and whole.admitted < whole.elements and not over:
         following_element = yield from _next_element(draft, run, whole)
@@ -192,7 +192,7 @@ def _next_element(draft: Draft, run: RunRow, whole: TaskRow) -> Rule:
     """The first element that has not been let in yet. After a resume or a lost owner they may not be in a row."""
     if whole.generation > 1 or run.level is not None:
         (rows,) = yield (Elements(run.no, whole.pos),)
-        rows = sorted(draft.adopt(rows), key=lambda t: t.idx)
+        rows = sorted(draft.add_loaded(rows), key=lambda t: t.idx)
         return next(
             (t for t in rows if t.generation == whole.generation and _outside(t)),
             None,
@@ -200,20 +200,20 @@ def _next_element(draft: Draft, run: RunRow, whole: TaskRow) -> Rule:
     place = (run.no, whole.pos, whole.admitted)
     if place not in draft.at:
         (rows,) = yield (TasksAt([place]),)
-        draft.adopt(rows)
+        draft.add_loaded(rows)
     return draft.at[place] if draft.at[place].state == "pending" else None
 
 
 def _outside(element: TaskRow) -> bool:
     """It has not been let in."""
-    return element.state == "pending" and element.ready_at is None and element.errand is None
+    return element.state == "pending" and element.ready_at is None and element.child_action is None
 
 
 def _close(draft: Draft, run: RunRow, definition: TaskDef, whole: TaskRow) -> None:
     """A stop that came too late changes nothing: the whole is cancelled only if one of its elements was."""
     assert whole.elements is not None
     state: TaskState = "succeeded"
-    stopped = run.stop is not None and not survives(run, definition)
+    stopped = run.stop is not None and not can_still_start(run, definition)
     if whole.skipped and (stopped or whole.stop):
         whole.reason = run.reason if stopped else (whole.reason or "cancelled by request")
         state = "cancelled"
@@ -236,7 +236,7 @@ def _cancel_siblings(
     draft: Draft, run: RunRow, definition: TaskDef, failed: TaskRow, following: list[TaskRow]
 ) -> Rule:
     (rows,) = yield (Elements(run.no, failed.pos),)
-    draft.adopt(rows)
+    draft.add_loaded(rows)
     how = {"dead_letter": "failed", "cancelled": "was cancelled"}.get(failed.state, failed.state)
     reason = f"{definition.name}.{failed.idx} {how}"
     places = []

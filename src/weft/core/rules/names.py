@@ -6,7 +6,7 @@ import msgspec
 
 from weft.core.artifacts import with_files
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Ends, Inputs
+from weft.core.decision.needs import RunInputs, TaskEnds
 from weft.core.expressions.run_names import Ended, names_for, tasks_view
 from weft.core.rows import RunRow
 from weft.core.rules.context import context_values
@@ -36,12 +36,12 @@ def names_of_run(
 ) -> Rule:
     stored: list[Ended] = []
     if reads:
-        (stored,) = yield (Ends(run.no, list(reads)),)
+        (stored,) = yield (TaskEnds(run.no, list(reads)),)
     inputs: list[dict[str, Any]]
     if run.no in draft.created.runs:
         inputs = [msgspec.json.decode(draft.created.runs[run.no][1]["inputs"])]
     else:
-        (inputs,) = yield (Inputs(run.no),)
+        (inputs,) = yield (RunInputs(run.no),)
     context = yield from context_values(draft, run)
     ends = _with_draft(draft, run, reads, stored)
     if files_of:

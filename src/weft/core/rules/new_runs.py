@@ -28,7 +28,7 @@ class NewRun(msgspec.Struct):
     body_hash: str = ""
     root: int | None = None  # None: itself
     parent: int | None = None
-    by_hand: bool = False  # rests after each level
+    manual_advance: bool = False  # paused after each level
     trigger: str | None = None  # that made it
     cause: str | None = None  # what that fired for
 
@@ -42,9 +42,9 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
         deadline_at=None if workflow.timeout_ms is None else now + workflow.timeout_ms,
         root=new.no if new.root is None else new.root, parent=new.parent,
     )  # fmt: skip
-    if workflow.passes is not None:
+    if workflow.level_plan is not None:
         run.level = 0
-        run.pace = "go" if new.by_hand else None
+        run.advance_state = "level" if new.manual_advance else None
     run.dirty = True  # inserted, not updated; still seen by the rules that go through changed runs
     draft.runs[run.no] = run
     draft.dirty_runs.append(run)
@@ -56,10 +56,10 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     for key in sorted(workflow.context):
         text = msgspec.json.encode(workflow.context[key]).decode()
         draft.values.context.append((run.no, key, text, None, None))
-    told: dict[str, Any] = {"workflow": new.workflow, "tasks": len(workflow.tasks)}
+    data: dict[str, Any] = {"workflow": new.workflow, "tasks": len(workflow.tasks)}
     if new.trigger is not None:
-        told |= {"trigger": new.trigger, "cause": new.cause}
-    draft.event(run.no, "submitted", told)
+        data |= {"trigger": new.trigger, "cause": new.cause}
+    draft.event(run.no, "submitted", data)
     return run
 
 

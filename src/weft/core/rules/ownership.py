@@ -6,7 +6,7 @@ private demand, which nobody else offers. When the session ends, the run is free
 """
 
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import QueuedIfFree, QueuedOf, RunsIfFree
+from weft.core.decision.needs import QueuedTasksOfRun, RunsIfFree, UnlockedQueuedTasks
 from weft.core.placement.demands import OWN, private_demand
 from weft.core.rows import RunRow, TaskRow
 
@@ -38,7 +38,7 @@ def take_runs(draft: Draft, session: str, queued: list[TaskRow], want: int) -> R
         missing = [no for no in asked if no not in draft.runs]
         if missing:
             (runs,) = yield (RunsIfFree(missing),)
-            draft.adopt_runs(runs)
+            draft.add_loaded_runs(runs)
         for no in asked:
             run = draft.runs.get(no)
             if run is None or run.owner not in (None, session):
@@ -53,17 +53,17 @@ def take_runs(draft: Draft, session: str, queued: list[TaskRow], want: int) -> R
             taken.append(run)
     claimed = {t.id: None for t in chosen}
     for run in taken:
-        for task in (yield from _queued(draft, run, QueuedIfFree(run.no))):
+        for task in (yield from _queued(draft, run, UnlockedQueuedTasks(run.no))):
             if task.id not in claimed:
                 draft.touch(task)
                 task.demand = private_demand(session)
     return chosen
 
 
-def _queued(draft: Draft, run: RunRow, need: QueuedOf | QueuedIfFree) -> Rule:
+def _queued(draft: Draft, run: RunRow, need: QueuedTasksOfRun | UnlockedQueuedTasks) -> Rule:
     """What is in the queue, or was just put there."""
     (rows,) = yield (need,)
-    draft.adopt(rows)
+    draft.add_loaded(rows)
     return [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "queued"]
 
 
@@ -74,6 +74,6 @@ def free_run(draft: Draft, run: RunRow) -> Rule:
     run.owner = None
     own = draft.workflow_of(run).own
     assert own is not None
-    for task in (yield from _queued(draft, run, QueuedOf(run.no))):
+    for task in (yield from _queued(draft, run, QueuedTasksOfRun(run.no))):
         draft.touch(task)
         task.demand = own[0]

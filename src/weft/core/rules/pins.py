@@ -10,7 +10,7 @@ import msgspec
 
 from weft.core.commands import Refused, Submit
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Named, Pins, WorkflowNames, Workflows
+from weft.core.decision.needs import PinsOfFamily, WorkflowNames, Workflows, WorkflowsByName
 from weft.core.definition.child_workflows import DEPTH_MAX, kind_of, references_of
 from weft.core.definition.inputs import wrong_inputs
 from weft.core.definition.problems import quoted
@@ -85,7 +85,7 @@ def _look_up(draft: Draft, walk: _Walk, workflow: Workflow, source: str | None, 
                 f"{workflow.name} runs {quoted(name)}, which is known only beside the definition's file: submit that"
                 " file once, or put what it names into the store and use its name",
             )
-    (rows,) = yield (Named(names),)
+    (rows,) = yield (WorkflowsByName(names),)
     found = {row.name: row for row in rows}
     for name in names:
         if name not in found:
@@ -94,7 +94,7 @@ def _look_up(draft: Draft, walk: _Walk, workflow: Workflow, source: str | None, 
         child_source = source if row.source is None else row.source
         walk.known[(workflow.hash, source, name)] = Pin(workflow.hash, source, name, row.workflow, child_source)
         if row.root is not None and references_of(draft.workflows[row.workflow]):
-            (pins,) = yield (Pins(row.root),)
+            (pins,) = yield (PinsOfFamily(row.root),)
             for pin in pins:
                 if kind_of(pin.name) != "name":  # names are looked up anew, as everything named is
                     walk.known.setdefault(_key(pin), pin)
@@ -115,5 +115,5 @@ def _check_inputs(workflow: Workflow, pin: Pin, child: Workflow) -> None:
         if task.kind == "workflow" and task.spec["workflow"] == pin.name:
             problems = wrong_inputs(child.inputs, task.spec["with"])
             if problems:
-                told = "; ".join(p.message + (f" ({p.fix})" if p.fix else "") for p in problems)
-                raise Refused("invalid", f"{task.name} runs {pin.name}: {told}")
+                text = "; ".join(p.message + (f" ({p.fix})" if p.fix else "") for p in problems)
+                raise Refused("invalid", f"{task.name} runs {pin.name}: {text}")

@@ -11,7 +11,15 @@ import msgspec
 
 from weft.core.commands import Place, Reply
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import DemandBodies, LiveSessions, Measured, Occupied, Placing, QueuedEach, Roots
+from weft.core.decision.needs import (
+    DemandBodies,
+    LiveSessions,
+    Measurements,
+    PlacementDemands,
+    QueuedTasksPerDemand,
+    Roots,
+    RunningByDemand,
+)
 from weft.core.placement.demands import PLACE, holder_of, open_to_all, private, public
 from weft.core.placement.eligibility import (
     Load,
@@ -38,14 +46,14 @@ def place(draft: Draft, command: Place) -> Rule:
         yield from require_term(draft, command.term)
     elif (yield from is_led(draft)):
         return Reply()
-    (rows,) = yield (Placing(),)
+    (rows,) = yield (PlacementDemands(),)
     demands = [demand for (demand,) in rows if public(demand).startswith(PLACE)]
     if not demands:
         return Reply()
     waiting, sessions, measured, occupied = yield (
-        QueuedEach(demands, None, command.limit), LiveSessions(), Measured(), Occupied(),
+        QueuedTasksPerDemand(demands, None, command.limit), LiveSessions(), Measurements(), RunningByDemand(),
     )  # fmt: skip
-    tasks = draft.adopt(waiting)
+    tasks = draft.add_loaded(waiting)
     known = sorted({public(t.demand) for t in tasks} | {public(demand) for _, demand, _ in occupied})
     (bodies,) = yield (DemandBodies(known),)
     requires = {id: msgspec.json.decode(body) for id, body in bodies}
@@ -113,8 +121,8 @@ def _nodes(
         if holder is not None:
             held.setdefault(holder, []).append(bodies.get(public(task.demand), {}))
     live = [session for session in sessions if session.state == "live"]
-    told = {s.id: msgspec.json.decode(measured[s.id]) for s in live if s.id in measured}
-    loads = loads_of(told, [session.id for session in live])
+    measurements = {s.id: msgspec.json.decode(measured[s.id]) for s in live if s.id in measured}
+    loads = loads_of(measurements, [session.id for session in live])
     return {session.id: _Node(session, loads[session.id], held.get(session.id, [])) for session in live}
 
 

@@ -56,7 +56,7 @@ def goes_on(definition: TaskDef, halted: bool, stop: str | None, handlers: bool)
     return handlers and (definition.when == "always" or (stop == "timeout" and definition.when == "on_failure"))
 
 
-def survives(run: RunRow, definition: TaskDef) -> bool:
+def can_still_start(run: RunRow, definition: TaskDef) -> bool:
     return goes_on(definition, run.halted, run.stop, run.deadline_at is not None)
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from weft.core.commands import Drain, Expire, Refused, Register, Reply
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Held, Leadership, Lease, OwnedBy, RunById, Runs, Session
+from weft.core.decision.needs import HeldTasks, Leadership, Lease, RunById, Runs, RunsOwnedBy, Session
 from weft.core.rows import SessionRow, TaskRow
 from weft.core.rules.attempts import lose
 from weft.core.rules.leader import end_term
@@ -35,10 +35,10 @@ def register(draft: Draft, command: Register) -> Rule:
         ended_at=None, body=command.body, role=command.role,
     )  # fmt: skip
     draft.sessions.new = (row, command.ttl_ms)
-    told = {"node": row.node, "role": row.role, "scope": command.scope}
+    data = {"node": row.node, "role": row.role, "scope": command.scope}
     if draft.sessions.abandoned is not None:
-        told["gave_up"] = draft.sessions.abandoned
-    draft.cluster_event("node_joined", row.id, told)
+        data["gave_up"] = draft.sessions.abandoned
+    draft.cluster_event("node_joined", row.id, data)
     return Reply(run_no=scope, state="live")
 
 
@@ -66,11 +66,11 @@ def expire(draft: Draft, command: Expire) -> Rule:
     draft.by_session = command.session
     left = command.proof == "left"
     draft.sessions.ended.append((command.session, "left" if left else "dead"))
-    owned, held = yield (OwnedBy(command.session), Held(command.session))
-    owned = draft.adopt_runs(owned)
-    held = [task for task in draft.adopt(held) if task.held is None]
+    owned, held = yield (RunsOwnedBy(command.session), HeldTasks(command.session))
+    owned = draft.add_loaded_runs(owned)
+    held = [task for task in draft.add_loaded(held) if task.held is None]
     (runs,) = yield (Runs(sorted({t.run_no for t in held})),)
-    draft.adopt_runs(runs)
+    draft.add_loaded_runs(runs)
     for run in owned:
         yield from free_run(draft, run)
         if run.level is not None and command.proof != "left":  # what was finished before leaving stays finished
@@ -79,14 +79,14 @@ def expire(draft: Draft, command: Expire) -> Rule:
     for task in held:
         yield from lose(draft, task, ended, gave_up=sessions[0].gave_up)
     yield from settle(draft, ended)
-    _tell_end(draft, sessions[0].node, command, len(held))
+    _end_event(draft, sessions[0].node, command, len(held))
     if leadership.session == command.session:
         end_term(draft, leadership, "it left" if left else "its session is dead")
     draft.wake = True
     return Reply(changed=len(held), state="dead")
 
 
-def _tell_end(draft: Draft, node: str, command: Expire, lost: int) -> None:
+def _end_event(draft: Draft, node: str, command: Expire, lost: int) -> None:
     if command.proof == "left":
         draft.cluster_event("node_left", command.session, {"node": node, "lost": lost})
     else:

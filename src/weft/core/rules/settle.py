@@ -7,20 +7,20 @@ is left for the next transaction: its tasks stay marked as unsettled, and any no
 from collections.abc import Iterable
 
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Ready, TasksAt, Unsettled
+from weft.core.decision.needs import ReadyTasks, TasksAt, UnsettledTasks
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.conditions import ask
-from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_pass, key_rank, passes_of
+from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import (
+    can_still_start,
     ending_of,
     failures_of,
     handles_failure,
     is_over,
     judge_task,
     run_state,
-    survives,
 )
 from weft.core.rules.stopping import halt
 from weft.core.rules.waits import begin_wait
@@ -34,9 +34,9 @@ PRIORITY_MS = 60_000  # one point of priority is worth a minute of waiting
 def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
     """Tell dependents, wave by wave, then admit, start the run's handlers, and end runs."""
     wave = ended
-    told = 0
+    count = 0
     while True:
-        if wave and told >= SETTLE_MAX:
+        if wave and count >= SETTLE_MAX:
             draft.wake = True
             break
         following: list[TaskRow] = []
@@ -48,13 +48,13 @@ def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
                     yield from _advance(draft, run, following)
             if not following:
                 break
-        told += len(wave)
+        count += len(wave)
         yield from _load_dependents(draft, wave)
         for task in wave:
             if task.state in ("failed", "dead_letter"):
                 yield from _apply_policy(draft, task, following)
         for task in wave:
-            yield from _tell(draft, task, following)
+            yield from _count_in_dependents(draft, task, following)
         wave = following
     yield from admit(draft)
     end_runs(draft)
@@ -80,7 +80,7 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
             deeper: list[int] = []
             for pos in frontier:
                 for after in workflow.successors[pos]:
-                    if not survives(run, workflow.tasks[after]):
+                    if not can_still_start(run, workflow.tasks[after]):
                         continue
                     place = (run.no, after, WHOLE)
                     if place not in at and place not in missing:
@@ -89,7 +89,7 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
             frontier = deeper if far and len(missing) < SETTLE_MAX else []
     if missing:
         (rows,) = yield (TasksAt(list(missing)),)
-        draft.adopt(rows)
+        draft.add_loaded(rows)
 
 
 def _apply_policy(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
@@ -98,14 +98,14 @@ def _apply_policy(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule
     definition = workflow.tasks[task.pos]
     if task.idx >= 0 or definition.allow_failure or run.halted or run.stop:
         return
-    if workflow.on_failure == "continue" or (run.level is not None and not in_main_pass(draft, run)):
+    if workflow.on_failure == "continue" or (run.level is not None and not in_main_level(draft, run)):
         return
     now = workflow.on_failure == "halt_now" or run.level is not None
     cancelled = yield from halt(draft, run, definition.name, now=now)
     following.extend(cancelled)
 
 
-def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
+def _count_in_dependents(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
     run = draft.runs[task.run_no]
     draft.touch(task)
     task.settled = True
@@ -119,7 +119,7 @@ def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
     ending = ending_of(task.state, task.upstream, definition.allow_failure)
     for pos in workflow.successors[task.pos]:
         after_def = workflow.tasks[pos]
-        if not survives(run, after_def):
+        if not can_still_start(run, after_def):
             continue
         after = draft.at[(run.no, pos, WHOLE)]
         if after.state != "pending" or after.open <= 0:
@@ -133,7 +133,7 @@ def _tell(draft: Draft, task: TaskRow, following: list[TaskRow]) -> Rule:
                 after.failed += 1
             else:
                 after.skipped += 1
-        if after.open == 0 and run.level is None:  # in levels it is judged when its pass begins
+        if after.open == 0 and run.level is None:  # in levels it is judged when its level begins
             yield from decide_start(draft, run, workflow, after, following)
 
 
@@ -205,45 +205,45 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
         yield from begin_wait(draft, run, draft.workflow_of(run), task, definition, following)
         return
     if definition.kind == "workflow":
-        draft.send(task, "begin")
+        draft.request_child_action(task, "begin")
         return
     draft.touch(task)
     task.ready_at = draft.now
     task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
-    if run.max_parallel is None and run.pace is None:
+    if run.max_parallel is None and run.advance_state is None:
         enqueue(draft, run, task)
     elif by_key(run):
         task.rank = key_rank(draft, run, task)
 
 
 def _advance(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
-    """A pass that is done commits, or after a failure or a stop gives way to the handlers; then the next one begins.
-    A run that was stopped while it rested has no pass under way."""
-    passes = passes_of(draft, run)
+    """A level that is done commits, or after a failure or a stop gives way to the handlers; then the next one begins.
+    A run that was stopped while it was paused between levels has none under way."""
+    level_plan = level_plan_of(draft, run)
     while not following:
         assert run.level is not None
-        resting = run.level_open is None and run.stop is not None and run.level < len(passes.tasks)
-        if not resting and run.level_open != 0:
+        awaiting_advance = run.level_open is None and run.stop is not None and run.level < len(level_plan.tasks)
+        if not awaiting_advance and run.level_open != 0:
             return
         if is_over(run) or run.sweep is not None or run.state in RUN_TERMINAL:
             return
-        (rows,) = yield (Unsettled(SETTLE_MAX, run.no),)
-        following += [t for t in draft.adopt(rows) if not t.settled]
+        (rows,) = yield (UnsettledTasks(SETTLE_MAX, run.no),)
+        following += [t for t in draft.add_loaded(rows) if not t.settled]
         if following:
             return
         draft.touch_run(run)
-        if (run.halted or run.stop) and run.level < passes.handlers:
-            run.level = passes.handlers
-        elif not resting:
+        if (run.halted or run.stop) and run.level < level_plan.handlers:
+            run.level = level_plan.handlers
+        elif not awaiting_advance:
             committed = yield from commit_level(draft, run)
             yield from _load_dependents(draft, committed)
             for task in committed:
-                yield from _tell(draft, task, following)
+                yield from _count_in_dependents(draft, task, following)
             run.level += 1
         run.level_open = None
-        if run.pace is not None:
-            run.pace = "go" if run.halted or run.stop else "rest"  # handlers are not held up
-        if run.level == len(passes.tasks) or run.pace == "rest":
+        if run.advance_state is not None:
+            run.advance_state = "level" if run.halted or run.stop else "paused"  # handlers are not held up
+        if run.level == len(level_plan.tasks) or run.advance_state == "paused":
             return
         yield from begin_pass(draft, run, decide_start, following)  # if all of it was cancelled, the next one follows
 
@@ -258,7 +258,7 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
     missing = [place for place in places if place not in draft.at]
     if missing:
         (rows,) = yield (TasksAt(missing),)
-        draft.adopt(rows)
+        draft.add_loaded(rows)
     for place in places:
         task = draft.at[place]
         if task.state == "pending" and task.open == 1:
@@ -271,7 +271,7 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
 def admit(draft: Draft) -> Rule:
     """Queue what is ready, best rank first, in runs that bound how much runs at a time."""
     for run in list(draft.dirty_runs):
-        if run.max_parallel is None and run.pace is None:
+        if run.max_parallel is None and run.advance_state is None:
             continue
         if is_over(run) or run.sweep is not None or run.state in RUN_TERMINAL:
             continue
@@ -279,13 +279,13 @@ def admit(draft: Draft) -> Rule:
         if room <= 0:
             continue
         changed = sum(1 for t in draft.dirty_tasks if t.run_no == run.no and t.guard and t.guard.state == "pending")
-        (rows,) = yield (Ready(run.no, room + changed),)  # the store does not know yet what this draft changed
-        draft.adopt(rows)
+        (rows,) = yield (ReadyTasks(run.no, room + changed),)  # the store does not know yet what this draft changed
+        draft.add_loaded(rows)
         waiting = [
             t for t in draft.tasks.values() if t.run_no == run.no and t.state == "pending" and t.ready_at is not None
         ]
         waiting.sort(key=lambda t: (t.rank, t.id))
-        admitted = waiting[:room] if run.pace is None else _let_in(draft, run, waiting, room)
+        admitted = waiting[:room] if run.advance_state is None else _let_in(draft, run, waiting, room)
         for task in admitted:
             if by_key(run):  # among themselves by name; in the queue like everybody else's
                 task.rank = draft.now - (run.priority + draft.definition(task).priority) * PRIORITY_MS
@@ -300,17 +300,17 @@ def _limit(run: RunRow) -> int:
 
 
 def _let_in(draft: Draft, run: RunRow, waiting: list[TaskRow], room: int) -> list[TaskRow]:
-    """Of a run that is moved by hand: what was let in before (a retry, a level begun again), and what may go now."""
-    if run.pace == "go":
+    """Of a run with manual advance: what was let in before (a retry, a level begun again), and what may go now."""
+    if run.advance_state == "level":
         chosen = waiting
     else:
-        fresh = [t for t in waiting if not t.admitted][: run.pace == "task"]
+        fresh = [t for t in waiting if not t.admitted][: run.advance_state == "task"]
         chosen = [t for t in waiting if t.admitted or t in fresh]
     chosen = chosen[:room]
     for task in chosen:
-        if not task.admitted and run.pace == "task":
+        if not task.admitted and run.advance_state == "task":
             draft.touch_run(run)
-            run.pace = "rest"
+            run.advance_state = "paused"
         draft.touch(task)
         task.admitted = 1
     return chosen
@@ -325,6 +325,6 @@ def end_runs(draft: Draft) -> None:
             run.finished_at = draft.now
             run.sweep = run.owner = run.level_open = None
             draft.event(run.no, "run_finished", {"state": run.state, "reason": run.reason})
-            run.told = run.parent is None
+            run.reported = run.parent is None
             draft.ended = True
-            draft.wake = draft.wake or not run.told  # any node may report it to its parent
+            draft.wake = draft.wake or not run.reported  # any node may report it to its parent

@@ -5,10 +5,10 @@ thousand tasks at a time from the cursor `run.sweep`, which any node moves on.
 """
 
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Need, QueuedOf, RunningOf, Unended
+from weft.core.decision.needs import Need, QueuedTasksOfRun, RunningTasksOfRun, UnendedTasks
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.levels import void_level, why_void
-from weft.core.rules.readiness import goes_on, is_over, survives
+from weft.core.rules.readiness import can_still_start, goes_on, is_over
 
 SWEEP_MAX = 1000
 
@@ -48,11 +48,13 @@ def end_handlers(draft: Draft, run: RunRow) -> Rule:
 
 
 def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) -> Rule:
-    """Cancel what is queued and what comes next; with `stop`, running attempts are told to stop. In this order: a
+    """Cancel what is queued and what comes next; with `stop`, running attempts shall stop. In this order: a
     claim that was under way while the queued ones were locked is among the running ones after it."""
-    needs: tuple[Need, ...] = (QueuedOf(run.no),) if stop is None else (QueuedOf(run.no), RunningOf(run.no))
+    needs: tuple[Need, ...] = (
+        (QueuedTasksOfRun(run.no),) if stop is None else (QueuedTasksOfRun(run.no), RunningTasksOfRun(run.no))
+    )
     for rows in (yield needs):
-        draft.adopt(rows)
+        draft.add_loaded(rows)
     ended: list[TaskRow] = []
     if stop is not None:
         if run.level is not None:
@@ -67,12 +69,12 @@ def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) 
 def _stop_running(draft: Draft, run: RunRow, why: str) -> None:
     definitions = draft.workflow_of(run).tasks
     for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
-        if task.elements is not None or (run.stop and survives(run, definitions[task.pos])):
+        if task.elements is not None or (run.stop and can_still_start(run, definitions[task.pos])):
             continue
         if task.stop is None:
             ask_to_stop(draft, task, why)
         elif task.child is not None and is_over(run):
-            draft.send(task, "stop")  # its run may still be at its handlers
+            draft.request_child_action(task, "stop")  # its run may still be at its handlers
 
 
 def ask_to_stop(draft: Draft, task: TaskRow, why: str) -> None:
@@ -81,14 +83,14 @@ def ask_to_stop(draft: Draft, task: TaskRow, why: str) -> None:
     task.stop = why
     draft.wake = draft.stopping = True
     if task.child is not None:
-        draft.send(task, "stop")
+        draft.request_child_action(task, "stop")
 
 
 def sweep(draft: Draft, run: RunRow, reason: str) -> Rule:
     """Cancel the next thousand tasks that have not started; returns them."""
     assert run.sweep is not None
-    (rows,) = yield (Unended(run.no, run.sweep, SWEEP_MAX),)
-    rows = draft.adopt(rows)
+    (rows,) = yield (UnendedTasks(run.no, run.sweep, SWEEP_MAX),)
+    rows = draft.add_loaded(rows)
     draft.touch_run(run)
     if len(rows) < SWEEP_MAX:
         run.sweep = None
@@ -105,7 +107,7 @@ def _cancel(draft: Draft, run: RunRow, tasks: list[TaskRow], reason: str) -> lis
     for task in tasks:
         if task.state not in ("pending", "queued", "scheduled", "waiting"):
             continue
-        if survives(run, definitions[task.pos]):
+        if can_still_start(run, definitions[task.pos]):
             continue
         task.reason = reason
         draft.move(task, "cancelled")

@@ -22,7 +22,7 @@ def submit(draft: Draft, command: Submit) -> Rule:
                     f"the key {command.key!r} belongs to run {run_id} with another definition or inputs",
                 )
             return Reply(run_id=run_id, run_no=run_no, state=state, existing=True)
-    if command.by_hand and draft.workflows[command.workflow].passes is None:
+    if command.manual_advance and draft.workflows[command.workflow].level_plan is None:
         raise Refused("invalid", "only a workflow with mode: levels can be moved on level by level")
     numbers: list[int] = []
     pins: list[Pin] = []
@@ -49,7 +49,7 @@ def submit(draft: Draft, command: Submit) -> Rule:
         NewRun(
             numbers[0], command.run_id, command.workflow, command.inputs, command.priority, command.source,
             command.labels, command.fresh, command.max_parallel, command.key, command.body_hash,
-            by_hand=command.by_hand, trigger=command.trigger, cause=command.cause,
+            manual_advance=command.manual_advance, trigger=command.trigger, cause=command.cause,
         ),
     )  # fmt: skip
     draft.created.pins = [(run.no, pin) for pin in pins]

@@ -87,7 +87,7 @@ def signal(draft: Draft, command: Signal) -> Rule:
     (runs,) = yield (RunById(command.run_id),)
     if not runs:
         raise Refused("not_found", f"there is no run {command.run_id}")
-    run = draft.adopt_runs(runs)[0]
+    run = draft.add_loaded_runs(runs)[0]
     workflow = draft.workflow_of(run)
     waits = [pos for pos, d in enumerate(workflow.tasks) if d.kind == "wait" and d.spec.get("signal") == command.name]
     if not waits:
@@ -104,7 +104,7 @@ def signal(draft: Draft, command: Signal) -> Rule:
     draft.values.signals.append((run.no, command.name, command.data, command.rejected))
     draft.event(run.no, "signalled", {"signal": command.name, "rejected": command.rejected})
     (rows,) = yield (TasksAt([(run.no, pos, WHOLE) for pos in waits]),)
-    draft.adopt(rows)
+    draft.add_loaded(rows)
     following: list[TaskRow] = []
     for pos in waits:
         task = draft.at[(run.no, pos, WHOLE)]
@@ -149,10 +149,10 @@ def _end(draft: Draft, task: TaskRow, state: Any, data: str | None, following: l
         draft.move(task, state)
     else:
         end_in_level(draft, run, task, state)
-    told: dict[str, Any] = {"state": task.state, "reason": task.reason}
+    facts: dict[str, Any] = {"state": task.state, "reason": task.reason}
     if task.held is not None:
-        told["state"], told["end"] = "held", task.held
+        facts["state"], facts["end"] = "held", task.held
     if hash is not None:
-        told["hash"] = hash
-    draft.event(task.run_no, "answered", told, task)
+        facts["hash"] = hash
+    draft.event(task.run_no, "answered", facts, task)
     following.append(task)

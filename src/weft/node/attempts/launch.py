@@ -11,7 +11,7 @@ from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
-from weft.core.rows import RecordRow
+from weft.core.rows import MemoRow
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker
 from weft.executors.protocol import Ask, Launch, Outcome
@@ -132,15 +132,15 @@ def mask_outcome(outcome: Outcome, masker: Masker) -> None:
         outcome.result, outcome.output, outcome.context = None, msgspec.UNSET, None
 
 
-def report_cached(claim: Claim, record: RecordRow) -> Report:
-    """A success without an attempt's own work: the result that a record keeps, its context included."""
-    result = {} if record.value is None else msgspec.json.decode(record.value)
+def report_cached(claim: Claim, memo: MemoRow) -> Report:
+    """A success without an attempt's own work: the result that a memo keeps, its context included."""
+    result = {} if memo.value is None else msgspec.json.decode(memo.value)
     return Report(
         claim.task_id, claim.pos, claim.idx, claim.attempt, "succeeded", result.get("exitCode"),
-        result=record.value,
-        result_hash=record.hash,
+        result=memo.value,
+        result_hash=memo.hash,
         context=result.get("context"),
-        cached={"run": record.run, "task": record.task, "attempt": record.attempt},
+        cached={"run": memo.run, "task": memo.task, "attempt": memo.attempt},
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from weft.core.commands import Claim, Once
 from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.memo_keys import content_key, named_key
-from weft.core.rows import RecordRow
+from weft.core.rows import MemoRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import OnceAnswer, OnceQuestion
 from weft.executors.python_functions.source import FunctionSources
@@ -56,9 +56,9 @@ class ResultKeeper:
                 worker.refuse(one.claim, str(error))
         found = await self._look([key for one, key in keyed if key is not None and not one.facts.fresh])
         for one, key in keyed:
-            record = found.get(key) if key is not None and not one.facts.fresh else None
-            if record is not None:
-                worker.take_cached(one.claim, record)
+            memo = found.get(key) if key is not None and not one.facts.fresh else None
+            if memo is not None:
+                worker.take_cached(one.claim, memo)
             else:
                 worker.take(one.claim, one.facts, one.workflow, one.names, key)
 
@@ -81,10 +81,10 @@ class ResultKeeper:
         env = {name: value for name, value in launch.env.items() if name not in OWN_VARIABLES}
         return content_key(definition.kind, launch.spec, env, launch.cwd, claim.idx, source)
 
-    async def _look(self, keys: list[str]) -> dict[str, RecordRow]:
+    async def _look(self, keys: list[str]) -> dict[str, MemoRow]:
         while keys:
             try:
-                return {record.key: record for record in await self._ports.link.cached(list(dict.fromkeys(keys)))}
+                return {memo.key: memo for memo in await self._ports.link.cached(list(dict.fromkeys(keys)))}
             except LinkLost:
                 await asyncio.sleep(RETRY_S)
         return {}

@@ -57,7 +57,7 @@ class OutputShipper:
         self._unsent: list[
             tuple[ShippedStream, int, Chunk]
         ] = []  # sent, and not known to be stored: said again as it was
-        self._told = False  # that the store does not take it; once, until it does again
+        self._warned = False  # that the store does not take it; once, until it does again
         self._sending = asyncio.Lock()
 
     # -- what the worker says ----------------------------------------------------------------------------
@@ -133,12 +133,12 @@ class OutputShipper:
         try:
             refused = set(await self._ship(shipment))
         except LinkLost as error:
-            if not self._told:
+            if not self._warned:
                 self._log("output could not be sent yet", {"error": str(error)})
-            self._told = True
+            self._warned = True
             await asyncio.sleep(RETRY_S)
             return False
-        self._told = False
+        self._warned = False
         for stream, sent, chunk in self._unsent:
             stream.sent = sent
             if (stream.task_id, stream.attempt) in refused or chunk.size is not None:

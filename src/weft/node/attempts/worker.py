@@ -14,7 +14,7 @@ import msgspec
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
 from weft.core.liveness import attempt_limit_ms
-from weft.core.rows import WHOLE, RecordRow
+from weft.core.rows import WHOLE, MemoRow
 from weft.core.rules.attempts import OVERDUE
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker, secret_forms
@@ -81,8 +81,8 @@ class Worker:
         self.exchange_s = 0.0  # what one takes, lately
         self.accepting = True
         self.output: OutputShipper | None = None  # takes it to where others read it
-        self.calm = asyncio.Event()  # no longer busy,
-        self.gathering = False  # which somebody waits for
+        self.no_longer_busy = asyncio.Event()  # set only while
+        self.watched = False  # an exchange waits for it
         self._storing: set[asyncio.Task[None]] = set()  # held here, so that nobody collects them
         self._failed_starts = 0
         self._not_before = float("-inf")  # claims pause until then
@@ -99,7 +99,7 @@ class Worker:
         room = slots + self._ahead()
         want = max(0, room - len(self.held))
         # Beside the store, one half is done while the other is exchanged: all at once would leave both idle in turns.
-        return min(want, max(slots, room // 2)) if self._ports.link.beside else want
+        return min(want, max(slots, room // 2)) if self._ports.link.off_loop else want
 
     def _ahead(self) -> int:
         return 0 if self._mean_s > LONG_TASK_S else min(AHEAD_MAX, self._ended_lately())
@@ -117,11 +117,11 @@ class Worker:
         waiting = len(self._waiting)
         if waiting * 4 < max(1, self._settings.slots) or len(self._reports) >= REPORTS_MAX:
             return False
-        return not self._ports.link.beside or waiting > self._ended_lately() / AHEAD_WINDOW_S * self.exchange_s
+        return not self._ports.link.off_loop or waiting > self._ended_lately() / AHEAD_WINDOW_S * self.exchange_s
 
     @property
     def followed(self) -> bool:
-        """Others need what has ended and was not told yet."""
+        """Other tasks need what has ended and is not reported yet."""
         return bool(self._following)
 
     @property
@@ -147,9 +147,9 @@ class Worker:
         self.held[key] = HeldAttempt(claim, definition, workflow, facts, now, names, cache_key=cache_key)
         self._waiting.append(key)
 
-    def take_cached(self, claim: Claim, record: RecordRow) -> None:
+    def take_cached(self, claim: Claim, memo: MemoRow) -> None:
         """Nothing has to run: its result is known."""
-        self._report(report_cached(claim, record))
+        self._report(report_cached(claim, memo))
 
     def refuse(self, claim: Claim, error: str) -> None:
         """Its templates have no value, or a secret is missing. Trying again would not change that."""
@@ -173,8 +173,8 @@ class Worker:
         self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
         claim, definition = held.claim, held.definition
         self._meter.started(claim.waited_ms, now - held.claimed)
-        if self._settings.tell_all:
-            self._tell(held, "debug", "attempt started")
+        if self._settings.log_all:
+            self._log(held, "debug", "attempt started")
         try:
             launch = make_launch(
                 claim, held.facts, held.workflow, self._settings, held.names, self._ports.secrets, self._answer
@@ -200,9 +200,7 @@ class Worker:
         if held is not None and held.masker is not None:
             for text in (question.key, question.value or ""):
                 if held.masker.text(text) != text:
-                    return OnceAnswer(
-                        "stale", "a secret stands in it, and no record may keep one: give another value"
-                    )
+                    return OnceAnswer("stale", "a secret stands in it, and no memo may keep one: give another value")
         if self._ask is None:
             return OnceAnswer("stale", "this node cannot answer weft.once")
         return await self._ask(task_id, attempt, question)
@@ -231,7 +229,7 @@ class Worker:
         self._over(outcome, report)
 
     async def _store_output(self, held: HeldAttempt, outcome: Outcome) -> None:
-        """It keeps its slot until what it left is stored. An artifact goes with its run, so no record keeps it."""
+        """It keeps its slot until what it left is stored. An artifact goes with its run, so no memo keeps it."""
         artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
         if self.held.get((outcome.task_id, outcome.attempt)) is held:  # its session may be over by now
             self._over(outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))
@@ -244,8 +242,8 @@ class Worker:
         reach("attempt.ended")
         self._count_start(outcome.startable)
         self._count(outcome)
-        if report.outcome == "failed" or self._settings.tell_all:
-            self._tell_end(held, outcome, report)
+        if report.outcome == "failed" or self._settings.log_all:
+            self._log_end(held, outcome, report)
         self._report(report)
         if report.outcome == "succeeded":
             self._follows(held)
@@ -253,19 +251,21 @@ class Worker:
             self.start_waiting()
         while self._unannounced and self._unannounced[0][1] not in self.held:
             self._unannounced.popleft()
-        if self.gathering and not self.busy:
-            self.calm.set()
+        if self.watched and not self.busy:
+            self.no_longer_busy.set()
 
-    def _tell(self, held: HeldAttempt, level: str, message: str, **more: Any) -> None:
-        if self._ports.tell is not None:
+    def _log(self, held: HeldAttempt, level: str, message: str, **more: Any) -> None:
+        if self._ports.log_line is not None:
             name = held.definition.called(held.claim.idx)
             named = {"run": held.facts.id, "task": name, "attempt": held.claim.attempt}
-            self._ports.tell(level, message, named | {key: value for key, value in more.items() if value is not None})
+            self._ports.log_line(
+                level, message, named | {key: value for key, value in more.items() if value is not None}
+            )
 
-    def _tell_end(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
+    def _log_end(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
         failed = report.outcome == "failed"
         seconds = None if outcome.started is None else round(outcome.ended - outcome.started, 3)
-        self._tell(
+        self._log(
             held, "info" if failed else "debug", "attempt failed" if failed else "attempt ended",
             outcome=report.outcome, exit_code=report.exit_code, error=report.error, seconds=seconds,
         )  # fmt: skip
@@ -391,7 +391,7 @@ class Worker:
         return out
 
     def attempts(self) -> list[tuple[int, int]]:
-        """(task, attempt) of all that the store should still see running here: held, or ended and not yet told."""
+        """(task, attempt) of all that the store should still see running here: held, or ended and unreported."""
         return [*self.held, *((r.task_id, r.attempt) for r in self._reports)]
 
     def disown(self, task_id: int, attempt: int) -> None:
@@ -409,7 +409,7 @@ class Worker:
         return bool(self._reports)
 
     def forget(self) -> None:
-        """The session is over: nothing that is held here counts any more. The executors have been told to kill."""
+        """The session is over: nothing that is held here counts any more. The executors are killing it."""
         for held in self.held.values():
             if held.timer is not None:
                 held.timer.cancel()

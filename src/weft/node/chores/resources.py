@@ -14,9 +14,12 @@ GPU_TIMEOUT_S = 5.0
 
 
 async def measure_forever(
-    ports: Ports, settings: NodeSettings, tell: Callable[[str, bool], None], counted: Callable[[], dict[str, object]]
+    ports: Ports,
+    settings: NodeSettings,
+    publish: Callable[[str, bool], None],
+    counted: Callable[[], dict[str, object]],
 ) -> None:
-    """`tell` gets the measurement as JSON, with what the node has counted, and whether it is the first one."""
+    """`publish` gets the measurement as JSON, with what the node has counted, and whether it is the first one."""
     if ports.measure is None:
         return
     await asyncio.sleep(FIRST_AFTER_S)
@@ -24,7 +27,7 @@ async def measure_forever(
     while True:
         try:
             measured = await asyncio.to_thread(ports.measure) | {"counted": counted()}
-            tell(json.dumps(measured, separators=(",", ":")), first)
+            publish(json.dumps(measured, separators=(",", ":")), first)
             first = False
         except Exception as error:  # a machine that cannot be measured can still work
             ports.log("the machine's resources could not be measured", {"error": str(error)})

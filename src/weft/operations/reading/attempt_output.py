@@ -26,7 +26,7 @@ class Piece(msgspec.Struct, frozen=True):
     data: bytes
     then: Then
     node: str | None = None  # that has, or had, the rest
-    told: bool = False  # the rest comes here by itself: to look again costs nothing
+    pushed: bool = False  # the rest comes here by itself: to look again costs nothing
 
     @property
     def next(self) -> int:

@@ -56,14 +56,14 @@ def node(access: "StoreAccess", ref: str, *, ended: bool = True) -> NodeInfo:
         if len(found) > 1 and all(n.ended_at is not None for n in found) and exact:
             found = found[-1:]  # of those that ended, the last one of that name is meant
         if len(found) > 1:
-            told = ", ".join(f"{n.session} ({n.node})" for n in found)
-            raise Ambiguous(f"{ref} could be any of {told}: name one by its session")
+            text = ", ".join(f"{n.session} ({n.node})" for n in found)
+            raise Ambiguous(f"{ref} could be any of {text}: name one by its session")
         if found:
             found[0].stale_reports = access.read("count_stale_of_session", found[0].session)[0][0]
             return found[0]
     meant = nearest(ref, [n.node for n in nodes(access, ended)])
-    told = f"there is no node {ref}" + ("" if ended else " that is alive")
-    raise NotFound(told + (f"; did you mean {meant!r}?" if meant else ""))
+    text = f"there is no node {ref}" + ("" if ended else " that is alive")
+    raise NotFound(text + (f"; did you mean {meant!r}?" if meant else ""))
 
 
 def leader(access: "StoreAccess") -> LeaderInfo:
@@ -90,17 +90,17 @@ def work_of(access: "StoreAccess", ref: str) -> NodeWork:
     with access.snapshot():
         ended = access.read("attempts_of_session", found.session, LOOKED_AT)
         ((more,),) = access.read("attempts_beyond", LOOKED_AT)
-        told = _counted(access.read("facts_of_session", found.session)) if more else None
+        text = _counted(access.read("facts_of_session", found.session)) if more else None
         held = access.read("tasks_of_session", found.session, RUNNING_SHOWN)
         ((dead,),) = access.read("count_sessions_dead", found.node)
         ((exchanges, claimed_at, running),) = access.read("session_activity", found.session)
     until = None if found.lease_ms is None else access.now() + found.lease_ms
     moments = [at for at in (claimed_at, *(finished for _, _, finished in ended)) if at is not None]
-    outcomes = {outcome: count for outcome, count, _ in ended} if told is None else told["outcomes"]
+    outcomes = {outcome: count for outcome, count, _ in ended} if text is None else text["outcomes"]
     return NodeWork(
         node=found.node, session=found.session, health=found.health,
-        claims=running + sum(outcomes.values()) if told is None else told["claims"], outcomes=outcomes,
-        counted="all" if not more else "newest" if told is None else "node",
+        claims=running + sum(outcomes.values()) if text is None else text["claims"], outcomes=outcomes,
+        counted="all" if not more else "newest" if text is None else "node",
         running=[
             ClaimInfo(
                 run_id=run_id, task=access.workflow(workflow).tasks[pos].called(idx), attempt=attempt,

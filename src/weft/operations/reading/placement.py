@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
 
 NO_NODE = "no node is alive: it waits until one is there; start one with `weft worker` or `weft serve`"
-NODES_TOLD = 10  # nodes named in one text; a hundred of them would say no more
+NODES_SHOWN = 10  # nodes named in one text; a hundred of them would say no more
 
 
 def facts_of(node: NodeInfo) -> NodeFacts:
@@ -39,8 +39,8 @@ def unplaceable(workflow: Workflow, nodes: Sequence[NodeFacts], here: NodeFacts 
         reasons = [("this node", eligible(demand, here))] if here is not None else []
         reasons += [(node.name, eligible(demand, node)) for node in nodes]
         if reasons and all(why for _, why in reasons):
-            told = [f"{name}: {', '.join(why)}" for name, why in reasons[:NODES_TOLD]]
-            return f"no live node can run {what}: {'; '.join(told)}"
+            lines = [f"{name}: {', '.join(why)}" for name, why in reasons[:NODES_SHOWN]]
+            return f"no live node can run {what}: {'; '.join(lines)}"
     return None
 
 

@@ -66,7 +66,7 @@ def workflow_of(access: "StoreAccess", ref: str) -> Workflow:
 
 def is_resting(access: "StoreAccess", run: RunInfo) -> bool:
     """Whether a run that is advanced by hand has nothing to do until it is advanced."""
-    if run.finished or run.pace != "rest" or run.active:
+    if run.finished or run.advance_state != "paused" or run.active:
         return False
     return not access.read("run_at_work", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)[0][0]
 
@@ -105,7 +105,7 @@ def task_page(
         for row in rows:
             view = TaskView.of(row)
             info = task_info(access, view)
-            if _passes(access, info, view.workflow, filters):
+            if _level_plan(access, info, view.workflow, filters):
                 found.append(info)
                 if len(found) == limit:
                     return found, view.task.id
@@ -117,7 +117,7 @@ def task_page(
             return found, low
 
 
-def _passes(access: "StoreAccess", task: TaskInfo, hash: str, filters: TaskFilter) -> bool:
+def _level_plan(access: "StoreAccess", task: TaskInfo, hash: str, filters: TaskFilter) -> bool:
     return (
         (filters.states is None or task.state in filters.states)
         and (filters.kinds is None or task.kind in filters.kinds)
@@ -147,7 +147,7 @@ def task_info(access: "StoreAccess", view: TaskView) -> TaskInfo:
     claimed = t.state == "running" and t.session is not None
     workflow = access.workflow(view.workflow)
     definition = workflow.tasks[t.pos]
-    levels = workflow.levels if workflow.passes is None else workflow.passes.at
+    levels = workflow.levels if workflow.level_plan is None else workflow.level_plan.at
     return TaskInfo(
         run_id=view.run_id,
         name=definition.called(t.idx),

@@ -73,7 +73,7 @@ class RunDetail(msgspec.Struct, kw_only=True):
     run: RunInfo
     tasks: list[TaskInfo]
     next: str | None  # where GET /v1/runs/{run}/tasks goes on
-    resting: bool  # advanced by hand, and nothing to do until it is advanced
+    awaiting_advance: bool  # advanced by hand, and nothing to do until it is advanced
 
 
 class GetRunRequest(Request):
@@ -90,7 +90,7 @@ def get_run(access: StoreAccess, request: GetRunRequest) -> RunDetail:
     if request.tasks:
         tasks, after = task_page(access, info.id, None, TaskFilter(), 0, request.tasks)
     return RunDetail(
-        run=info, tasks=tasks, next=None if after is None else f"t{after}", resting=is_resting(access, info)
+        run=info, tasks=tasks, next=None if after is None else f"t{after}", awaiting_advance=is_resting(access, info)
     )
 
 

@@ -83,7 +83,7 @@ class RunRequest(Request):
     ) = None  # fmt: skip
     source: Source | None = None
     fresh: Annotated[bool, Meta(description="Run tasks with `cache` all the same")] = False
-    by_hand: Annotated[bool, Meta(description="Stop after each level until the run is advanced")] = False
+    manual_advance: Annotated[bool, Meta(description="Stop after each level until the run is advanced")] = False
     children: Annotated[Children, Meta(description="Workflows that tasks name by file or flow, by a key")] = (
         msgspec.field(default_factory=dict)
     )

@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from weft.core.rows import RecordRow, TriggerRow
+from weft.core.rows import MemoRow, TriggerRow
 from weft.store.loads import triggers
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.horizon import Horizon
@@ -54,7 +54,7 @@ class PostgresStore:
         except ValueError as error:
             raise StoreUnusable(f"{self.name}: {error}") from None
         self.clock: FixedClock | None = None  # a test's; else the server's
-        self.say: Callable[[str], None] = lambda text: None
+        self.log: Callable[[str], None] = lambda text: None
         self.patience_ms = PATIENCE_MS
         self._lock = threading.Lock()
         self._wire: Wire | None = None
@@ -128,7 +128,7 @@ class PostgresStore:
             if own or not gone or self._wire is None or self._wire.lost:
                 raise
             if not self._single:
-                self.say(f"{error}. Leases are renewed between exchanges, on the connection that is left")
+                self.log(f"{error}. Leases are renewed between exchanges, on the connection that is left")
                 self._single = True
         with self._lock:
             wire = self._wire = self._usable(self._wire)
@@ -287,10 +287,10 @@ class PostgresStore:
         rows = self._ask(statements()["context_of_run"], run_no)
         return {key: json.loads(value) for key, value, _, _ in rows}
 
-    def cached(self, keys: list[str]) -> list[RecordRow]:
+    def cached(self, keys: list[str]) -> list[MemoRow]:
         """Results kept for `cache` that have not expired."""
-        rows = self._ask(statements()["records_cached"], keys, self.now())
-        return [RecordRow(*row) for row in rows]
+        rows = self._ask(statements()["memos_cached"], keys, self.now())
+        return [MemoRow(*row) for row in rows]
 
     def array_of(self, run_no: int, pos: int, generation: int) -> Any:
         return json.loads(self._ask(statements()["array_of_map"], run_no, pos, generation)[0][0])
@@ -321,7 +321,7 @@ class PostgresStore:
     # -- wake-ups ----------------------------------------------------------------------------------------
 
     def wakeups(self) -> Notifier:
-        return Notifier(self._on_second, lambda text: self.say(text), listens=not self.pooled)
+        return Notifier(self._on_second, lambda text: self.log(text), listens=not self.pooled)
 
     def close(self) -> None:
         for reader in self._readers:

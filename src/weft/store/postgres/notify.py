@@ -12,7 +12,7 @@ The words, after the process's token:
     ?          a test, which also says that this process listens
     +n         n tasks can be claimed
     .          a run has ended
-    -n         n tasks of which nodes were told have been claimed
+    -n         n tasks that nodes were woken for have been claimed
 
 One task must not bring all idle nodes to the database. Told of n tasks, about n + 1 nodes look at once; the others
 follow in groups of that size, 20 ms apart, in an order that each node works out for itself and that is another one
@@ -44,7 +44,7 @@ HEARD_WITHIN_S = 5.0
 KNOWN_S = 2.5 * TEST_EVERY_S  # how long a process that listens counts without a word of it
 ANSWER_S = 5.0  # within this time a process that begins to listen hears of those that do
 GROUP_S = 0.02
-TOLD_MAX_S = 1.0  # tasks of which nodes were told this long ago have been claimed, or are found by polling
+NOTIFIED_MAX_S = 1.0  # tasks that nodes were woken for this long ago have been claimed, or are found by polling
 RETRY_S = (0.1, 0.5, 1.0, 2.0)
 _LISTEN = Statement(f"LISTEN {CHANNEL}")
 _NOTIFY = Statement(f"SELECT pg_notify('{CHANNEL}', $1::text)", ("text",))
@@ -57,25 +57,25 @@ class Notifier:
     def __init__(
         self,
         connection: Callable[[], AbstractContextManager[Wire]],
-        say: Callable[[str], None],
+        log: Callable[[str], None],
         *,
         listens: bool = True,
     ) -> None:
         self._may_listen = listens
         self._connection = connection
-        self._say = say
+        self._log = log
         self._token = secrets.token_hex(6)
         self._listeners: list[tuple[asyncio.AbstractEventLoop, Woken]] = []
         self._lock = threading.Lock()
-        self._hint = Hint()  # what others have to be told
-        self._taken = 0  # how many tasks were claimed here of those that others were told of
+        self._hint = Hint()  # what others have to know
+        self._taken = 0  # how many tasks were claimed here of those that others were woken for
         self._closing = False
         self._deaf = False  # it has been said that wake-ups do not arrive
         self._pipe: tuple[int, int] | None = None
         self._thread: threading.Thread | None = None
         self._known: dict[str, float] = {}  # processes that listen, and when they were heard last
-        self._open = 0  # tasks that nodes were told of, and that were not claimed yet as far as is known
-        self._told_at = 0.0
+        self._open = 0  # tasks that nodes were woken for, and that were not claimed yet as far as is known
+        self._notified_at = 0.0
         self._wake_at: float | None = None  # when it is our turn to look for them
         self._test_at = 0.0
         self.hears = False  # what others say is known to arrive
@@ -83,16 +83,16 @@ class Notifier:
 
     # -- any thread --------------------------------------------------------------------------------------
 
-    def tell_others(self, hint: Hint = EVERYONE) -> None:
+    def wake_others(self, hint: Hint = EVERYONE) -> None:
         """After COMMIT: other processes."""
         with self._lock:
             first, self._hint = not self._hint, self._hint | hint
         if first:
             self._poke()
 
-    def tell_all(self, hint: Hint = EVERYONE) -> None:
+    def wake_all(self, hint: Hint = EVERYONE) -> None:
         """After COMMIT: other processes, and the nodes in this one."""
-        self.tell_others(hint)
+        self.wake_others(hint)
         self._wake_listeners(hint)
 
     def taken(self, tasks: int) -> None:
@@ -243,8 +243,8 @@ class Notifier:
     def _queued(self, tasks: int, text: str, now: float) -> None:
         """Wake our nodes now, or when it is their turn."""
         with self._lock:
-            self._open = tasks + (self._open if now - self._told_at < TOLD_MAX_S else 0)
-        self._told_at = now
+            self._open = tasks + (self._open if now - self._notified_at < NOTIFIED_MAX_S else 0)
+        self._notified_at = now
         for token in [token for token, at in self._known.items() if now - at > KNOWN_S]:
             del self._known[token]
         place = zlib.crc32(f"{self._token} {text} {int(now / KNOWN_S)}".encode()) / 2**32 * len(self._known)
@@ -264,4 +264,4 @@ class Notifier:
         self.hears = False
         if not self._deaf:
             self._deaf = True
-            self._say("wake-ups do not arrive from PostgreSQL (a pooler stands between?): polling instead")
+            self._log("wake-ups do not arrive from PostgreSQL (a pooler stands between?): polling instead")

@@ -104,11 +104,11 @@ class PostgresTransaction:
             self._wire.settle(limits(self._patience_ms), limits(self._patience_ms, lasting=True))
 
     def _load(self, need: Need) -> Load:
-        if isinstance(need, n.Glance):
+        if isinstance(need, n.SessionOverview):
             self._asks = need.session
             return "session_overview", (need.session,), self._overview
         if (
-            isinstance(need, n.Queued) and self._asks is not None and self._wire.shared
+            isinstance(need, n.QueuedTasks) and self._asks is not None and self._wire.shared
             and need.demands and need.root is None and need.limit >= ROWS_MANY
         ):  # fmt: skip
             return "tasks_queued_spread", (need.demands, need.limit, self._asks), tasks

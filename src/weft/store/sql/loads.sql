@@ -22,8 +22,8 @@ SELECT {session},
   (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
   (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL),
   EXISTS (SELECT 1 FROM tasks WHERE NOT settled),
-  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM runs WHERE NOT told),
+  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE child_action IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM runs WHERE NOT reported),
   EXISTS (SELECT 1 FROM tasks WHERE session = :session AND stop IS NOT NULL),
   (SELECT max(no) FROM demands),
   {other_leases}
@@ -171,8 +171,8 @@ SELECT inputs FROM runs WHERE no = :run_no
 -- name: context_of_run (run_no bigint)
 SELECT key, value, pos, idx FROM context WHERE run_no = :run_no ORDER BY key
 
--- name: records_by_key (keys text[])
-SELECT {record} FROM records k WHERE k.key IN :keys ORDER BY k.key {lock}
+-- name: memos_by_key (keys text[])
+SELECT {memo} FROM memos k WHERE k.key IN :keys ORDER BY k.key {lock}
 
 -- name: signal_of_run (run_no bigint, name text)
 SELECT data, rejected FROM signals WHERE run_no = :run_no AND name = :name

@@ -17,8 +17,8 @@ SELECT h.session, {greatest}(0, {least}(h.expires_at, h.lease_until) - {clock})
 FROM (SELECT d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session) AS lease_until
       FROM leadership d WHERE d.one = 1) h WHERE h.lease_until IS NOT NULL
 
--- name: records_cached (keys text[], now bigint): results that may stand for others now
-SELECT {record} FROM records k WHERE k.key IN :keys
+-- name: memos_cached (keys text[], now bigint): results that may stand for others now
+SELECT {memo} FROM memos k WHERE k.key IN :keys
 AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY k.key
 
 -- part: run_view

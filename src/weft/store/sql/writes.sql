@@ -84,21 +84,21 @@ INSERT INTO signals (run_no, name, data, rejected, at) VALUES (:run_no, :name, :
 -- name: signal_delete (run_no bigint, name text)
 DELETE FROM signals WHERE run_no = :run_no AND name = :name
 
--- name: records_keep v ({record_typed}): the guard is that of the task that succeeds in the same transaction
-INSERT INTO records ({record_columns}) SELECT * FROM v WHERE true
-ON CONFLICT (key) DO UPDATE SET {record_excluded}
+-- name: memos_keep v ({memo_typed}): the guard is that of the task that succeeds in the same transaction
+INSERT INTO memos ({memo_columns}) SELECT * FROM v WHERE true
+ON CONFLICT (key) DO UPDATE SET {memo_excluded}
 
--- name: record_set_if_held ({record_typed}) guarded: only by the attempt that runs, and never over what is completed
-INSERT INTO records ({record_columns})
-SELECT {record_values} WHERE EXISTS (
+-- name: memo_set_if_held ({memo_typed}) guarded: only by the attempt that runs, and never over what is completed
+INSERT INTO memos ({memo_columns})
+SELECT {memo_values} WHERE EXISTS (
   SELECT 1 FROM tasks t WHERE t.id = :task_id AND t.attempt = :attempt AND t.session = :session AND t.state = 'running')
-ON CONFLICT (key) DO UPDATE SET {record_excluded} WHERE records.status <> 'completed'
+ON CONFLICT (key) DO UPDATE SET {memo_excluded} WHERE memos.status <> 'completed'
 
--- name: records_delete_expired (now bigint)
-DELETE FROM records WHERE expires_at IS NOT NULL AND expires_at <= :now
+-- name: memos_delete_expired (now bigint)
+DELETE FROM memos WHERE expires_at IS NOT NULL AND expires_at <= :now
 
--- name: records_delete_cached (before bigint)
-DELETE FROM records WHERE kind = 'cache' AND created_at < :before
+-- name: memos_delete_cached (before bigint)
+DELETE FROM memos WHERE kind = 'cache' AND created_at < :before
 
 -- name: array_insert (run_no bigint, pos int, generation int, value text)
 INSERT INTO arrays (run_no, pos, generation, value) VALUES (:run_no, :pos, :generation, :value)
@@ -149,8 +149,8 @@ DELETE FROM attempts WHERE task_id >= :first AND task_id < :end
 -- name: run_delete_stale (first bigint, end bigint)
 DELETE FROM stale_reports WHERE task_id >= :first AND task_id < :end
 
--- name: run_delete_records (first bigint, end bigint)
-DELETE FROM records WHERE kind = 'once' AND task_id >= :first AND task_id < :end
+-- name: run_delete_memos (first bigint, end bigint)
+DELETE FROM memos WHERE kind = 'once' AND task_id >= :first AND task_id < :end
 
 -- name: run_delete_output_chunks (first bigint, end bigint)
 DELETE FROM output_chunks WHERE task_id >= :first AND task_id < :end

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from weft.core.rows import RecordRow, TriggerRow
+from weft.core.rows import MemoRow, TriggerRow
 from weft.store.loads import triggers
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
@@ -59,7 +59,7 @@ class SqliteStore:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.say: Callable[[str], None] = lambda text: None
+        self.log: Callable[[str], None] = lambda text: None
         self.patience_ms = PATIENCE_MS
         self.name = "memory" if path is None else str(path)
         self._lock = threading.Lock()
@@ -194,7 +194,7 @@ class SqliteStore:
         """A store that was copied must not go on beside its copy."""
         mark = moved(self._writer)
         if mark is not None:
-            raise StoreMoved(f"{self.name} {mark.told}")
+            raise StoreMoved(f"{self.name} {mark.description}")
 
     def moved(self) -> Moved | None:
         with explained(self.name), self._lock:
@@ -312,9 +312,9 @@ class SqliteStore:
         rows = self._rows("context_of_run", run_no)
         return {key: json.loads(value) for key, value, _, _ in rows}
 
-    def cached(self, keys: list[str]) -> list[RecordRow]:
+    def cached(self, keys: list[str]) -> list[MemoRow]:
         """Results kept for `cache` that have not expired."""
-        return [RecordRow(*row) for row in self._rows("records_cached", json.dumps(keys), self.clock.now())]
+        return [MemoRow(*row) for row in self._rows("memos_cached", json.dumps(keys), self.clock.now())]
 
     def array_of(self, run_no: int, pos: int, generation: int) -> Any:
         return json.loads(self._rows("array_of_map", run_no, pos, generation)[0][0])

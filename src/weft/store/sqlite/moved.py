@@ -12,7 +12,7 @@ class Moved(NamedTuple):
     done: bool  # what it held is there; until then only the copy itself goes on
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         if self.done:
             return f"was moved to {self.to}: use that (--store or WEFT_STORE). What is here can still be looked at"
         return f"is being moved to {self.to}. If that was interrupted, run the same weft store copy again"

@@ -7,7 +7,7 @@ DROP TABLE applied;
 DROP TABLE arrays;
 DROP TABLE leadership;
 DROP TABLE node_facts;
-DROP TABLE records;
+DROP TABLE memos;
 DROP TABLE pools;
 DROP TABLE commands;
 DROP TABLE stale_reports;

@@ -49,11 +49,11 @@ CREATE TABLE runs (
   fresh        BOOLEAN NOT NULL DEFAULT false,
   level        INTEGER,
   level_open   INTEGER CHECK (level_open >= 0),
-  pace         TEXT CHECK (pace IN ('go', 'task', 'rest')),
+  advance_state         TEXT CHECK (advance_state IN ('level', 'task', 'paused')),
   owner        TEXT COLLATE "C",
   root         BIGINT NOT NULL,
   parent       BIGINT,
-  told         BOOLEAN NOT NULL,
+  reported         BOOLEAN NOT NULL,
   "trigger"    TEXT COLLATE "C"
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);
@@ -69,7 +69,7 @@ CREATE INDEX runs_by_workflow ON runs (workflow);
 CREATE INDEX runs_by_root ON runs (root, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 CREATE INDEX runs_unfinished ON runs (root, no) WHERE finished_at IS NULL;
-CREATE INDEX runs_untold ON runs (no) WHERE NOT told;
+CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
 CREATE TABLE pins (
@@ -116,7 +116,7 @@ CREATE TABLE tasks (
   held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
   deadline_at BIGINT,
   child       BIGINT,
-  errand      TEXT
+  child_action      TEXT
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
 -- A run's first tasks have their position in their id; only elements and later generations are found by their place.
@@ -131,7 +131,7 @@ CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE NOT settled;
 -- Only attempts with a timeout that have lasted a while are in here.
 CREATE INDEX tasks_by_deadline ON tasks (deadline_at, id) WHERE deadline_at IS NOT NULL AND state = 'running';
-CREATE INDEX tasks_errands ON tasks (id) WHERE errand IS NOT NULL;
+CREATE INDEX tasks_child_actions ON tasks (id) WHERE child_action IS NOT NULL;
 
 CREATE TABLE attempts (
   task_id     BIGINT NOT NULL,
@@ -236,7 +236,7 @@ CREATE TABLE commands (
 CREATE INDEX commands_by_age ON commands (at);
 
 -- What outlives an attempt: results kept for `cache`, effects that `once` has seen through.
-CREATE TABLE records (
+CREATE TABLE memos (
   key        TEXT COLLATE "C" PRIMARY KEY,
   kind       TEXT NOT NULL CHECK (kind IN ('cache', 'once')),
   status     TEXT NOT NULL CHECK (status IN ('pending', 'completed', 'failed')),
@@ -250,8 +250,8 @@ CREATE TABLE records (
   created_at BIGINT NOT NULL,
   expires_at BIGINT
 );
-CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX records_of_tasks ON records (task_id) WHERE kind = 'once';
+CREATE INDEX memos_by_expiry ON memos (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX memos_of_tasks ON memos (task_id) WHERE kind = 'once';
 -- Limits that tasks of many runs share. A claim locks the row before it counts; `used` is how many running tasks hold a place.
 CREATE TABLE pools (
   name TEXT COLLATE "C" PRIMARY KEY,

@@ -19,21 +19,21 @@ LEFT JOIN workflows w ON w.hash = (SELECT s.hash FROM workflows s WHERE s.name =
                                    ORDER BY s.created_at DESC, s.hash LIMIT 1)
 WHERE r.no IS NOT NULL OR w.hash IS NOT NULL ORDER BY j.name COLLATE "C"
 
--- name: tasks_errands (limit int): of runs that no other transaction holds
+-- name: tasks_child_actions (limit int): of runs that no other transaction holds
 WITH free AS MATERIALIZED (
   SELECT r.no FROM runs r
-  WHERE r.no IN (SELECT e.run_no FROM tasks e WHERE e.errand IS NOT NULL ORDER BY e.id LIMIT :limit)
+  WHERE r.no IN (SELECT e.run_no FROM tasks e WHERE e.child_action IS NOT NULL ORDER BY e.id LIMIT :limit)
   ORDER BY r.no FOR UPDATE SKIP LOCKED)
-SELECT {task} FROM tasks t WHERE t.errand IS NOT NULL AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT :limit
+SELECT {task} FROM tasks t WHERE t.child_action IS NOT NULL AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT :limit
 FOR UPDATE OF t
 
--- name: tasks_errands_of_family (limit int, run_no bigint): likewise
+-- name: tasks_child_actions_of_family (limit int, run_no bigint): likewise
 WITH free AS MATERIALIZED (
   SELECT r.no FROM runs r
-  WHERE r.no IN (SELECT e.run_no FROM tasks e WHERE e.errand IS NOT NULL)
+  WHERE r.no IN (SELECT e.run_no FROM tasks e WHERE e.child_action IS NOT NULL)
     AND r.root = (SELECT f.root FROM runs f WHERE f.no = :run_no)
   ORDER BY r.no FOR UPDATE SKIP LOCKED)
-SELECT {task} FROM tasks t WHERE t.errand IS NOT NULL AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT :limit
+SELECT {task} FROM tasks t WHERE t.child_action IS NOT NULL AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT :limit
 FOR UPDATE OF t
 
 -- part: free_pairs: of which no other transaction holds either
@@ -43,13 +43,13 @@ free AS MATERIALIZED (
 SELECT e.no, e.parent FROM ended e
 WHERE e.no IN (SELECT no FROM free) AND e.parent >> {ordinal_bits} IN (SELECT no FROM free) ORDER BY e.no
 
--- name: runs_untold (limit int): locks a run and the one that started it, or neither
-WITH ended AS MATERIALIZED (SELECT no, parent FROM runs WHERE NOT told ORDER BY no LIMIT :limit),
+-- name: runs_unreported (limit int): locks a run and the one that started it, or neither
+WITH ended AS MATERIALIZED (SELECT no, parent FROM runs WHERE NOT reported ORDER BY no LIMIT :limit),
 {free_pairs}
 
--- name: runs_untold_of_family (limit int, run_no bigint): likewise
+-- name: runs_unreported_of_family (limit int, run_no bigint): likewise
 WITH ended AS MATERIALIZED (
-  SELECT no, parent FROM runs WHERE NOT told AND root = (SELECT f.root FROM runs f WHERE f.no = :run_no)
+  SELECT no, parent FROM runs WHERE NOT reported AND root = (SELECT f.root FROM runs f WHERE f.no = :run_no)
   ORDER BY no LIMIT :limit),
 {free_pairs}
 

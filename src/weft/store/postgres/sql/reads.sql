@@ -16,8 +16,8 @@ SELECT coalesce((SELECT s.state <> 'live' FROM sessions s WHERE s.id = :session)
   OR coalesce(at.due <= at.now, false)
   OR (SELECT min(id) FROM tasks WHERE NOT settled) IS NOT NULL
   OR (SELECT min(no) FROM runs WHERE sweep IS NOT NULL) IS NOT NULL
-  OR (SELECT min(id) FROM tasks WHERE errand IS NOT NULL) IS NOT NULL
-  OR (SELECT min(no) FROM runs WHERE NOT told) IS NOT NULL
+  OR (SELECT min(id) FROM tasks WHERE child_action IS NOT NULL) IS NOT NULL
+  OR (SELECT min(no) FROM runs WHERE NOT reported) IS NOT NULL
   OR EXISTS (SELECT 1 FROM tasks WHERE session = :session AND stop IS NOT NULL)
   OR coalesce((SELECT max(no) FROM demands), 0) > :known_demands
   OR EXISTS (SELECT 1 FROM unnest(:demands) AS d (demand) CROSS JOIN LATERAL (

@@ -5,7 +5,7 @@ DROP TABLE fires;
 DROP TABLE triggers;
 DROP TABLE applied;
 DROP TABLE arrays;
-DROP TABLE records;
+DROP TABLE memos;
 DROP TABLE pools;
 DROP TABLE leadership;
 DROP TABLE node_facts;

@@ -43,11 +43,11 @@ CREATE TABLE runs (
   fresh        INTEGER NOT NULL DEFAULT 0,
   level        INTEGER,
   level_open   INTEGER CHECK (level_open >= 0),
-  pace         TEXT CHECK (pace IN ('go', 'task', 'rest')),
+  advance_state         TEXT CHECK (advance_state IN ('level', 'task', 'paused')),
   owner        TEXT,
   root         INTEGER NOT NULL,
   parent       INTEGER,
-  told         INTEGER NOT NULL,
+  reported         INTEGER NOT NULL,
   "trigger"    TEXT
 );
 CREATE INDEX runs_by_state ON runs (state, no);
@@ -64,7 +64,7 @@ CREATE INDEX runs_by_root ON runs (root, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 -- Few of a large family are at work at a time; a claim for the family looks at those only.
 CREATE INDEX runs_at_work ON runs (root, no) WHERE active > 0;
-CREATE INDEX runs_untold ON runs (no) WHERE NOT told;
+CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
 CREATE TABLE pins (
@@ -111,7 +111,7 @@ CREATE TABLE tasks (
   held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
   deadline_at INTEGER,
   child       INTEGER,
-  errand      TEXT
+  child_action      TEXT
 );
 -- A run's first tasks have their position in their id; only elements and later generations are found by their place.
 CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation) WHERE generation > 1 OR idx >= 0;
@@ -125,7 +125,7 @@ CREATE INDEX tasks_to_stop ON tasks (session, id) WHERE stop IS NOT NULL;
 CREATE INDEX tasks_unsettled ON tasks (id) WHERE NOT settled;
 -- Only attempts with a timeout that have lasted a while are in here.
 CREATE INDEX tasks_by_deadline ON tasks (deadline_at, id) WHERE deadline_at IS NOT NULL AND state = 'running';
-CREATE INDEX tasks_errands ON tasks (id) WHERE errand IS NOT NULL;
+CREATE INDEX tasks_child_actions ON tasks (id) WHERE child_action IS NOT NULL;
 
 CREATE TABLE attempts (
   task_id     INTEGER NOT NULL,
@@ -225,7 +225,7 @@ CREATE TABLE commands (
 CREATE INDEX commands_by_age ON commands (at);
 
 -- What outlives an attempt: results kept for `cache`, effects that `once` has seen through.
-CREATE TABLE records (
+CREATE TABLE memos (
   key        TEXT PRIMARY KEY,
   kind       TEXT NOT NULL CHECK (kind IN ('cache', 'once')),
   status     TEXT NOT NULL CHECK (status IN ('pending', 'completed', 'failed')),
@@ -239,8 +239,8 @@ CREATE TABLE records (
   created_at INTEGER NOT NULL,
   expires_at INTEGER
 );
-CREATE INDEX records_by_expiry ON records (expires_at) WHERE expires_at IS NOT NULL;
-CREATE INDEX records_of_tasks ON records (task_id) WHERE kind = 'once';
+CREATE INDEX memos_by_expiry ON memos (expires_at) WHERE expires_at IS NOT NULL;
+CREATE INDEX memos_of_tasks ON memos (task_id) WHERE kind = 'once';
 -- Limits that tasks of many runs share. A claim locks the row before it counts; `used` is how many running tasks hold a place.
 CREATE TABLE pools (
   name TEXT PRIMARY KEY,

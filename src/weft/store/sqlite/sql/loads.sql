@@ -16,18 +16,18 @@ LEFT JOIN workflows w ON w.hash = (SELECT s.hash FROM workflows s WHERE s.name =
                                    ORDER BY s.created_at DESC, s.hash LIMIT 1)
 WHERE r.no IS NOT NULL OR w.hash IS NOT NULL ORDER BY j.value
 
--- name: tasks_errands (limit int): no run has to be free
-SELECT {task} FROM tasks t WHERE t.errand IS NOT NULL ORDER BY t.id LIMIT :limit
+-- name: tasks_child_actions (limit int): no run has to be free
+SELECT {task} FROM tasks t WHERE t.child_action IS NOT NULL ORDER BY t.id LIMIT :limit
 
--- name: tasks_errands_of_family (limit int, run_no bigint): no run has to be free
+-- name: tasks_child_actions_of_family (limit int, run_no bigint): no run has to be free
 SELECT {task} FROM tasks t JOIN runs r ON r.no = t.run_no
-WHERE t.errand IS NOT NULL AND r.root = (SELECT f.root FROM runs f WHERE f.no = :run_no) ORDER BY t.id LIMIT :limit
+WHERE t.child_action IS NOT NULL AND r.root = (SELECT f.root FROM runs f WHERE f.no = :run_no) ORDER BY t.id LIMIT :limit
 
--- name: runs_untold (limit int): no run has to be free
-SELECT no, parent FROM runs WHERE NOT told ORDER BY no LIMIT :limit
+-- name: runs_unreported (limit int): no run has to be free
+SELECT no, parent FROM runs WHERE NOT reported ORDER BY no LIMIT :limit
 
--- name: runs_untold_of_family (limit int, run_no bigint): no run has to be free
-SELECT no, parent FROM runs WHERE NOT told AND +root = (SELECT f.root FROM runs f WHERE f.no = :run_no)
+-- name: runs_unreported_of_family (limit int, run_no bigint): no run has to be free
+SELECT no, parent FROM runs WHERE NOT reported AND +root = (SELECT f.root FROM runs f WHERE f.no = :run_no)
 ORDER BY no LIMIT :limit
 
 -- name: tasks_by_place (places json): places come as one JSON text instead of three arrays

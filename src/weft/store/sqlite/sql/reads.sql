@@ -9,8 +9,8 @@
 SELECT coalesce((SELECT s.state <> 'live' FROM sessions s WHERE s.id = :session), 1)
   OR coalesce(at.due <= :now, 0)
   OR EXISTS (SELECT 1 FROM tasks WHERE NOT settled)
-  OR EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE errand IS NOT NULL)
-  OR EXISTS (SELECT 1 FROM runs WHERE NOT told)
+  OR EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE child_action IS NOT NULL)
+  OR EXISTS (SELECT 1 FROM runs WHERE NOT reported)
   OR EXISTS (SELECT 1 FROM tasks WHERE session = :session AND stop IS NOT NULL)
   OR coalesce((SELECT max(no) FROM demands), 0) > :known_demands
   OR EXISTS (SELECT 1 FROM json_each(:demands) j CROSS JOIN tasks q ON q.state = 'queued' AND q.demand = j.value),

@@ -7,18 +7,18 @@ import pytest
 from tests.store.conformance import Backend, blank, draft_of, make_world, task_id
 from weft.core.decision import needs as n
 from weft.core.decision.groups import Pruned
-from weft.core.rows import RecordRow
+from weft.core.rows import MemoRow
 from weft.store.protocol import Superseded
 
 HELD = task_id(3, 1)  # running, attempt 1, by s1
 
 
-def record(key: str, **given: Any) -> RecordRow:
+def record(key: str, **given: Any) -> MemoRow:
     given = {"kind": "once", "status": "pending", "task_id": HELD, "attempt": 1, "session": "s1", **given}
-    return blank(RecordRow, key=key, run="three", task="t", **given)
+    return blank(MemoRow, key=key, run="three", task="t", **given)
 
 
-def put(store: Any, *kept: RecordRow, once: RecordRow | None = None, **more: Any) -> None:
+def put(store: Any, *kept: MemoRow, once: MemoRow | None = None, **more: Any) -> None:
     with store.transaction() as tx:
         draft = draft_of(tx)
         draft.kept_results.cached = {row.key: row for row in kept}
@@ -28,9 +28,9 @@ def put(store: Any, *kept: RecordRow, once: RecordRow | None = None, **more: Any
         tx.write(draft)
 
 
-def load(store: Any, *keys: str) -> list[RecordRow]:
+def load(store: Any, *keys: str) -> list[MemoRow]:
     with store.transaction() as tx:
-        (rows,) = tx.load([n.Records(list(keys))])
+        (rows,) = tx.load([n.Memos(list(keys))])
     return list(rows)
 
 
@@ -110,7 +110,7 @@ def test_pruning_takes_effects_with_their_run_and_results_by_age(world: Any, bac
         once=record("effect"),
     )
     put(world, pruned=Pruned(runs=[5], before=now))
-    keys = "SELECT key FROM records ORDER BY key"
+    keys = "SELECT key FROM memos ORDER BY key"
     assert backend.query(world, keys) == [("effect",), ("new",), ("old",)]
     put(world, pruned=Pruned(runs=[3], before=now - 5, cached=True))
     assert backend.query(world, keys) == [("new",)]

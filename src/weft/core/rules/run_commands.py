@@ -2,7 +2,7 @@
 
 from weft.core.commands import Advance, CancelRun, CancelTask, Prune, Refused, Reply, Resume
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Current, Finished, Roots, RunById, TasksAt
+from weft.core.decision.needs import CurrentTasks, FinishedRuns, Roots, RunById, TasksAt
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.leader import require_term
@@ -17,7 +17,7 @@ def _run(draft: Draft, run_id: str) -> Rule:
     (rows,) = yield (RunById(run_id),)
     if not rows:
         raise Refused("not_found", f"there is no run {run_id}")
-    return draft.adopt_runs(rows)[0]
+    return draft.add_loaded_runs(rows)[0]
 
 
 def cancel_run(draft: Draft, command: CancelRun) -> Rule:
@@ -40,8 +40,8 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
     if task.elements is not None and task.state == "running":
         draft.touch(task)
         task.stop, task.reason = "cancel", command.reason
-        (rows,) = yield (Current(run.no),)
-        tasks = [t for t in draft.adopt(rows) if t.pos == task.pos and t.idx >= 0 and t.state not in TERMINAL]
+        (rows,) = yield (CurrentTasks(run.no),)
+        tasks = [t for t in draft.add_loaded(rows) if t.pos == task.pos and t.idx >= 0 and t.state not in TERMINAL]
         tasks = [t for t in tasks if t.held is None]
     ended = []
     for one in tasks:
@@ -63,7 +63,7 @@ def _task(draft: Draft, run: RunRow, name: str) -> Rule:
     if place is not None:
         (rows,) = yield (TasksAt([(run.no, *place)]),)
         if rows:
-            draft.adopt(rows)
+            draft.add_loaded(rows)
             return draft.at[(run.no, *place)]
     raise Refused("not_found", f"run {run.id} has no task {name}")
 
@@ -88,14 +88,14 @@ def resume(draft: Draft, command: Resume) -> Rule:
             "conflict",
             f"run {run.id} is still {run.state}: its dead letters can be retried when it has ended",
         )
-    (rows,) = yield (Current(run.no),)
-    draft.adopt(rows)
+    (rows,) = yield (CurrentTasks(run.no),)
+    draft.add_loaded(rows)
     changed = yield from begin_generation(draft, run, chosen, only_dead=command.only_dead)
     return Reply(run.id, run.no, run.state, changed=changed, existing=changed == 0)
 
 
 def _refuse_child(draft: Draft, run: RunRow) -> Rule:
-    """Its end has been told, and what followed from it has happened: only the whole can be resumed. (That is not
+    """Its end has been counted, and what followed from it has happened: only the whole can be resumed. (That is not
     locked: it has a lower number than this one.)"""
     (roots,) = yield (Roots([run.no]),)
     raise Refused(
@@ -107,16 +107,16 @@ def _refuse_child(draft: Draft, run: RunRow) -> Rule:
 def advance(draft: Draft, command: Advance) -> Rule:
     """Let a run that is paused between levels go on: by the rest of this level, or by one task of it."""
     run: RunRow = yield from _run(draft, command.run_id)
-    if run.pace is None:
+    if run.advance_state is None:
         raise Refused(
             "conflict", f"run {run.id} goes on by itself: only one that was started with --step is advanced"
         )
     if run.state in RUN_TERMINAL:
         return Reply(run.id, run.no, run.state, existing=True)
-    if run.pace != "rest":
+    if run.advance_state != "paused":
         raise Refused("conflict", f"run {run.id} is still at work on level {(run.level or 0) + 1}")
     draft.touch_run(run)
-    run.pace = "task" if command.by_task else "go"
+    run.advance_state = "task" if command.by_task else "level"
     draft.event(run.no, "advanced", {"by": "task" if command.by_task else "level"})
     following: list[TaskRow] = []
     if run.level_open is None:
@@ -133,7 +133,7 @@ def prune(draft: Draft, command: Prune) -> Rule:
     if before is None:
         before = draft.now - (command.older_ms or 0)
     states = command.states or sorted(RUN_TERMINAL)
-    (rows,) = yield (Finished(before, states, command.limit),)
+    (rows,) = yield (FinishedRuns(before, states, command.limit),)
     draft.pruned.runs = [run.no for run in rows]
     draft.pruned.before = before
     draft.pruned.cached = command.cache
