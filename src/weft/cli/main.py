@@ -40,7 +40,7 @@ def _main(words: list[str]) -> int:
         args = _parse(words)
     except exits.GiveUp as problem:
         ours = words[: words.index("--")] if "--" in words else words
-        return _log("--json" in ours, problem.code, str(problem))
+        return _print_problem("--json" in ours, problem.code, str(problem))
     return exits.OK if args is None else _call(args)
 
 
@@ -92,9 +92,9 @@ def _call(args: "Namespace") -> int:
     except OutputLost:
         raise
     except exits.GiveUp as problem:
-        return _log(args.json, problem.code, str(problem))
+        return _print_problem(args.json, problem.code, str(problem))
     except BadSetting as problem:
-        return _log(args.json, exits.BAD_INPUT, str(problem))
+        return _print_problem(args.json, exits.BAD_INPUT, str(problem))
     except Exception as problem:
         code = _code_of(problem)
         if code < 0:
@@ -102,7 +102,7 @@ def _call(args: "Namespace") -> int:
         located = (
             problem.as_json() if hasattr(problem, "as_json") else None
         )  # errors of a definition, with their lines
-        return _log(args.json, code, str(problem), prefix="weft: " if located is None else "", more=located)
+        return _print_problem(args.json, code, str(problem), prefix="weft: " if located is None else "", more=located)
     finally:
         if session is not None:
             session.close()
@@ -124,7 +124,7 @@ def _code_of(problem: Exception) -> int:
     return exits.UNREACHABLE if isinstance(problem, (StoreError, OSError)) else -1
 
 
-def _log(
+def _print_problem(
     json_too: bool, code: int, message: str, prefix: str = "weft: ", more: dict[str, object] | None = None
 ) -> int:
     if json_too:

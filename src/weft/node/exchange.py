@@ -57,7 +57,7 @@ class ExchangeLoop:
         self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
         self.unled: Callable[[], None] = lambda: None  # the cluster has no leader
-        self._saying: Exchange | None = None
+        self._in_flight: Exchange | None = None
         self._settled: int | None = None  # the exchange whose reply is taken in; None: not quite yet
         self._round_since: float | None = None
         self.dead = False
@@ -78,8 +78,8 @@ class ExchangeLoop:
         """(exchange number, attempts that the store should see here after it); None: it cannot be said just now."""
         if self._settled is None:
             return None
-        saying = [] if self._saying is None else [(r.task_id, r.attempt) for r in self._saying.reports]
-        return self._settled, [*self.worker.attempts(), *saying]
+        in_flight = [] if self._in_flight is None else [(r.task_id, r.attempt) for r in self._in_flight.reports]
+        return self._settled, [*self.worker.attempts(), *in_flight]
 
     async def run(self) -> None:
         """Until the session is dead, or finishing and idle."""
@@ -93,7 +93,7 @@ class ExchangeLoop:
                 return
             self._settled = None
             wake_in = await self._apply(reply)
-            self._settled, self._saying, self._round_since = self._number, None, None
+            self._settled, self._in_flight, self._round_since = self._number, None, None
             if self.finishing and self.worker.idle:
                 return
 
@@ -150,7 +150,7 @@ class ExchangeLoop:
             self.worker.watched = False
 
     async def _exchange_once(self) -> ExchangeReply | None:
-        """One exchange, said again until it is answered; None: the session is over."""
+        """One exchange, sent again until it is answered; None: the session is over."""
         worker = self.worker
         self._number += 1
         want = worker.want() if self._lease.trusted else 0
@@ -160,9 +160,9 @@ class ExchangeLoop:
             self.eligible.free(held.definition.requires for held in worker.held.values()), self.eligible.costs,
             worker.take_following(),
         )  # fmt: skip
-        self._saying = command
+        self._in_flight = command
         sent = self._ports.clock()
-        reply = await self._log(command)
+        reply = await self._send(command)
         if reply is None:
             return None
         took = self._ports.clock() - sent
@@ -175,7 +175,7 @@ class ExchangeLoop:
         self._full = want > 0 and len(reply.claims) >= want
         return reply
 
-    async def _log(self, command: Exchange, *, replaced: bool = False) -> ExchangeReply | None:
+    async def _send(self, command: Exchange, *, replaced: bool = False) -> ExchangeReply | None:
         """Until it is answered; None: the session is over. What the store refuses is split until one report fails
         alone: that one is replaced by a failure that says so, and the others are not held up. A store without space
         has answered: the lease is renewed if that can be stored, and the reports wait for space."""
@@ -210,14 +210,14 @@ class ExchangeLoop:
             command.reports = [
                 Report(bad.task_id, bad.pos, bad.idx, bad.attempt, "failed", error=text, retryable=False)
             ]
-            return await self._log(command, replaced=True)
+            return await self._send(command, replaced=True)
         self._settled = None  # what follows is several exchanges
         half = len(reports) // 2
         first = msgspec.structs.replace(command, reports=reports[:half], want=0, started=[])
-        if await self._log(first) is None:
+        if await self._send(first) is None:
             return None
         self._number += 1
-        return await self._log(msgspec.structs.replace(command, number=self._number, reports=reports[half:]))
+        return await self._send(msgspec.structs.replace(command, number=self._number, reports=reports[half:]))
 
     async def _apply(self, reply: ExchangeReply) -> float | None:
         """Take the claims and stops; how long to wait at most before the next exchange."""

@@ -36,7 +36,7 @@ def cancel(args: Namespace, session: CommandSession) -> int:
              "cancelled": reply.changed, "stopped": before, "waited": waited}
         )  # fmt: skip
         return OK
-    _log(args, session, control, run_id, reply, before, state)
+    _print_outcome(args, session, control, run_id, reply, before, state)
     return OK
 
 
@@ -73,7 +73,7 @@ def _wait(session: CommandSession, control: Control, run_id: str, task: str | No
         time.sleep(LOOK_EVERY_S)
 
 
-def _log(
+def _print_outcome(
     args: Namespace,
     session: CommandSession,
     control: Control,

@@ -72,7 +72,7 @@ class _Work:
             self._record(missed[-1], "missed", reason=_missed_text(missed))
         for at, firing in enumerate(firings[len(missed) :], len(missed) + 1):
             if firing.cause in self.known:
-                self._log(self.known[firing.cause], existing=True)
+                self._set_reply(self.known[firing.cause], existing=True)
                 continue
             if not _wanted(self.definition, firing):
                 continue
@@ -159,9 +159,9 @@ class _Work:
             self.draft.cluster_event("fire_missed", None, data)
         elif outcome == "failed":
             self.draft.cluster_event("fire_failed", None, data)
-        self._log(fire)
+        self._set_reply(fire)
 
-    def _log(self, fire: FireRow, *, existing: bool = False) -> None:
+    def _set_reply(self, fire: FireRow, *, existing: bool = False) -> None:
         data = {"trigger": fire.trigger, "cause": fire.cause, "outcome": fire.outcome, "reason": fire.reason}
         self.reply = Reply(run_id=fire.run, state=fire.outcome, existing=existing, changed=1, data=data)
 
