@@ -85,10 +85,12 @@ def cluster_kinds() -> dict[str, list[str]]:
 
 
 def _kind_of_event(call: ast.AST) -> list[ast.expr]:
-    """`draft.event(run, KIND, …)`, or the row itself, `EventRow(run, pos, idx, KIND, …)`."""
+    """`draft.event(run, KIND, …)`, the row itself, `EventRow(run, pos, idx, KIND, …)`, or a batch of them."""
     if not isinstance(call, ast.Call):
         return []
     if isinstance(call.func, ast.Attribute) and call.func.attr == "event":
+        return [call.args[1]]
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "_begin_batch":
         return [call.args[1]]
     return [call.args[3]] if isinstance(call.func, ast.Name) and call.func.id == "EventRow" else []
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.architecture.source import ROOT, SRC, cluster_kinds, emitted_kinds
+from tests.core.history import events
 from tests.core.scenarios.story import Story, read_files
 from tests.core.test_scenarios import STORIES
 from tests.docs.events import ANY, CLUSTER_EVENTS, EVENTS, events_reference
@@ -92,7 +93,6 @@ def test_a_filter_may_ask_for_exactly_those() -> None:
 
 def test_the_stories_tell_of_every_kind_with_the_fields_that_are_documented() -> None:
     """Looked up in what the stories really leave in a store, but for those of thousands of tasks."""
-    import msgspec
 
     seen: dict[str, set[str]] = {}
     for path in STORIES:
@@ -103,8 +103,8 @@ def test_the_stories_tell_of_every_kind_with_the_fields_that_are_documented() ->
         for line in body.splitlines():
             if line and line[0] not in " #":
                 story.play(line)
-        for kind, data in story.engine.store.reader().execute("SELECT kind, data FROM events"):
-            seen.setdefault(kind, set()).update(msgspec.json.decode(data))
+        for event in events(story.engine.store.reader()):
+            seen.setdefault(event.kind, set()).update(event.data)
         story.engine.store.close()
     known = EVENTS | CLUSTER_EVENTS
     assert sorted(set(known) - set(seen)) == sorted(NOT_TOLD), "tell a story of it, and take it off NOT_TOLD"

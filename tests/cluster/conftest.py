@@ -119,7 +119,7 @@ class Cluster:
 
     def outcomes(self) -> dict[str, int]:
         """How attempts ended, all together."""
-        rows = self.query("SELECT outcome, count(*) FROM attempts GROUP BY outcome")
+        rows = self.query("SELECT outcome, count(*) FROM all_attempts GROUP BY outcome")
         return {str(outcome): int(count) for outcome, count in rows}
 
     def query(self, sql: str) -> list[Any]:

@@ -85,7 +85,7 @@ def test_two_clusters_on_one_database_never_run_anything_twice(
         ]
         for run_id in run_ids:
             postgres_cluster.ended(run_id)
-        attempts = postgres_cluster.query("SELECT count(*), count(DISTINCT task_id) FROM attempts")
+        attempts = postgres_cluster.query("SELECT count(*), count(DISTINCT task_id) FROM all_attempts")
         assert [tuple(row) for row in attempts] == [(200, 200)], postgres_cluster.story()
         for side, run_id in zip((postgres_cluster, other), run_ids, strict=True):
             journal = side.journal()

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from tests.core.history import events
 from weft.core import commands as c
 from weft.core.decision.needs import CurrentTasks, NewDemands, RunById
 from weft.core.definition.compile import compile_workflow
@@ -13,7 +14,7 @@ from weft.core.definition.read import read
 from weft.core.history.replay import Replay
 from weft.core.invariants import check_family, check_history, check_pools, check_pools_step, check_run, current_rows
 from weft.core.placement.eligibility import node_facts
-from weft.core.rows import Pin, PoolRow, RunRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, Pin, PoolRow, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.eligibility import Eligibility
@@ -179,11 +180,11 @@ class Engine:
     def history(self, run_id: str) -> list[tuple[str, str | None, dict[str, Any]]]:
         workflow = self.workflows[run_id]
         out = []
-        for pos, idx, kind, data in self.store.reader().execute(
-            "SELECT pos, idx, kind, data FROM events WHERE run_no = ? ORDER BY seq", (self.run_no(run_id),)
-        ):
-            name = None if pos is None else workflow.tasks[pos].name + ("" if idx < 0 else f".{idx}")
-            out.append((kind, name, msgspec.json.decode(data)))
+        for event in events(self.store.reader(), "run_no = ?", (self.run_no(run_id),)):
+            name = None
+            if event.pos is not None and event.idx is not None:
+                name = workflow.tasks[event.pos].called(event.idx)
+            out.append((event.kind, name, event.data))
         return out
 
     def pools(self) -> list[PoolRow]:
@@ -221,10 +222,7 @@ class Engine:
                 place = (position[stem], int(index) if index else -1)
             replay.apply(kind, place, data)
         replay.settle()
-        hashes = self.store.reader().execute(
-            "SELECT t.id, a.result_hash FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt"
-            " WHERE t.run_no = ? AND t.state = 'succeeded' AND a.outcome = 'succeeded'", (run.no,),
-        )  # fmt: skip
+        hashes = self.store.reader().read("result_hashes", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)
         found += check_history(run, current_rows(rows), workflow, replay, dict(hashes))
         found += self.check_pools()
         story = "\n".join(f"{kind:12} {name or '':12} {data}" for kind, name, data in self.history(run_id))

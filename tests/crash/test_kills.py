@@ -88,7 +88,7 @@ def test_a_node_stopped_past_its_lease_has_no_say(places: Any) -> None:
     (place.directory / "go").touch()
     other = place.start("other", "2.0", module="tests.crash.node_child")
     _until(lambda: place.rows("SELECT state FROM runs") == [("succeeded",)])
-    before = place.rows("SELECT task_id, attempt, outcome, session FROM attempts ORDER BY attempt")
+    before = place.rows("SELECT task_id, attempt, outcome, session FROM all_attempts ORDER BY attempt")
     stopped.send_signal(signal.SIGCONT)
     _until(lambda: len(place.rows("SELECT id FROM sessions WHERE node = 'stopped'")) >= 2)
     for node in (stopped, other):
@@ -97,7 +97,7 @@ def test_a_node_stopped_past_its_lease_has_no_say(places: Any) -> None:
         assert place.wait(node) == 0, place.log()
     place.check()
     assert [row[2] for row in before] == ["lost", "succeeded"]
-    assert place.rows("SELECT task_id, attempt, outcome, session FROM attempts ORDER BY attempt") == before
+    assert place.rows("SELECT task_id, attempt, outcome, session FROM all_attempts ORDER BY attempt") == before
     assert place.lines() == [("only", 1), ("only", 2)]
     sessions = place.rows("SELECT node, state FROM sessions ORDER BY started_at, rowid")
     assert ("stopped", "dead") in sessions, "the old session is never extended: it began a new one"

@@ -369,7 +369,7 @@ class Scenario:
         out = {}
         for task in workflow.tasks:
             failed = self.world.store.reader().execute(
-                "SELECT count(*) FROM attempts a JOIN tasks t ON t.id = a.task_id JOIN runs r ON r.no = t.run_no"
+                "SELECT count(*) FROM all_attempts a JOIN tasks t ON t.id = a.task_id JOIN runs r ON r.no = t.run_no"
                 " WHERE r.id = ? AND t.pos = ? AND a.outcome = 'failed'", (run_id, workflow.position[task.name]),
             ).get  # fmt: skip
             out[task.name] = failed

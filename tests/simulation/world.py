@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tests.core.history import events
 from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
 from weft.core import commands as c
@@ -231,13 +232,9 @@ class World:
     def check(self) -> None:
         connection = self.store.reader()
         told_of: set[int] = set()
-        for seq, run_no, pos, idx, kind, session, data in connection.execute(
-            "SELECT seq, run_no, pos, idx, kind, session, data FROM events WHERE seq > ? ORDER BY seq",
-            (self._seen_events,),
-        ):
+        for seq, run_no, pos, idx, kind, session, shown in events(connection, "e.seq > ?", (self._seen_events,)):
             self._seen_events = seq
             told_of.add(run_no)
-            shown = msgspec.json.decode(data)
             self.auditor.event(run_no, pos, idx, kind, session, shown)
             if "cached" in shown:
                 self._check_cached(run_no, shown)
@@ -277,7 +274,7 @@ class World:
         name, _, index = source["task"].partition(".")
         place = (no, self.committer.workflows[hash].position[name], int(index) if index else -1)
         found = reader.execute(
-            "SELECT a.outcome, a.result_hash FROM attempts a JOIN tasks t ON t.id = a.task_id"
+            "SELECT a.outcome, a.result_hash FROM all_attempts a JOIN tasks t ON t.id = a.task_id"
             " WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? AND a.attempt = ?", (*place, source["attempt"]),
         ).fetchall()  # fmt: skip
         if found != [("succeeded", shown["hash"])]:
@@ -312,15 +309,10 @@ class World:
 
     def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[str]:
         replay = Replay(workflow, run.limited)
-        for pos, idx, kind, data in self.store.reader().execute(
-            "SELECT pos, idx, kind, data FROM events WHERE run_no = ? ORDER BY seq", (run.no,)
-        ):
-            replay.apply(kind, None if pos is None else (pos, idx), msgspec.json.decode(data))
+        for _, _, pos, idx, kind, _, data in events(self.store.reader(), "e.run_no = ?", (run.no,)):
+            replay.apply(kind, None if pos is None or idx is None else (pos, idx), data)
         replay.settle()
-        hashes = self.store.reader().execute(
-            "SELECT t.id, a.result_hash FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt"
-            " WHERE t.run_no = ? AND t.state = 'succeeded' AND a.outcome = 'succeeded'", (run.no,),
-        )  # fmt: skip
+        hashes = self.store.reader().read("result_hashes", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)
         return check_history(run, current_rows(rows), workflow, replay, dict(hashes))
 
 

@@ -82,8 +82,8 @@ def _most_by_events(store: Any) -> int:
     reader = store.reader()
     running = most = 0
     unfiltered = (0, None, None, None, None, 10 * TASKS, 2**62, 1)
-    for _, _, _, _, _, kind, *_ in reader.read("events_found_of_run", *unfiltered):
-        running += {"assigned": 1, "finished": -1}.get(kind, 0)
+    for _, _, _, _, _, kind, _, many, *_ in reader.read("events_found_of_run", *unfiltered):
+        running += {"assigned": many, "finished": -many}.get(kind, 0)
         most = max(most, running)
     return most
 

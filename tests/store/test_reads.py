@@ -86,3 +86,38 @@ def test_why_tells_of_a_task_that_needs_very_many(control: LocalControl) -> None
     many = {f"t{i}": {"run": "true"} for i in range(300)}
     run = submit(control, {**many, "join": {"run": "true", "needs": list(many)}})
     assert control.why(run, "join")[0].summary == "it waits for t0, t1, t2 and 297 more"
+
+
+def test_events_that_share_a_row_are_read_one_by_one(control: LocalControl) -> None:
+    """An exchange leaves one row for all that it claimed of a run, and one for all that succeeded: whoever pages,
+    filters or follows from the middle of one sees the same events."""
+    committer = control.link.committer
+    committer.commit(c.Register("s", "n", 60_000, None, NODE))
+    run = submit(control, {f"t{i}": {"run": "true"} for i in range(100)})
+    demands = [id for _, id, _ in committer.commit(c.Exchange("s", 1, [], 0, [], 0)).demands]
+    claims = committer.commit(c.Exchange("s", 2, [], 60, demands, 1)).claims
+    reports = [
+        c.Report(one.task_id, one.pos, one.idx, one.attempt, "failed" if one.pos == 30 else "succeeded", 0,
+                 started_ago_ms=one.pos, result="{}", result_hash=f"h{one.pos % 2}")
+        for one in claims
+    ]  # fmt: skip
+    committer.commit(c.Exchange("s", 3, reports, 0, demands, 1))
+    whole = control.events(run, limit=1000)
+    numbers = [event.seq for event in whole]
+    assert numbers == sorted(set(numbers))
+    assert [e.task for e in whole if e.kind == "assigned"] == [f"t{i}" for i in range(60)]
+    ended = [e for e in whole if e.kind == "finished"]
+    assert [e.task for e in ended] == [f"t{i}" for i in range(60)]
+    assert [e.data["state"] for e in ended] == ["succeeded"] * 30 + ["failed"] + ["succeeded"] * 29
+    assert all(e.data["started_at"] == e.at - n and e.data["hash"] == f"h{n % 2}" for n, e in enumerate(ended))
+    for limit in (1, 7, 64):
+        paged, after = [], 0
+        while page := control.events(run, after=after, limit=limit):
+            assert len(page) <= limit
+            paged += page
+            after = page[-1].seq
+        assert paged == whole, limit
+    assert control.events(run, task="t45", limit=5) == [e for e in whole if e.task == "t45"]
+    assert control.events(run, kinds=["finished"], after=ended[9].seq, limit=3) == ended[10:13]
+    assert control.verify(run).differences == []
+    assert control.info().events == len(control.events(None, limit=1000))

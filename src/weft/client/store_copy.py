@@ -173,7 +173,7 @@ class Copy:
                 copied[table] = int(reader.query(f"SELECT count(*) FROM {table}")[0][0])
         finally:
             reader.close()
-        self._log(f"copied {copied['runs']:,} runs, {copied['tasks']:,} tasks, {copied['events']:,} events")
+        self._log(f"copied {copied['runs']:,} runs, {copied['tasks']:,} tasks, {copied['events']:,} rows of history")
         return copied
 
     def _fill_output(self, rows: dict[str, int]) -> int:
@@ -204,7 +204,7 @@ class Copy:
     def _files(self) -> Iterator[tuple[int, int, StreamName, bool, FileOutput]]:
         reader = self._store.reader()
         for task_id, attempt, outcome, result, run_id, workflow, pos, idx in reader.execute(
-            "SELECT a.task_id, a.attempt, a.outcome, a.result, r.id, r.workflow, t.pos, t.idx FROM attempts a"
+            "SELECT a.task_id, a.attempt, a.outcome, a.result, r.id, r.workflow, t.pos, t.idx FROM all_attempts a"
             " JOIN tasks t ON t.id = a.task_id JOIN runs r ON r.no = t.run_no ORDER BY a.task_id, a.attempt"
         ):
             body = None if result is None else msgspec.json.decode(result)

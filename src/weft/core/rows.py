@@ -192,6 +192,24 @@ class EventRow(msgspec.Struct, gc=False):
     data: dict[str, Any] | str  # or JSON already
 
 
+#: Events that one row of history can hold; PostgreSQL draws its numbers in steps of this.
+EVENT_BLOCK = 1024
+
+
+class EventBatch(msgspec.Struct, gc=False):
+    """Events of one kind that follow each other in a run: `assigned`, or `finished` with success. A list a fact."""
+
+    run_no: int
+    kind: str
+    session: str | None
+    pos: list[int] = []
+    idx: list[int] = []
+    attempt: list[int] = []
+    started_at: list[int | None] = []
+    exit_code: list[int | None] = []
+    hash: list[str | None] = []
+
+
 class StaleRow(msgspec.Struct, gc=False):
     """A report that came too late, kept for inspection."""
 

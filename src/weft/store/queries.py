@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 import msgspec
 
 from weft.core.rows import (
+    EVENT_BLOCK,
     ORDINAL_BITS,
     AttemptRow,
     FireRow,
@@ -98,6 +99,7 @@ def _marks() -> dict[str, str]:
     marks = {
         "later": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has
         "ordinal_bits": str(ORDINAL_BITS),
+        "event_block": str(EVENT_BLOCK),
     }
     for word, (row, alias) in rows.items():
         types = _types(row)

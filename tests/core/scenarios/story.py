@@ -45,6 +45,7 @@ from typing import Any
 import msgspec
 
 from tests.core.driver import CHIEF, Engine
+from tests.core.history import Event, events
 from tests.core.scenarios.situation import situation
 from weft.authoring.children import family_of
 from weft.authoring.load import Loaded, load_text, load_value
@@ -446,7 +447,7 @@ class Story:
         return [
             f"{words[0]}#{attempt} generation {generation} by {session}: {outcome}"
             for attempt, generation, session, outcome in self.engine.store.reader().execute(
-                "SELECT a.attempt, a.generation, a.session, a.outcome FROM attempts a"
+                "SELECT a.attempt, a.generation, a.session, a.outcome FROM all_attempts a"
                 " JOIN tasks t ON t.id = a.task_id WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? ORDER BY a.attempt",
                 (self.engine.run_no(self.run_id), workflow.position[stem], int(index) if index else -1),
             )
@@ -473,28 +474,25 @@ class Story:
         return name if idx < 0 else f"{name}.{idx}"
 
     def _new_events(self) -> list[str]:
-        rows = list(
-            self.engine.store.reader().execute(
-                "SELECT e.seq, r.id, e.pos, e.idx, e.kind, e.data, e.session FROM events e"
-                " LEFT JOIN runs r ON r.no = e.run_no WHERE e.seq > ? AND (e.run_no > 0 OR e.kind IN"
-                " ('leader_elected', 'leader_resigned', 'drain_started', 'workflow_applied',"
-                " 'trigger_paused', 'trigger_resumed', 'fire_missed', 'fire_failed',"
-                " 'token_created', 'token_revoked', 'asked'))"
-                " AND e.session IS DISTINCT FROM ? ORDER BY e.seq",
-                (self.seen, CHIEF),
-            )
+        reader = self.engine.store.reader()
+        where = (
+            "e.seq > ? AND (e.run_no > 0 OR e.kind IN ('leader_elected', 'leader_resigned', 'drain_started',"
+            " 'workflow_applied', 'trigger_paused', 'trigger_resumed', 'fire_missed', 'fire_failed', 'token_created',"
+            " 'token_revoked', 'asked')) AND e.session IS DISTINCT FROM ?"
         )
-        self.seen = rows[-1][0] if rows else self.seen
-        if len(rows) > EVENTS_MAX:
-            counts = Counter(row[4] for row in rows)
+        found = list(events(reader, where, (self.seen, CHIEF)))
+        self.seen = found[-1].seq if found else self.seen
+        if len(found) > EVENTS_MAX:
+            counts = Counter(event.kind for event in found)
             return [f"{count} × {kind}" for kind, count in counts.items()]
-        return [self._whose(row[1]) + self._event(*row[1:]) for row in rows]
+        ids: dict[int, str] = dict(reader.execute("SELECT no, id FROM runs"))
+        return [self._whose(ids.get(e.run_no)) + self._event(ids.get(e.run_no), e) for e in found]
 
     def _whose(self, run_id: str | None) -> str:
         return "" if run_id is None or run_id in self.run_ids else "  "  # of a run that a task started
 
-    def _event(self, run_id: str | None, pos: int | None, idx: int, kind: str, data: str, session: str) -> str:
-        facts = msgspec.json.decode(data)
+    def _event(self, run_id: str | None, event: Event) -> str:
+        _, _, pos, idx, kind, session, facts = event
         if run_id is None:
             facts = {key: value for key, value in facts.items() if key not in ("hash", "cause") and value}
             shown = ", ".join(f"{key}: {value}" for key, value in facts.items())

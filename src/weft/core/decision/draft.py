@@ -25,6 +25,7 @@ from weft.core.rows import (
     ORDINAL_BITS,
     TASKS_MAX,
     AttemptRow,
+    EventBatch,
     EventRow,
     Guard,
     RunRow,
@@ -33,8 +34,6 @@ from weft.core.rows import (
 )
 from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
 from weft.core.workflow import TaskDef, Workflow
-
-_ATTEMPT = {n: f'{{"attempt":{n}}}' for n in range(1, 10)}
 
 #: A rule: yields what it needs, is sent the rows, returns its reply.
 Rule = Generator[tuple[Need, ...], tuple[list[Any], ...], Any]
@@ -71,7 +70,8 @@ class Draft:
         self.dirty_tasks: list[TaskRow] = []
         self.dirty_runs: list[RunRow] = []
         self.attempts: list[AttemptRow] = []
-        self.events: list[EventRow] = []
+        self.events: list[EventRow | EventBatch] = []
+        self._open_batches: dict[int, EventBatch] = {}  # by run: the batch that its last event is in
         self.stale: list[StaleRow] = []
         self.created = Created()
         self.values = RunValues()
@@ -185,8 +185,12 @@ class Draft:
             self.unplace(task, public(task.demand))
         if "@" in task.demand:
             self._count_pools(task, 1)
-        data = _ATTEMPT.get(task.attempt) or f'{{"attempt":{task.attempt}}}'
-        self.events.append(EventRow(task.run_no, task.pos, task.idx, "assigned", session, data))
+        batch = self._open_batches.get(task.run_no)
+        if batch is None or batch.kind != "assigned":
+            batch = self._begin_batch(task.run_no, "assigned", session)
+        batch.pos.append(task.pos)
+        batch.idx.append(task.idx)
+        batch.attempt.append(task.attempt)
 
     def place(self, task: TaskRow, session: str, until: int) -> None:
         """Only this session may claim it until then."""
@@ -286,7 +290,25 @@ class Draft:
         self.touch_run(run)
         run.state = to
 
+    def success_event(self, task: TaskRow, exit_code: int | None, hash: str | None) -> None:
+        """`finished`, of an attempt that has nothing more to say: by the hundred in one exchange."""
+        batch = self._open_batches.get(task.run_no)
+        if batch is None or batch.kind != "finished":
+            batch = self._begin_batch(task.run_no, "finished", self.by_session)
+        batch.pos.append(task.pos)
+        batch.idx.append(task.idx)
+        batch.attempt.append(task.attempt)
+        batch.started_at.append(task.started_at)
+        batch.exit_code.append(exit_code)
+        batch.hash.append(hash)
+
+    def _begin_batch(self, run_no: int, kind: str, session: str | None) -> EventBatch:
+        batch = self._open_batches[run_no] = EventBatch(run_no, kind, session)
+        self.events.append(batch)
+        return batch
+
     def event(self, run_no: int, kind: str, data: dict[str, Any], task: TaskRow | None = None) -> None:
+        self._open_batches.pop(run_no, None)
         if task is None:
             self.events.append(EventRow(run_no, None, None, kind, self.by_session, data))
         else:
@@ -301,6 +323,7 @@ class Draft:
         stop that its node has yet to carry out) leaves an event `asked`. What changed nothing leaves none."""
         if self.events:
             first = self.events[0]
+            assert isinstance(first, EventRow)
             assert isinstance(first.data, dict)
             first.data = {**first.data, "actor": actor}
         elif self.dirty_tasks or self.pools.sizes or self.pruned.runs:

@@ -42,7 +42,10 @@ def conclude(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) 
     if report.outcome == "succeeded":
         task.reason = None  # of an earlier attempt
         _end(draft, task, "succeeded")
-        _finished(draft, task, report)
+        if task.state == "succeeded" and report.cached is None and report.error is None:
+            draft.success_event(task, report.exit_code, report.result_hash)
+        else:
+            _finished(draft, task, report)
         if report.keep is not None and "succeeded" in (task.state, task.held):  # not if its level was void already
             keep_result(draft, task, session, report)
         ended.append(task)

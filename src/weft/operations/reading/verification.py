@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from weft.core.history.batches import expanded
 from weft.core.history.replay import Replay
 from weft.core.invariants import check_family, check_history, check_pools, check_run, current_rows
-from weft.core.rows import ORDINAL_BITS, PoolRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, WHOLE, PoolRow, TaskRow
 from weft.core.rules.maps import array_hash
 from weft.operations.reading.runs import family_of, run_row
 from weft.operations.replies import Verification
@@ -15,6 +14,9 @@ from weft.store.queries import TASK_COLUMNS
 
 if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
+
+
+ROWS = 500  # of history, read at a time; one may have a thousand events
 
 
 def verify(access: "StoreAccess", ref: str) -> Verification:
@@ -69,9 +71,9 @@ def _tasks_of(access: "StoreAccess", no: int) -> list[TaskRow]:
 def _events(access: "StoreAccess", no: int) -> Iterator[tuple[str, tuple[int, int] | None, dict[str, object]]]:
     after = 0
     while True:
-        rows = access.read("events_found_of_run", after, None, None, None, None, 5000, 2**62, no)
-        for seq, _, _, pos, idx, kind, _, data, *_ in rows:
-            yield kind, None if pos is None else (pos, idx), msgspec.json.decode(data)
-            after = seq
-        if len(rows) < 5000:
+        rows = access.read("events_found_of_run", after, None, None, None, None, ROWS, 2**62, no)
+        for after, at, _, pos, idx, kind, _, many, text, *_ in rows:
+            for _, at_pos, at_idx, data in expanded((after, at, pos, idx, kind, many, text)):
+                yield kind, None if at_pos is None else (at_pos, WHOLE if at_idx is None else at_idx), data
+        if len(rows) < ROWS:
             return

@@ -1,11 +1,14 @@
 """Events: of one run, or of everything that happens in the store, with filters."""
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from weft.core.history.batches import expanded
 from weft.core.history.kinds import EventKind
+from weft.core.rows import WHOLE
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE, NotFound
@@ -15,6 +18,8 @@ from weft.operations.reading.runs import find_run
 from weft.operations.replies import EventInfo
 
 resource = Resource("events")
+
+ROWS_FIRST, ROWS_MAX = 50, 500  # of history: one may have a thousand events, and most pages are short
 
 KindFilter = Annotated[list[EventKind], Meta(max_length=50, description="Only of this kind; may be repeated")]
 After = Annotated[int, Meta(ge=0, le=TIME_MAX, description="Only events with a higher number")]
@@ -89,18 +94,21 @@ def events_page(
     run_no = None if ref is None else find_run(access, ref)[0]
     settled = access.store.settled_event()
     found: list[EventInfo] = []
-    while len(found) < limit:
-        page = limit if task is None else max(limit, 500)
+    most = min(limit, ROWS_FIRST) if task is None else ROWS_MAX
+    while True:
         if run_no is None:
-            rows = access.read("events_found", *given, page, settled)
+            rows = access.read("events_found", *given, most, settled)
         else:
-            rows = access.read("events_found_of_run", *given, page, settled, run_no)
-        infos = [_info(access, row) for row in rows]
-        found += [e for e in infos if task is None or (e.task is not None and _is(e.task, task))]
-        if len(rows) < page:
-            break
-        given[0] = rows[-1][0]
-    return found[:limit]
+            rows = access.read("events_found_of_run", *given, most, settled, run_no)
+        for row in rows:
+            for info in _infos(access, row):
+                if info.seq > after and (task is None or (info.task is not None and _is(info.task, task))):
+                    found.append(info)
+                    if len(found) == limit:
+                        return found
+        if len(rows) < most:
+            return found
+        given[0], most = rows[-1][0], ROWS_MAX
 
 
 def _sessions(access: StoreAccess, node: str) -> list[str]:
@@ -118,12 +126,11 @@ def _json(value: list[Any] | None) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()
 
 
-def _info(access: StoreAccess, row: Any) -> EventInfo:
-    seq, at, _, pos, idx, kind, session, data, node, run_id, workflow = row
-    name = None
-    if pos is not None and workflow is not None:
-        name = access.workflow(workflow).tasks[pos].called(-1 if idx is None else idx)
-    return EventInfo(
-        seq=seq, at=at, run_id=run_id, kind=kind, task=name, node=node, session=session,
-        data=msgspec.json.decode(data),
-    )  # fmt: skip
+def _infos(access: StoreAccess, row: Any) -> Iterator[EventInfo]:
+    last, at, _, pos, idx, kind, session, many, text, node, run_id, workflow = row
+    tasks = () if workflow is None else access.workflow(workflow).tasks
+    for seq, of_pos, of_idx, data in expanded((last, at, pos, idx, kind, many, text)):
+        name = None
+        if of_pos is not None and tasks:
+            name = tasks[of_pos].called(WHOLE if of_idx is None else of_idx)
+        yield EventInfo(seq=seq, at=at, run_id=run_id, kind=kind, task=name, node=node, session=session, data=data)

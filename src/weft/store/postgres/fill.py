@@ -71,8 +71,8 @@ class Filling:
 
     def tables(self) -> list[str]:
         rows = self._connection.execute(
-            "SELECT DISTINCT table_name::text FROM information_schema.columns WHERE table_schema = current_schema()"
-            " ORDER BY 1"
+            "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()"
+            " AND table_type = 'BASE TABLE' ORDER BY 1"
         )
         return [name for (name,) in rows.fetchall()]
 

@@ -55,12 +55,17 @@ AND (t.idx < 0 OR t.idx < (SELECT w.elements FROM tasks w WHERE w.id = coalesce(
   (t.run_no << {ordinal_bits}) + t.pos)))
 
 -- part: task_view
-{task}, r.id, r.workflow, s.node, a.exit_code, a.session, (SELECT n.node FROM sessions n WHERE n.id = a.session), a.cached,
+{task}, r.id, r.workflow, s.node, coalesce(t.exit_code, a.exit_code), coalesce(t.ran_by, a.session),
+  (SELECT n.node FROM sessions n WHERE n.id = coalesce(t.ran_by, a.session)), a.cached,
   (SELECT l.expires_at FROM leases l WHERE l.session = t.session), (SELECT c.id FROM runs c WHERE c.no = t.child)
 
 -- part: task_ids: of one place, in all generations
 (SELECT (:run_no << {ordinal_bits}) + :pos AS id WHERE :idx < 0
  UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = :run_no AND p.pos = :pos AND p.idx = :idx AND {later}) i
+
+-- part: success: the attempt in a task's own row, with the columns of `attempts`
+t.id, t.attempt, t.generation, t.ran_by, 'succeeded', t.exit_code, NULL, t.claimed_at, t.started_at, t.ended_at, t.result,
+  t.result_hash, NULL
 
 -- part: attempt_view
 a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_at, a.started_at, a.finished_at, a.result,
@@ -87,7 +92,7 @@ SELECT state, count(*) FROM runs GROUP BY state
 SELECT state, count(*) FROM tasks GROUP BY state
 
 -- name: count_events
-SELECT count(*) FROM events
+SELECT coalesce(sum(many), 0) FROM events
 
 -- name: count_stale
 SELECT count(*) FROM stale_reports
@@ -141,11 +146,15 @@ ORDER BY w.hash LIMIT 2
 -- name: attempts_of_session (session text, newest bigint): (outcome, how many, the last one's end), among so many of the
 -- newest tasks'
 SELECT a.outcome, count(*), max(a.finished_at)
-FROM (SELECT session, outcome, finished_at FROM attempts ORDER BY task_id DESC LIMIT :newest) a
+FROM (
+  SELECT f.* FROM (SELECT session, outcome, finished_at FROM attempts ORDER BY task_id DESC LIMIT :newest) f
+  UNION ALL
+  SELECT f.* FROM (SELECT ran_by, 'succeeded', ended_at FROM tasks ORDER BY id DESC LIMIT :newest) f) a
 WHERE a.session = :session GROUP BY a.outcome ORDER BY a.outcome
 
 -- name: attempts_beyond (many bigint): are there more than so many?
 SELECT EXISTS (SELECT 1 FROM attempts ORDER BY task_id DESC LIMIT 1 OFFSET :many)
+OR EXISTS (SELECT 1 FROM tasks ORDER BY id DESC LIMIT 1 OFFSET :many)
 
 -- name: facts_of_session (session text)
 SELECT f.at, f.body FROM node_facts f WHERE f.session = :session

@@ -16,9 +16,11 @@ UPDATE tasks SET state = 'running', attempt = v.was_attempt + 1, session = :sess
 FROM v WHERE tasks.id = v.id AND {unindexed tasks.state} = 'queued' AND tasks.attempt = v.was_attempt
 AND tasks.session IS NULL
 
--- name: tasks_succeed_if_running (now bigint) v (id bigint, was_attempt int, was_session text, started_at bigint) guarded:
--- the other half. `session =` would bring in the index of all that is held
-UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = :now
+-- name: tasks_succeed_if_running (now bigint)
+-- v (id bigint, was_attempt int, was_session text, started_at bigint, exit_code int, ended_at bigint, result_hash text,
+--    result text) guarded: the other half, with the attempt itself. `session =` would bring in the index of all that is held
+UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = :now,
+  ran_by = v.was_session, exit_code = v.exit_code, ended_at = v.ended_at, result_hash = v.result_hash, result = v.result
 FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt
 AND tasks.session IS NOT DISTINCT FROM v.was_session
 
@@ -66,10 +68,6 @@ UPDATE pools SET used = used + :change WHERE name = :name
 
 -- name: attempts_insert v ({attempt_typed})
 INSERT INTO attempts ({attempt_columns}) SELECT * FROM v
-
--- name: events_insert (now bigint) v (run_no bigint, pos int, idx int, kind text, session text, data text): numbers are
--- drawn here, after the locks
-INSERT INTO events (run_no, pos, idx, kind, session, data, at) SELECT v.*, :now FROM v
 
 -- name: stale_insert (now bigint) v (task_id bigint, attempt int, session text, why text, body text)
 INSERT INTO stale_reports (task_id, attempt, session, why, body, at) SELECT v.*, :now FROM v

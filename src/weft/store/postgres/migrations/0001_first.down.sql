@@ -17,6 +17,7 @@ DROP TABLE demands;
 DROP TABLE events;
 DROP TABLE signals;
 DROP TABLE context;
+DROP VIEW all_attempts;
 DROP TABLE attempts;
 DROP TABLE tasks;
 DROP TABLE pins;

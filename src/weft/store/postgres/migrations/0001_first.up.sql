@@ -116,7 +116,13 @@ CREATE TABLE tasks (
   held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
   deadline_at BIGINT,
   child       BIGINT,
-  child_action      TEXT
+  child_action TEXT,
+  -- The attempt that succeeded, where it is the plain kind: then it has no row in `attempts`.
+  ran_by      TEXT COLLATE "C",
+  exit_code   INTEGER,
+  ended_at    BIGINT,
+  result_hash TEXT,
+  result      TEXT
 ) WITH (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
         autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.2);
 -- A run's first tasks have their position in their id; only elements and later generations are found by their place.
@@ -150,6 +156,12 @@ CREATE TABLE attempts (
 );
 CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
 CREATE INDEX attempts_lost ON attempts (session) WHERE outcome = 'lost';
+CREATE VIEW all_attempts AS
+SELECT task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at, finished_at, result,
+  result_hash, cached FROM attempts
+UNION ALL
+SELECT id, attempt, generation, ran_by, 'succeeded', exit_code, NULL, claimed_at, started_at, ended_at, result,
+  result_hash, NULL FROM tasks WHERE ended_at IS NOT NULL;
 
 -- One row per key of a run's context; the writer that is last by (level, name, index) wins.
 CREATE TABLE context (
@@ -174,13 +186,14 @@ CREATE TABLE signals (
 -- Numbers are drawn before COMMIT, so a lower one may become visible after a higher one: followers go by horizon.py. `xid` says
 -- where a new trigger begins to look.
 CREATE TABLE events (
-  seq     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  seq     BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1024 INCREMENT BY 1024) PRIMARY KEY,
   run_no  BIGINT NOT NULL,
   pos     INTEGER,
   idx     INTEGER,
   kind    TEXT NOT NULL,
   session TEXT COLLATE "C",
   at      BIGINT NOT NULL,
+  many    INTEGER NOT NULL DEFAULT 1,
   data    TEXT NOT NULL,
   xid     XID8 NOT NULL DEFAULT pg_current_xact_id()
 );

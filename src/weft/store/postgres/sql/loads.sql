@@ -167,7 +167,7 @@ ORDER BY f.finished_at, f.no, r.no DESC LIMIT :limit FOR UPDATE OF r
 -- name: ends_at (run_no bigint, positions json): one look per position, see tasks_by_place. The newest generation of each,
 -- without elements that only an earlier one had. In levels, what a cancelled task had done by then does not show: it
 -- depends on which was faster
-SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result
+SELECT t.pos, t.idx, t.state, coalesce(t.exit_code, a.exit_code), coalesce(a.error, t.reason), coalesce(t.result, a.result)
 FROM json_array_elements_text(:positions::json) AS j (pos) CROSS JOIN LATERAL (
   SELECT * FROM tasks p WHERE p.id = (:run_no << {ordinal_bits}) + j.pos::int
   UNION ALL

@@ -86,10 +86,10 @@ CROSS JOIN LATERAL (SELECT * FROM tasks x WHERE x.id = i.id OFFSET 0) t {task_jo
 ORDER BY t.id
 
 -- name: attempts_of_task (run_no bigint, pos int, idx int): one look per task
-SELECT {attempt_view} FROM {task_ids} CROSS JOIN LATERAL (SELECT * FROM attempts x WHERE x.task_id = i.id OFFSET 0) a ORDER BY a.attempt
+SELECT {attempt_view} FROM {task_ids} CROSS JOIN LATERAL (SELECT * FROM all_attempts x WHERE x.task_id = i.id OFFSET 0) a ORDER BY a.attempt
 
 -- part: events_of_page
-SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data,
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.many, e.data,
   (SELECT s.node FROM sessions s WHERE s.id = e.session), r.id, r.workflow
 FROM (SELECT unnest(p.seqs) AS seq FROM page p ORDER BY 1 LIMIT :limit) i
 CROSS JOIN LATERAL (SELECT * FROM events x WHERE x.seq = i.seq OFFSET 0) e
@@ -103,7 +103,7 @@ WITH RECURSIVE page (at, seqs, many) AS (
   UNION ALL
   SELECT w.last, f.seqs, p.many + cardinality(f.seqs) FROM page p
   CROSS JOIN LATERAL (
-    SELECT n.seq + greatest(:limit, 100) - 1 AS last FROM events n WHERE n.seq > p.at AND n.seq <= :settled ORDER BY n.seq LIMIT 1) w
+    SELECT n.seq + greatest(:limit, 100) * {event_block} - 1 AS last FROM events n WHERE n.seq > p.at AND n.seq <= :settled ORDER BY n.seq LIMIT 1) w
   CROSS JOIN LATERAL (SELECT ARRAY(
     SELECT e.seq FROM events e WHERE e.seq > p.at AND e.seq <= w.last AND {wanted_event} ORDER BY e.seq) AS seqs OFFSET 0) f
   WHERE p.many < :limit)
@@ -116,7 +116,7 @@ WITH RECURSIVE page (at, seqs, many) AS (
   UNION ALL
   SELECT w.last, f.seqs, p.many + cardinality(f.seqs) FROM page p
   CROSS JOIN LATERAL (
-    SELECT n.seq + greatest(:limit, 100) - 1 AS last FROM events n
+    SELECT n.seq + greatest(:limit, 100) * {event_block} - 1 AS last FROM events n
     WHERE n.run_no = :run_no AND n.seq > p.at AND n.seq <= :settled ORDER BY n.seq LIMIT 1) w
   CROSS JOIN LATERAL (SELECT ARRAY(
     SELECT e.seq FROM events e WHERE e.run_no = :run_no AND e.seq > p.at AND e.seq <= w.last AND {wanted_event}
@@ -126,7 +126,7 @@ WITH RECURSIVE page (at, seqs, many) AS (
 
 -- name: result_hashes (first bigint, end bigint): one look per task
 SELECT t.id, a.result_hash FROM tasks t CROSS JOIN LATERAL (
-  SELECT x.result_hash FROM attempts x WHERE x.task_id = t.id AND x.attempt = t.attempt AND x.outcome = 'succeeded' OFFSET 0) a
+  SELECT x.result_hash FROM all_attempts x WHERE x.task_id = t.id AND x.attempt = t.attempt AND x.outcome = 'succeeded' OFFSET 0) a
 WHERE t.id >= :first AND t.id < :end AND t.state = 'succeeded'
 
 -- name: pool_queue: (demand, how many) of what is queued with a place to take; each demand has its part of the queue's
@@ -191,7 +191,7 @@ SELECT coalesce(max(o.till), 0) FROM {task_ids} CROSS JOIN LATERAL (
 -- attempt ended, its result, its node, whether that is gone)
 SELECT e.size, a.outcome, CASE WHEN e.size IS NULL THEN a.result END, s.node, s.id IS NULL OR s.ended_at IS NOT NULL
 FROM {task_ids} CROSS JOIN LATERAL (SELECT * FROM tasks x WHERE x.id = i.id OFFSET 0) t
-LEFT JOIN LATERAL (SELECT * FROM attempts x WHERE x.task_id = i.id AND x.attempt = :attempt OFFSET 0) a ON true
+LEFT JOIN LATERAL (SELECT * FROM all_attempts x WHERE x.task_id = i.id AND x.attempt = :attempt OFFSET 0) a ON true
 LEFT JOIN LATERAL (
   SELECT x.size FROM output_ends x WHERE x.task_id = i.id AND x.attempt = :attempt AND x.stream = :stream OFFSET 0) e ON true
 LEFT JOIN LATERAL (SELECT * FROM sessions x WHERE x.id = coalesce(a.session, t.session) OFFSET 0) s ON true

@@ -14,8 +14,8 @@ INSERT INTO demands (id, body) SELECT l.id, l.body FROM locked l ON CONFLICT DO 
 -- way but in that of `prune`, which would else leave chunks of a run that is gone
 SELECT t.id, v.attempt FROM (
   SELECT * FROM unnest(:task_ids, :attempts, :sessions) AS u (task_id, attempt, session) ORDER BY u.task_id) v
-CROSS JOIN LATERAL (SELECT x.id, x.state, x.attempt, x.session FROM tasks x WHERE x.id = v.task_id FOR KEY SHARE) t
-WHERE (t.state = 'running' AND t.attempt = v.attempt AND t.session = v.session)
+CROSS JOIN LATERAL (SELECT x.id, x.state, x.attempt, x.session, x.ran_by FROM tasks x WHERE x.id = v.task_id FOR KEY SHARE) t
+WHERE (t.attempt = v.attempt AND ((t.state = 'running' AND t.session = v.session) OR t.ran_by = v.session))
 OR (SELECT a.session = v.session AND a.outcome <> 'lost' FROM attempts a
     WHERE a.task_id = v.task_id AND a.attempt = v.attempt)
 ORDER BY t.id
@@ -26,3 +26,7 @@ INSERT INTO output_chunks (task_id, attempt, stream, at, data)
 SELECT v.task_id, v.attempt, v.stream, v.at, substring(:data FROM v.first::int FOR v.length::int)
 FROM unnest(:task_ids, :attempts, :streams, :ats, :firsts, :lengths) AS v (task_id, attempt, stream, at, first, length)
 ON CONFLICT DO NOTHING
+
+-- name: events_insert (now bigint) v (run_no bigint, pos int, idx int, kind text, session text, many int, data text): a row's
+-- number comes from the sequence, after the locks, in steps of EVENT_BLOCK
+INSERT INTO events (run_no, pos, idx, kind, session, many, data, at) SELECT v.*, :now FROM v

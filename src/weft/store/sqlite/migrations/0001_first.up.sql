@@ -111,7 +111,13 @@ CREATE TABLE tasks (
   held        TEXT CHECK (held IN ('succeeded', 'failed', 'dead_letter')),
   deadline_at INTEGER,
   child       INTEGER,
-  child_action      TEXT
+  child_action TEXT,
+  -- The attempt that succeeded, where it is the plain kind: then it has no row in `attempts`.
+  ran_by      TEXT,
+  exit_code   INTEGER,
+  ended_at    INTEGER,
+  result_hash TEXT,
+  result      TEXT
 );
 -- A run's first tasks have their position in their id; only elements and later generations are found by their place.
 CREATE UNIQUE INDEX tasks_by_place ON tasks (run_no, pos, idx, generation) WHERE generation > 1 OR idx >= 0;
@@ -144,6 +150,12 @@ CREATE TABLE attempts (
 );
 CREATE UNIQUE INDEX attempts_by_task ON attempts (task_id, attempt);
 CREATE INDEX attempts_lost ON attempts (session) WHERE outcome = 'lost';
+CREATE VIEW all_attempts AS
+SELECT task_id, attempt, generation, session, outcome, exit_code, error, claimed_at, started_at, finished_at, result,
+  result_hash, cached FROM attempts
+UNION ALL
+SELECT id, attempt, generation, ran_by, 'succeeded', exit_code, NULL, claimed_at, started_at, ended_at, result,
+  result_hash, NULL FROM tasks WHERE ended_at IS NOT NULL;
 
 -- One row per key of a run's context; the writer that is last by (level, name, index) wins.
 CREATE TABLE context (
@@ -173,6 +185,7 @@ CREATE TABLE events (
   kind    TEXT NOT NULL,
   session TEXT,
   at      INTEGER NOT NULL,
+  many    INTEGER NOT NULL DEFAULT 1,
   data    TEXT NOT NULL
 );
 CREATE INDEX events_by_run ON events (run_no, seq);

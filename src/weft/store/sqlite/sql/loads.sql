@@ -95,7 +95,7 @@ ORDER BY f.finished_at, f.no, r.no DESC LIMIT :limit
 
 -- name: ends_at (run_no bigint, positions json): without LATERAL. The newest generation of each, without elements that
 -- only an earlier one had. In levels, what a cancelled task had done by then does not show: it depends on which was faster
-SELECT t.pos, t.idx, t.state, a.exit_code, coalesce(a.error, t.reason), a.result FROM (
+SELECT t.pos, t.idx, t.state, coalesce(t.exit_code, a.exit_code), coalesce(a.error, t.reason), coalesce(t.result, a.result) FROM (
   SELECT (:run_no << {ordinal_bits}) + j.value AS id FROM json_each(:positions) j
   UNION ALL
   SELECT p.id FROM json_each(:positions) j CROSS JOIN tasks p ON p.run_no = :run_no AND p.pos = j.value AND {later}

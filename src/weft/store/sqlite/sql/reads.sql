@@ -59,10 +59,12 @@ WHERE d.dead_letter > 0 AND d.no >= :after >> {ordinal_bits} AND +t.state = 'dea
 ORDER BY d.no, t.id LIMIT :limit
 
 -- name: attempts_of_task (run_no bigint, pos int, idx int): without LATERAL
-SELECT {attempt_view} FROM {task_ids} CROSS JOIN attempts a ON a.task_id = i.id ORDER BY a.attempt
+SELECT {attempt_view} FROM (
+  SELECT a.* FROM {task_ids} CROSS JOIN attempts a ON a.task_id = i.id
+  UNION ALL SELECT {success} FROM {task_ids} CROSS JOIN tasks t ON t.id = i.id WHERE t.ended_at IS NOT NULL) a ORDER BY a.attempt
 
 -- part: event_view
-SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.data, s.node, r.id, r.workflow
+SELECT e.seq, e.at, e.run_no, e.pos, e.idx, e.kind, e.session, e.many, e.data, s.node, r.id, r.workflow
 FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no = e.run_no
 
 -- name: events_found (after bigint, kinds json, sessions json, since bigint, until bigint, limit bigint, settled bigint):
@@ -75,8 +77,9 @@ FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no 
 {event_view} WHERE e.run_no = :run_no AND e.seq > :after AND {wanted_event} ORDER BY e.seq LIMIT :limit
 
 -- name: result_hashes (first bigint, end bigint): without LATERAL
-SELECT t.id, a.result_hash FROM tasks t CROSS JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
-WHERE t.id >= :first AND t.id < :end AND t.state = 'succeeded' AND a.outcome = 'succeeded'
+SELECT t.id, coalesce(t.result_hash, a.result_hash) FROM tasks t
+LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt AND a.outcome = 'succeeded'
+WHERE t.id >= :first AND t.id < :end AND t.state = 'succeeded' AND (t.ended_at IS NOT NULL OR a.task_id IS NOT NULL)
 
 -- name: pool_queue: without LATERAL. (demand, how many) of what is queued with a place to take
 SELECT t.demand, count(*) FROM tasks t WHERE t.state = 'queued' AND instr(t.demand, '@') > 0
@@ -124,9 +127,10 @@ WHERE o.attempt = :attempt AND o.stream = :stream
 
 -- name: output_state (run_no bigint, pos int, idx int, attempt bigint, stream text): without LATERAL. (size if all was
 -- sent, how the attempt ended, its result, its node, whether that is gone)
-SELECT e.size, a.outcome, CASE WHEN e.size IS NULL THEN a.result END, s.node, s.id IS NULL OR s.ended_at IS NOT NULL
+SELECT e.size, CASE WHEN t.ended_at IS NOT NULL AND t.attempt = :attempt THEN 'succeeded' ELSE a.outcome END,
+  CASE WHEN e.size IS NULL THEN coalesce(a.result, t.result) END, s.node, s.id IS NULL OR s.ended_at IS NOT NULL
 FROM {task_ids} CROSS JOIN tasks t ON t.id = i.id
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = :attempt
 LEFT JOIN output_ends e ON e.task_id = t.id AND e.attempt = :attempt AND e.stream = :stream
-LEFT JOIN sessions s ON s.id = coalesce(a.session, t.session)
-WHERE a.attempt IS NOT NULL OR (t.attempt = :attempt AND t.state = 'running')
+LEFT JOIN sessions s ON s.id = coalesce(a.session, t.ran_by, t.session)
+WHERE a.attempt IS NOT NULL OR (t.attempt = :attempt AND (t.state = 'running' OR t.ended_at IS NOT NULL))

@@ -6,7 +6,7 @@ INSERT INTO demands (id, body) SELECT v.id, v.body FROM v WHERE true ON CONFLICT
 -- name: output_holders (task_id bigint, attempt bigint, session text): one attempt at a time, for nothing has to be locked
 -- in one go. Whether it may send output: one that its session holds, or has ended itself
 SELECT 1 FROM tasks t WHERE t.id = :task_id
-AND ((t.state = 'running' AND t.attempt = :attempt AND t.session = :session)
+AND ((t.attempt = :attempt AND ((t.state = 'running' AND t.session = :session) OR t.ran_by = :session))
 OR EXISTS (SELECT 1 FROM attempts a
            WHERE a.task_id = :task_id AND a.attempt = :attempt AND a.session = :session AND a.outcome <> 'lost'))
 
@@ -14,3 +14,9 @@ OR EXISTS (SELECT 1 FROM attempts a
 -- no round trip to save
 INSERT INTO output_chunks (task_id, attempt, stream, at, data) VALUES (:task_id, :attempt, :stream, :at, :data)
 ON CONFLICT DO NOTHING
+
+-- name: events_insert (now bigint) v (run_no bigint, pos int, idx int, kind text, session text, many int, data text): there is
+-- one writer, so that numbers need no gaps; the sequence remembers those of runs that were removed
+INSERT INTO events (seq, run_no, pos, idx, kind, session, many, data, at)
+SELECT coalesce((SELECT q.seq FROM sqlite_sequence q WHERE q.name = 'events'), 0) + sum(v.many) OVER (ROWS UNBOUNDED PRECEDING),
+  v.*, :now FROM v
