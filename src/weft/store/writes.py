@@ -29,7 +29,7 @@ Write = tuple[str, tuple[Any, ...], Rows | None]
 class Changes(NamedTuple):
     attempts: list[AttemptRow]  # those that get a row of their own
     claimed: dict[tuple[Any, ...], Rows]  # by what they share (session, exchange, time): (id, attempt)
-    succeeded: Rows
+    succeeded: dict[tuple[Any, ...], Rows]  # by session and exit code
     readied: Rows  # pending before, queued or claimed now
     others: Rows  # whole
 
@@ -45,7 +45,7 @@ def changes(draft: Draft, now: int) -> Changes:
     replaced = draft.replaced
     successes = {a.task_id: a for a in draft.attempts if a.outcome == "succeeded" and a.cached is None}
     claimed: dict[tuple[Any, ...], Rows] = {}
-    succeeded: Rows = []
+    succeeded: dict[tuple[Any, ...], Rows] = {}
     readied: Rows = []
     others: Rows = []
     for t in draft.dirty_tasks:
@@ -58,10 +58,9 @@ def changes(draft: Draft, now: int) -> Changes:
             and t.finished_at == now  # what a level held had finished before
             and (attempt := successes.get(t.id)) is not None
         ):  # fmt: skip
-            succeeded.append((
-                t.id, was.attempt, was.session, t.started_at,
-                attempt.exit_code, attempt.finished_at, attempt.result_hash, attempt.result,
-            ))  # fmt: skip
+            succeeded.setdefault((was.session, attempt.exit_code), []).append(
+                (t.id, was.attempt, t.started_at, attempt.finished_at, attempt.result_hash, attempt.result)
+            )
             del successes[t.id]
         elif (
             was.state == "pending" and (t.state == "queued" or t.state == "running") and t.stop is None
@@ -141,8 +140,8 @@ def _of_tasks(changed: Changes, created: list[TaskRow], now: int) -> Iterator[Wr
     """Few statements for all that changed. A row that is not as it was loaded voids the whole transaction."""
     for shared, rows in changed.claimed.items():
         yield "tasks_claim_if_queued", shared, rows
-    if changed.succeeded:
-        yield "tasks_succeed_if_running", (now,), changed.succeeded
+    for shared, rows in changed.succeeded.items():
+        yield "tasks_succeed_if_running", (now, *shared), rows
     if changed.readied:
         yield "tasks_ready_if_pending", (), changed.readied
     if changed.others:

@@ -11,6 +11,7 @@ Its id says who may claim what is queued under it, and from which pools a place 
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -25,10 +26,17 @@ WORKFLOW_POOL: Final = "workflow:"  # no pool that people make may be called so:
 OWN: Final = "own:"  # demands of runs that wait for an owner begin with it
 
 
+@lru_cache(maxsize=2048)
+def _plain_demand(kind: str, function: str | None) -> tuple[str, str]:
+    if function is None:
+        return kind, f'{{"kind":"{kind}"}}'
+    return f"{kind}={function}", msgspec.json.encode({"function": function, "kind": kind}).decode()
+
+
 def demand_of(task: TaskDef) -> tuple[str, str]:
     """(id, body) of what a task is queued under."""
-    if not (task.requires or task.pools or task.scored or task.kind == "inline"):
-        return task.kind, f'{{"kind":"{task.kind}"}}'
+    if not (task.requires or task.pools or task.scored):
+        return _plain_demand(task.kind, task.spec["inline"] if task.kind == "inline" else None)
     body: dict[str, Any] = {"kind": task.kind}
     id = task.kind
     if task.kind == "inline":  # not every node with inline functions has this one

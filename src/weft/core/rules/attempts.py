@@ -15,6 +15,7 @@ from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
 OVERDUE = "overdue"  # why an attempt is stopped that its node should have ended by itself
+_NOTHING = Report(0, 0, 0, 0, "returned")  # of an attempt that nobody reported
 LOST_MAX = 5  # leases a task may lose before it is given up; those that an outage of the store took do not count
 
 
@@ -75,13 +76,12 @@ def keep_stale(draft: Draft, session: str, report: Report, why: str) -> None:
 
 
 def _record(draft: Draft, task: TaskRow, outcome: str, finished_at: int, report: Report | None) -> None:
+    report = report or _NOTHING
     draft.attempts.append(
         AttemptRow(
-            task_id=task.id, attempt=task.attempt, generation=task.generation, session=task.session or "",
-            outcome=outcome, exit_code=report.exit_code if report else None, error=report.error if report else None,
-            claimed_at=task.claimed_at, started_at=task.started_at, finished_at=finished_at,
-            result=report.result if report else None, result_hash=report.result_hash if report else None,
-            cached=msgspec.json.encode(report.cached).decode() if report and report.cached else None,
+            task.id, task.attempt, task.generation, task.session or "", outcome, report.exit_code, report.error,
+            task.claimed_at, task.started_at, finished_at, report.result, report.result_hash,
+            None if report.cached is None else msgspec.json.encode(report.cached).decode(),
         )
     )  # fmt: skip
 

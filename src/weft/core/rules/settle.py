@@ -54,7 +54,11 @@ def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
             if task.state in ("failed", "dead_letter"):
                 yield from _apply_policy(draft, task, following)
         for task in wave:
-            yield from _count_in_dependents(draft, task, following)
+            if task.idx < 0 and not draft.workflows[draft.runs[task.run_no].workflow].successors[task.pos]:
+                draft.touch(task)
+                task.settled = True  # nobody needs it
+            else:
+                yield from _count_in_dependents(draft, task, following)
         wave = following
     yield from admit(draft)
     end_runs(draft)

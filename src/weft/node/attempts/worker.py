@@ -74,6 +74,7 @@ class Worker:
         self._waiting: deque[tuple[int, int]] = deque()
         self._unannounced: deque[tuple[float, tuple[int, int]]] = deque()  # started, oldest first
         self._reports: deque[Report] = deque()
+        self._ends_noted = False  # the loop's next round sees to what follows from ends, once for all of them
         self._report_bytes = 0
         self._following: dict[tuple[int, int, int], None] = {}  # places of what needs the reported tasks
         self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
@@ -244,15 +245,23 @@ class Worker:
         self._count(outcome)
         if report.outcome == "failed" or self._settings.log_all:
             self._log_end(held, outcome, report)
-        self._report(report)
+        self._reports.append(report)
+        self._report_bytes += len(report.result or "")
         if report.outcome == "succeeded":
             self._follows(held)
-        if self._waiting:
-            self.start_waiting()
+        if not self._ends_noted:
+            self._ends_noted = True
+            asyncio.get_running_loop().call_soon(self._after_ends)
+
+    def _after_ends(self) -> None:
+        """Attempts have ended: their slots are free, and there is something to report."""
+        self._ends_noted = False
+        self.start_waiting()
         while self._unannounced and self._unannounced[0][1] not in self.held:
             self._unannounced.popleft()
         if self.watched and not self.busy:
             self.no_longer_busy.set()
+        self._changed()
 
     def _log(self, held: HeldAttempt, level: str, message: str, **more: Any) -> None:
         if self._ports.log_line is not None:
@@ -273,11 +282,8 @@ class Worker:
     def _follows(self, held: HeldAttempt) -> None:
         """What needs this task is loaded with its report: that spares a round trip to the store."""
         claim = held.claim
-        if claim.idx >= 0:
-            self._following[(claim.run_no, claim.pos, WHOLE)] = None
-        else:
-            for pos in held.workflow.successors[claim.pos]:
-                self._following[(claim.run_no, pos, WHOLE)] = None
+        for pos in (claim.pos,) if claim.idx >= 0 else held.workflow.successors[claim.pos]:
+            self._following[(claim.run_no, pos, WHOLE)] = None
 
     def _count_start(self, startable: bool) -> None:
         """A node that cannot start anything (no memory, no processes, disk full) leaves the work to others."""

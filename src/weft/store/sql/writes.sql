@@ -16,13 +16,13 @@ UPDATE tasks SET state = 'running', attempt = v.was_attempt + 1, session = :sess
 FROM v WHERE tasks.id = v.id AND {unindexed tasks.state} = 'queued' AND tasks.attempt = v.was_attempt
 AND tasks.session IS NULL
 
--- name: tasks_succeed_if_running (now bigint)
--- v (id bigint, was_attempt int, was_session text, started_at bigint, exit_code int, ended_at bigint, result_hash text,
---    result text) guarded: the other half, with the attempt itself. `session =` would bring in the index of all that is held
+-- name: tasks_succeed_if_running (now bigint, session text, exit_code int)
+-- v (id bigint, was_attempt int, started_at bigint, ended_at bigint, result_hash text, result text) guarded: the other
+-- half, with the attempt itself. `session =` would bring in the index of all that is held
 UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = :now,
-  ran_by = v.was_session, exit_code = v.exit_code, ended_at = v.ended_at, result_hash = v.result_hash, result = v.result
+  ran_by = :session, exit_code = :exit_code, ended_at = v.ended_at, result_hash = v.result_hash, result = v.result
 FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt
-AND tasks.session IS NOT DISTINCT FROM v.was_session
+AND tasks.session IS NOT DISTINCT FROM :session
 
 -- name: tasks_ready_if_pending
 -- v (id bigint, was_attempt int, state text, attempt int, open int, failed int, skipped int, tolerated int, admitted int,
