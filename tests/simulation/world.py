@@ -329,7 +329,7 @@ class SimulatedLink:
 
     def __init__(self, world: World, owner: int) -> None:
         self._world = world
-        self.beside = world.seed % 2 == 1
+        self.off_loop = world.seed % 2 == 1
         self.hears = world.seed % 4 > 1
         self._owner = owner
         self._due: tuple[int, int | None, list[TriggerRow]] | None = None
