@@ -1,6 +1,7 @@
 """/readyz says 503 while writes cannot be done; and what a node leaves behind when its session is over."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -49,11 +50,16 @@ def test_a_command_id_with_another_body_does_not_stop_the_server_from_writing(
 
 
 def test_sessions_that_are_over_leave_no_lock_files_and_no_descriptors(server: Running, tmp_path: Path) -> None:
+
+    def followed(session: str) -> bool:
+        nodes = server.control.nodes()
+        return bool(nodes) and nodes[0].session != session
+
     for _ in range(3):
         (node,) = until(server.control.nodes)
         server.control.link.committer.commit(Expire(node.session, "process"))
         server.submit({"name": "wake", "tasks": {"a": {"run": "true"}}})  # so that the node hears of it
-        until(lambda old=node.session: server.control.nodes() and server.control.nodes()[0].session != old)
+        until(partial(followed, node.session))
     files = server.control.link._files
     assert files is not None
     (node,) = server.control.nodes()

@@ -70,8 +70,8 @@ def test_filters_are_those_of_events(place: Place) -> None:
     assert followed.events(10) == []
     place.store.signal(run, "a")
     place.store.signal(run, "b")
-    (found,) = read_until(followed, place.store.events(run)[-1].seq)
-    assert (found.kind, found.task) == ("answered", "b")
+    (event,) = read_until(followed, place.store.events(run)[-1].seq)
+    assert (event.kind, event.task) == ("answered", "b")
     followed.close()
 
 

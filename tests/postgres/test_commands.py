@@ -166,7 +166,7 @@ def test_the_stores_password_is_not_passed_on_and_not_for_the_command_line(
 def test_two_workers_share_a_graph_and_nothing_runs_twice(tmp_path: Path, weft: Call, start: Start) -> None:
     layers = {f"t{i}": {"argv": ["sh", "-c", "echo $WEFT_TASK $WEFT_ATTEMPT >> journal"]} for i in range(500)}
     for i in range(100, 500):
-        layers[f"t{i}"]["needs"] = [f"t{i - 100}"]  # type: ignore[assignment]
+        layers[f"t{i}"]["needs"] = [f"t{i - 100}"]
     (tmp_path / "w.json").write_text(json.dumps({"name": "shared", "tasks": layers}))
     workers = [start("worker", "--json", "--slots", "8", "--name", name) for name in ("one", "two")]
     for worker in workers:

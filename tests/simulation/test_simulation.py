@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.simulation.scenario import play
+from weft.core import commands as c
 from weft.core.rules import attempts
 
 SEEDS = 200
@@ -147,7 +148,7 @@ def test_the_simulation_finds_effects_that_are_granted_wrongly(broken: str, monk
 
         def forgetful(draft, command, known, made):  # type: ignore[no-untyped-def]
             reply = genuine(draft, command, known, made)
-            return records.OnceReply("call") if reply.status == "completed" else reply
+            return c.OnceReply("call") if reply.status == "completed" else reply
 
         monkeypatch.setattr(records, "_begin", forgetful)
     assert noticed(range(60))
