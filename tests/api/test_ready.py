@@ -8,11 +8,13 @@ import apsw
 
 from tests.api.conftest import CHAIN, Running, until
 from weft.core.commands import Expire
+from weft.store.sqlite.driver import SqliteStore
 
 
 def test_readyz_is_503_while_writes_fail_and_200_once_they_work(quiet: Running) -> None:
     """After a write that failed it tries one by itself: nobody sends requests to a server that is not ready."""
-    writer = quiet.control.store._writer  # type: ignore[attr-defined]
+    assert isinstance(quiet.control.store, SqliteStore)
+    writer = quiet.control.store._writer
     assert quiet.get("/readyz").status == 200
     writer.execute("PRAGMA query_only = ON")
     assert quiet.post("/v1/runs", {"definition": CHAIN}).status == 503
@@ -23,7 +25,8 @@ def test_readyz_is_503_while_writes_fail_and_200_once_they_work(quiet: Running) 
 
 
 def test_readyz_is_503_while_another_program_holds_the_write_lock(quiet: Running, tmp_path: Path) -> None:
-    quiet.control.store._writer.set_busy_timeout(1)  # type: ignore[attr-defined]
+    assert isinstance(quiet.control.store, SqliteStore)
+    quiet.control.store._writer.set_busy_timeout(1)
     other = apsw.Connection(str(tmp_path / ".weft" / "weft.db"))
     other.execute("BEGIN IMMEDIATE")
     assert quiet.get("/readyz").status == 503

@@ -254,9 +254,9 @@ def test_a_server_that_is_stopped_and_started_again(
     with psycopg.connect(own_server.url("postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE weft")
     url = own_server.url("weft")
-    tasks = {f"t{i}": {"run": "echo $WEFT_TASK >> journal; sleep 0.02"} for i in range(300)}
+    tasks: dict[str, Any] = {f"t{i}": {"run": "echo $WEFT_TASK >> journal; sleep 0.02"} for i in range(300)}
     for i in range(10, 300):
-        tasks[f"t{i}"]["needs"] = [f"t{i - 10}"]  # type: ignore[assignment]
+        tasks[f"t{i}"]["needs"] = [f"t{i - 10}"]
     (tmp_path / "w.json").write_text(json.dumps({"name": "stopped", "tasks": tasks}))
     worker = start("worker", "--json", "--slots", "4", url=url)
     ready(worker)

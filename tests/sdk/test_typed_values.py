@@ -128,7 +128,7 @@ def test_an_annotation_mismatch_names_the_argument(name: str, value: Any, said: 
 
 
 def test_what_has_no_annotation_at_run_time_is_handed_over_as_json() -> None:
-    def loose(a, b: "Missing", *, c: str = None, **rest: dt.date): ...  # type: ignore  # noqa: F821, PGH003, RUF013
+    def loose(a, b: "Missing", *, c: str = None, **rest: dt.date): ...  # type: ignore[no-untyped-def,name-defined,assignment]  # noqa: F821, RUF013
 
     bound = Function("loose", loose).bind({"a": {1: 2}, "b": [1], "c": None, "d": "2026-01-31"})
     assert bound == {"a": {1: 2}, "b": [1], "c": None, "d": t.DAY}

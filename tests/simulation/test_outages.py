@@ -64,7 +64,8 @@ def play(disturb: Callable[[World], None], seed: int = 1, outages: int = OUTAGES
 
 
 def task(world: World) -> tuple[str, int]:
-    return world.store.reader().execute("SELECT state, lost FROM tasks").get  # type: ignore[no-any-return]
+    found: tuple[str, int] = world.store.reader().execute("SELECT state, lost FROM tasks").get
+    return found
 
 
 @pytest.mark.parametrize("fault", ["away", "full"])

@@ -82,7 +82,7 @@ class World:
         #: the fence keeps their late results out.
         self.slow_clocks = slow_clocks
         self.store = SqliteStore(None)
-        self.store.clock = self  # type: ignore[assignment]
+        self.store.clock = self  # type: ignore[assignment]  # a store asks its clock for now(), no more
         self.committer = Committer(self.store, self._woken)
         self.auditor = Auditor(slow_clocks, self._when_of, has={"memory": NODE_MEMORY, "gpu": 1})
         self.listeners: dict[int, Woken] = {}
