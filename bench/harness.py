@@ -60,6 +60,7 @@ class Bench:
     def compile(self, tasks: dict[str, Any], **more: Any) -> tuple[Workflow, bytes]:
         reading = read({"name": "bench", "tasks": tasks, **more})
         assert not reading.problems, reading.problems[:3]
+        assert reading.document is not None
         hash = document_hash(reading.document)
         return compile_workflow(reading.document, hash), encode_document(reading.document)
 

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from bench.harness import Bench, Result, directory, node_on
 from weft.client.local import LocalControl
@@ -57,7 +58,7 @@ async def _cost_per_completion(count: int) -> float:
     """Seconds a task, from the end of the submission to the end of the run."""
     with directory() as path:
         async with node_on(path, 100, {"noop": lambda launch: None}) as bench:
-            tasks = {"first": {"inline": "noop"}}
+            tasks: dict[str, Any] = {"first": {"inline": "noop"}}
             tasks |= {f"t{i}": {"inline": "noop", "needs": ["first" if i < 1000 else "last"]} for i in range(count)}
             tasks["last"] = {"inline": "noop", "needs": [f"t{i}" for i in range(1000)]}
             tasks["never"] = {"inline": "noop", "needs": ["last"]}
@@ -99,6 +100,7 @@ def _claim_times(path: Path, finished: int) -> float:
 
 def _fill(control: LocalControl, count: int) -> None:
     """Finished tasks, written straight into the tables: how they came there does not matter to a claim."""
+    assert isinstance(control.store, SqliteStore)
     writer = control.store._writer
     base = 900_000 << ORDINAL_BITS
     writer.execute("BEGIN IMMEDIATE")

@@ -100,7 +100,7 @@ def _line() -> socket.socket:
         root = str(Path(__file__).parents[1])
         with theirs:
             command = [sys.executable, "-m", "tests.forked"]
-            process = subprocess.Popen(command, stdin=theirs, cwd=root, env=_origin_env())
+            process = subprocess.Popen(command, stdin=theirs.fileno(), cwd=root, env=_origin_env())
         _origin = (os.getpid(), ours, process)
         atexit.register(_end, ours, process)
     return _origin[1]
@@ -159,7 +159,8 @@ def _look_after(call: list[Any], descriptors: list[int]) -> None:
     pid = os.fork()
     if pid == 0:
         os.close(telling)
-        _become(*call, streams)
+        words, cwd, env = call
+        _become(words, cwd, env, streams)
     for stream in streams:
         os.close(stream)
     os.write(telling, b"%d\n" % pid)

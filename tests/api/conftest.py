@@ -23,7 +23,10 @@ from weft.store.sqlite.driver import SqliteStore
 
 WAIT_S = 30.0
 
-CHAIN = {"name": "chain", "tasks": {"a": {"run": "echo one"}, "b": {"needs": ["a"], "run": "echo two >&2"}}}
+CHAIN: dict[str, Any] = {
+    "name": "chain",
+    "tasks": {"a": {"run": "echo one"}, "b": {"needs": ["a"], "run": "echo two >&2"}},
+}
 
 
 class Answer(NamedTuple):

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 from tests.api.conftest import CHAIN, Running, until
@@ -78,7 +79,7 @@ def test_older_runs_are_on_the_next_page(quiet: Running) -> None:
     assert quiet.get("/?state=succeeded").body.decode().count("<tr>") == 0
 
 
-def test_a_server_with_a_token_shows_it_to_nobody_else(serving) -> None:  # type: ignore[no-untyped-def]
+def test_a_server_with_a_token_shows_it_to_nobody_else(serving: Callable[..., Running]) -> None:
     server = serving(node=False, gate=OneToken(TOKEN))
     assert server.get("/").code == "unauthorized"
     assert server.client(TOKEN).get("/").status == 200

@@ -1,17 +1,20 @@
 """/readyz says 503 while writes cannot be done; and what a node leaves behind when its session is over."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
 
 from tests.api.conftest import CHAIN, Running, until
 from weft.core.commands import Expire
+from weft.store.sqlite.driver import SqliteStore
 
 
 def test_readyz_is_503_while_writes_fail_and_200_once_they_work(quiet: Running) -> None:
     """After a write that failed it tries one by itself: nobody sends requests to a server that is not ready."""
-    writer = quiet.control.store._writer  # type: ignore[attr-defined]
+    assert isinstance(quiet.control.store, SqliteStore)
+    writer = quiet.control.store._writer
     assert quiet.get("/readyz").status == 200
     writer.execute("PRAGMA query_only = ON")
     assert quiet.post("/v1/runs", {"definition": CHAIN}).status == 503
@@ -22,7 +25,8 @@ def test_readyz_is_503_while_writes_fail_and_200_once_they_work(quiet: Running) 
 
 
 def test_readyz_is_503_while_another_program_holds_the_write_lock(quiet: Running, tmp_path: Path) -> None:
-    quiet.control.store._writer.set_busy_timeout(1)  # type: ignore[attr-defined]
+    assert isinstance(quiet.control.store, SqliteStore)
+    quiet.control.store._writer.set_busy_timeout(1)
     other = apsw.Connection(str(tmp_path / ".weft" / "weft.db"))
     other.execute("BEGIN IMMEDIATE")
     assert quiet.get("/readyz").status == 503
@@ -49,11 +53,16 @@ def test_a_command_id_with_another_body_does_not_stop_the_server_from_writing(
 
 
 def test_sessions_that_are_over_leave_no_lock_files_and_no_descriptors(server: Running, tmp_path: Path) -> None:
+
+    def followed(session: str) -> bool:
+        nodes = server.control.nodes()
+        return bool(nodes) and nodes[0].session != session
+
     for _ in range(3):
         (node,) = until(server.control.nodes)
         server.control.link.committer.commit(Expire(node.session, "process"))
         server.submit({"name": "wake", "tasks": {"a": {"run": "true"}}})  # so that the node hears of it
-        until(lambda old=node.session: server.control.nodes() and server.control.nodes()[0].session != old)
+        until(partial(followed, node.session))
     files = server.control.link._files
     assert files is not None
     (node,) = server.control.nodes()

@@ -133,7 +133,7 @@ def test_for_people_only_what_was_set_is_logged_and_mistakes_keep_their_lines(tm
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        lines = []
+        lines: list[str] = []
         while not lines or "fix: did you mean 'run'?" not in lines[-1]:
             lines.append(process.stderr.readline())
             assert lines[-1], lines

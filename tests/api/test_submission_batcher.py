@@ -63,7 +63,7 @@ def test_those_that_wait_go_together(tmp_path: Path) -> None:
         control.go.set()
         shown = await asyncio.gather(first, *rest, return_exceptions=True)
         gathering.close()
-        return [type(one) if isinstance(one, Exception) else one[1].run_id for one in shown]  # type: ignore[index]
+        return [type(one) if isinstance(one, BaseException) else one[1].run_id for one in shown]
 
     shown = asyncio.run(submit())
     assert control.sizes == [1, 8, *[1] * 8]  # somebody's id was used before: then each alone

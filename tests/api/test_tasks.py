@@ -1,10 +1,15 @@
 """Tasks, their attempts and their output; dead letters; events; workflows; nodes; the store."""
 
+from typing import Any
+
 import pytest
 
 from tests.api.conftest import CHAIN, Running, until
 
-FAILING = {"name": "failing", "tasks": {"bad": {"run": "echo no >&2; exit 3", "retry": {"max": 1, "backoff": "1ms"}}}}
+FAILING: dict[str, Any] = {
+    "name": "failing",
+    "tasks": {"bad": {"run": "echo no >&2; exit 3", "retry": {"max": 1, "backoff": "1ms"}}},
+}
 
 
 def test_one_task_alone_is_run(server: Running) -> None:

@@ -68,6 +68,7 @@ def emitted_kinds() -> dict[str, list[str]]:
                 continue
             for call in ast.walk(function):
                 for argument in _kind_of_event(call):
+                    assert isinstance(call, ast.Call)
                     for kind in _constants(module, function, argument):
                         found.setdefault(kind, []).append(f"{module.name}:{call.lineno}")
     return found

@@ -45,7 +45,9 @@ def test_ascii_streams_get_substitutes_and_never_an_error() -> None:
     terminal = _terminal("ascii")
     terminal.print(f"{terminal.sign('ok')} 日本 → done…")
     terminal.stream.flush()
-    assert terminal.stream.buffer.getvalue() == b"+ ?? -> done...\n"  # type: ignore[attr-defined]
+    assert isinstance(terminal.stream, io.TextIOWrapper)
+    assert isinstance(terminal.stream.buffer, io.BytesIO)
+    assert terminal.stream.buffer.getvalue() == b"+ ?? -> done...\n"
 
 
 @pytest.mark.parametrize(

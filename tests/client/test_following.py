@@ -16,7 +16,7 @@ from weft.authoring.load import load_value
 from weft.client.event_stream_reader import EventStreamReader, messages
 from weft.client.following import Followed
 from weft.client.remote import RemoteControl
-from weft.client.server_following import Streamed
+from weft.client.server_following import Streamed, StreamedOutput
 from weft.operations.reading.attempt_output import AttemptOutput
 from weft.operations.replies import EventInfo
 
@@ -70,8 +70,8 @@ def test_filters_are_those_of_events(place: Place) -> None:
     assert followed.events(10) == []
     place.store.signal(run, "a")
     place.store.signal(run, "b")
-    (found,) = read_until(followed, place.store.events(run)[-1].seq)
-    assert (found.kind, found.task) == ("answered", "b")
+    (event,) = read_until(followed, place.store.events(run)[-1].seq)
+    assert (event.kind, event.task) == ("answered", "b")
     followed.close()
 
 
@@ -188,13 +188,14 @@ def test_output_comes_whole_through_breaks(server: Running, cut: Cut, control: R
     until(lambda: server.control.task(run, "first").state == "running")
     followed = control.follow(run)
     output = followed.open_output("first", 1, "stdout")
+    assert isinstance(output, StreamedOutput)
     assert read_all(followed, output, 5) == b"\xff\0 \xce\xa9"
     for _ in range(3):
-        until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
+        until(lambda: not output.read(5).data and output.live)
         cut.cut()
-        until(lambda: not output.live)  # type: ignore[attr-defined]
+        until(lambda: not output.live)
         assert output.read(5).data == b""
-    until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
+    until(lambda: not output.read(5).data and output.live)
     asked = len(cut.requests)
     (server.directory / "go").touch()
     data = b""
@@ -218,12 +219,13 @@ def test_the_output_of_an_ended_attempt_is_asked_for(
     followed = control.follow(run)
     until(lambda: server.control.task(run, "first").state == "running")
     output = followed.open_output("first", 1, "stdout")
+    assert isinstance(output, StreamedOutput)
     assert read_all(followed, output, 5) == b"\xff\0 \xce\xa9"
-    until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
+    until(lambda: not output.read(5).data and output.live)
     monkeypatch.setattr(EventStreamReader, "take", lambda stream: None)
     (server.directory / "go").touch()
     until(lambda: server.control.run(run).finished)
-    monkeypatch.setattr(output._stream, "live", True)  # type: ignore[attr-defined]
+    monkeypatch.setattr(output._stream, "live", True)
     assert output.read(5).data == b"", "it waits for what it will be told"
     output.over()
     assert output.read(5).data == "ΩΩ end\n".encode()

@@ -172,7 +172,7 @@ def test_refusals_are_the_same_errors_in_the_same_words(tmp_path: Path) -> None:
     shown: list[dict[str, tuple[str, str]]] = []
     for kind in ("local", "remote"):
         (tmp_path / kind).mkdir()
-        place = Place(kind, tmp_path / kind)  # type: ignore[arg-type]
+        place = Place(kind, tmp_path / kind)
         try:
             found = {}
             for name, ask in asked(place).items():

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from typing import Any
 
 from tests.cluster.conftest import Cluster
 from tests.conftest import Figure
@@ -107,7 +108,7 @@ def test_the_cluster_s_events_are_followed(cluster: Cluster) -> None:
     run_id = cluster.submit("tasks: {first: 'true', second: {needs: [first], run: 'true'}}\n")
     cluster.ended(run_id)
     cluster.call("drain", "one", "--wait")
-    shown = []
+    shown: list[dict[str, Any]] = []
     deadline = time.monotonic() + 30
     while not shown or shown[-1]["kind"] != "node_left":
         assert time.monotonic() < deadline, shown

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -199,9 +200,10 @@ def test_the_server_is_stopped_at_once_and_started_again(durable: tuple[Server, 
     server, cluster = durable
     cluster.workers("boss", "--role", "leader", "--slots", "0")
     cluster.workers("one two", "--slots", "4")
-    tasks = {f"t{i}": {"run": "echo $WEFT_TASK $WEFT_ATTEMPT >> journal; sleep 0.05"} for i in range(200)}
+    command = "echo $WEFT_TASK $WEFT_ATTEMPT >> journal; sleep 0.05"
+    tasks: dict[str, Any] = {f"t{i}": {"run": command} for i in range(200)}
     for i in range(10, 200):
-        tasks[f"t{i}"]["needs"] = [f"t{i - 10}"]  # type: ignore[assignment]
+        tasks[f"t{i}"]["needs"] = [f"t{i - 10}"]
     run_id = cluster.submit(json.dumps({"name": "stopped", "tasks": tasks}))
     again = []
     for count, longer in ((20, False), (70, True), (120, False)):

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import psycopg
 import pytest
@@ -121,13 +122,17 @@ def test_outages_longer_than_the_lease_make_no_dead_letter(
     run_id = cluster.submit(
         "tasks: {long: 'echo long $WEFT_ATTEMPT >> journal; while ! test -e open; do sleep 0.05; done'}\n"
     )
+
+    def begun(attempt: int) -> bool:
+        return cluster.journal()[f"long {attempt}"] > 0
+
     for outage in range(1, OUTAGES + 1):
-        cluster.until(lambda outage=outage: cluster.journal()[f"long {outage}"])
+        cluster.until(partial(begun, outage))
         proxy.refuse = True
         proxy.cut()
         cluster.until(lambda: not attempts_below(worker.pid, "echo long"))
         proxy.refuse = False
-    cluster.until(lambda: cluster.journal()[f"long {OUTAGES + 1}"])
+    cluster.until(partial(begun, OUTAGES + 1))
     (cluster.directory / "open").touch()
     cluster.ended(run_id)
     cluster.sound(run_id, 1)

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
@@ -36,14 +37,14 @@ def pooled(postgres_cluster: Cluster, tmp_path: Path) -> Iterator[Callable[[str]
         f"auth_type = any\nauth_file = users\npool_mode = transaction\ndefault_pool_size = 3\n"
         "logfile = log\nmax_client_conn = 200\n"
     )
-    own = {}
+    own: dict[str, Any] = {}
     if os.geteuid() == 0:  # it refuses root
         for place in (home, *home.iterdir()):
             os.chown(place, NOBODY, NOBODY)
         own = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         for place in list(home.parents)[:3]:
             place.chmod(place.stat().st_mode | 0o011)
-    process = subprocess.Popen([PGBOUNCER, "-q", "ini"], cwd=home, stderr=subprocess.DEVNULL, **own)  # type: ignore[call-overload]
+    process = subprocess.Popen([PGBOUNCER, "-q", "ini"], cwd=home, stderr=subprocess.DEVNULL, **own)
     through = f"postgresql://weft@127.0.0.1:{port}{url.path}"
     deadline = time.monotonic() + 30
     while True:

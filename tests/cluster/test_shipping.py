@@ -11,7 +11,7 @@ from weft.executors.output_file import OutputFile
 from weft.executors.protocol import Launch
 from weft.node.attempts import output as o
 from weft.node.ports import LinkLost
-from weft.store.shipment import Shipment
+from weft.store.shipment import CHUNK_MAX, Shipment
 
 RATE = 300_000
 ONLY_STDERR = {"stderr": ""}  # of its report: what stdout had is not in it
@@ -37,7 +37,7 @@ class Store:
         if self.refuses:
             return [(chunk.task_id, chunk.attempt) for chunk in shipment.chunks]
         for chunk in shipment.chunks:
-            assert len(chunk.data) <= o.CHUNK_MAX
+            assert len(chunk.data) <= CHUNK_MAX
             if chunk.drop is not None:
                 first, end = chunk.drop
                 self.chunks = {a: d for a, d in self.chunks.items() if not (a >= first and a + len(d) <= end)}
@@ -105,7 +105,7 @@ def test_the_store_has_the_prefix_and_the_tail_whatever_is_lost(tmp_path: Path, 
         head = cap // 2
         assert have[:head] == written[:head]
         assert have[head:] == written[len(written) - len(have) + head :]
-        assert cap <= len(have) <= cap + o.CHUNK_MAX
+        assert cap <= len(have) <= cap + CHUNK_MAX
 
 
 def test_within_the_budget(tmp_path: Path) -> None:

@@ -51,14 +51,16 @@ class Engine:
     def submit(self, document: Mapping[str, Any], **more: Any) -> str:
         reading = read(dict(document))
         assert not reading.problems, reading.problems
+        assert reading.document is not None
         hash = document_hash(reading.document)
         self.runs += 1
-        run_id = more.pop("run_id", f"run-{self.runs}")
+        run_id: str = more.pop("run_id", f"run-{self.runs}")
         name = reading.document["name"]
         documents, pins = [], []
         for reference, child in more.pop("children", {}).items():
-            document = read(dict(child)).document
-            documents.append((document_hash(document), document["name"], encode_document(document)))
+            called = read(dict(child)).document
+            assert called is not None
+            documents.append((document_hash(called), called["name"], encode_document(called)))
             pins.append(Pin(hash, more.get("source"), reference, documents[-1][0], more.get("source")))
         more.setdefault("children", documents)
         more.setdefault("pins", pins)
@@ -108,7 +110,8 @@ class Engine:
         return int(term)
 
     def exchange(self, session: str, reports: list[c.Report] | None = None, want: int = 100) -> c.ExchangeReply:
-        reply = self.commit(self.next_exchange(session, reports or [], want, self.held[session].values()))
+        command = self.next_exchange(session, reports or [], want, self.held[session].values())
+        reply: c.ExchangeReply = self.commit(command)
         for claim in reply.claims:
             self.held[session][self.name(claim)] = claim
         return reply
@@ -152,14 +155,17 @@ class Engine:
 
     def run(self, run_id: str) -> RunRow:
         with self.store.transaction() as tx:
-            return tx.load([RunById(run_id)])[0][0]
+            row: RunRow = tx.load([RunById(run_id)])[0][0]
+        return row
 
     def rows(self, run_id: str) -> list[TaskRow]:
         with self.store.transaction() as tx:
-            return tx.load([CurrentTasks(self.run_no(run_id))])[0]
+            rows: list[TaskRow] = tx.load([CurrentTasks(self.run_no(run_id))])[0]
+        return rows
 
     def run_no(self, run_id: str) -> int:
-        return self.store.reader().execute("SELECT no FROM runs WHERE id = ?", (run_id,)).get
+        no: int = self.store.reader().execute("SELECT no FROM runs WHERE id = ?", (run_id,)).get
+        return no
 
     def states(self, run_id: str) -> dict[str, str]:
         workflow = self.workflows[run_id]

@@ -24,7 +24,8 @@ def play(tasks: dict[str, Any], writes: dict[str, dict[str, Any]], order: tuple[
 
 
 def context(engine: Engine) -> dict[str, Any]:
-    return engine.store.context_of(engine.run_no("run-1"))
+    found: dict[str, Any] = engine.store.context_of(engine.run_no("run-1"))
+    return found
 
 
 def conflicts(engine: Engine) -> list[tuple[str, tuple[str, ...]]]:

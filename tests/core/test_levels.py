@@ -32,7 +32,7 @@ class Graph:
         for name in names:
             tasks[name] = self._task(rng, name, [n for n in names if n in tasks])
         tasks["always"] = {"inline": "work", "when": "always"}
-        self.document = {"name": "levels", "mode": "levels", "context": {"k": 0}, "tasks": tasks}
+        self.document: dict[str, Any] = {"name": "levels", "mode": "levels", "context": {"k": 0}, "tasks": tasks}
         main = [n for n in names if not {"wait", "allow_failure", "when", "tolerate"} & tasks[n].keys()]
         if main and rng.random() < 0.4:
             fatal = rng.choice(main)
@@ -113,7 +113,7 @@ class Play:
         self.crashes += 1
         owner = self.engine.run(self.run_id).owner
         session = owner if owner in self.sessions and self.rng.random() < 0.8 else self.rng.choice(self.sessions)
-        self.engine.commit(c.Expire(session, self.rng.choice(["process", "left"])))  # type: ignore[arg-type]
+        self.engine.commit(c.Expire(session, self.rng.choice(["process", "left"])))
         self.sessions[self.sessions.index(session)] = self._birth()
 
     def _exchange(self, session: str) -> None:

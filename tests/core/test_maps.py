@@ -19,6 +19,7 @@ from weft.executors.protocol import Launch
 from weft.executors.python_functions.attempt_context import context_update
 from weft.local_node.factory import make_node, node_settings
 from weft.store.sqlite.driver import SqliteStore
+from weft.store.sqlite.transaction import SqliteTransaction
 
 LIST = {"inline": "list"}
 OVER = "${{ tasks.list.output }}"
@@ -52,7 +53,8 @@ def gathered(engine: Engine, run: str, task: str = "m") -> Any:
     (0, None, 0), (1, None, 1), (7, None, 7), (0, 3, 0), (1, 3, 1), (7, 3, 3), (6, 3, 2), (7, 100, 1),
 ])  # fmt: skip
 def test_one_element_for_each_or_for_each_batch(size: int, batch: int | None, elements: int) -> None:
-    engine, run = begin(list(range(size)), **({} if batch is None else {"batch": batch}))
+    more: dict[str, Any] = {} if batch is None else {"batch": batch}
+    engine, run = begin(list(range(size)), **more)
     assert engine.task(run, "m").elements == elements
     for index in reversed(range(elements)):
         step(engine, run, f"m.{index}", output=index * 10)
@@ -174,7 +176,8 @@ def test_a_cancelled_map_cancels_its_elements() -> None:
 def test_after_a_resume_old_and_new_outputs_are_gathered_together() -> None:
     engine, run = begin(["x", "y", "z"])
     for name, outcome in (("m.0", "succeeded"), ("m.2", "succeeded"), ("m.1", "failed")):
-        step(engine, run, name, outcome, **({"output": name} if outcome == "succeeded" else {}))
+        more: dict[str, Any] = {"output": name} if outcome == "succeeded" else {}
+        step(engine, run, name, outcome, **more)
     engine.commit(c.Resume(run))
     engine.exchange("a")
     assert list(engine.held["a"]) == ["m.1"]
@@ -239,11 +242,12 @@ def test_elements_on_any_node_see_the_array_that_the_map_opened_with(tmp_path: P
     body = encode_document(loaded.document)
     control.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
 
+    def each(launch: Launch) -> str:
+        context_update(files="gone")
+        return launch.env["ITEM"]
+
     async def one_node(until: int) -> None:
-        functions = {
-            "list": lambda _: context_update(files=[f"file-{n}" for n in range(6)]),
-            "each": lambda launch: context_update(files="gone") or launch.env["ITEM"],
-        }
+        functions = {"list": lambda _: context_update(files=[f"file-{n}" for n in range(6)]), "each": each}
         node = make_node(control, node_settings(control, slots=1, scope="r"), inline=functions)
         working = asyncio.create_task(node.run())
         while control.run("r").succeeded < until:
@@ -257,6 +261,7 @@ def test_elements_on_any_node_see_the_array_that_the_map_opened_with(tmp_path: P
     assert control.context("r") == {"files": "gone"}
     assert control.verify("r").ok
     with control.store.transaction() as tx:
+        assert isinstance(tx, SqliteTransaction)
         tx._execute("UPDATE arrays SET value = '[]'")
     assert control.verify("r").differences == ["each: what it maps over in generation 1 is not what its event says"]
     control.close()

@@ -129,7 +129,7 @@ MEASURED = {
 
 def test_what_a_node_measured_becomes_shares() -> None:
     assert load_of(MEASURED) == {"cpu": 0.25, "memory": 0.75, "disk_io": 0.2, "network": 1.0, "gpu": 0.7}
-    assert Load(**load_of({})) == IDLE, "what was not measured counts as idle"
+    assert Load(0, **load_of({})) == IDLE, "what was not measured counts as idle"
     assert load_of({"cores": 2, "load": 9.5})["cpu"] == 1.0
 
 
@@ -137,7 +137,7 @@ def test_a_node_that_has_not_measured_yet_counts_as_the_others_do() -> None:
     shown = {"a": {"cores": 2, "load": 2.0}, "b": {"cores": 2, "load": 1.0}}
     loads = loads_of(shown, ["a", "b", "new"])
     assert (loads["a"]["cpu"], loads["b"]["cpu"], loads["new"]["cpu"]) == (1.0, 0.5, 0.75)
-    assert Load(**loads_of({}, ["new"])["new"]) == IDLE
+    assert Load(0, **loads_of({}, ["new"])["new"]) == IDLE
 
 
 def test_the_leader_gives_a_task_to_the_node_whose_machine_is_less_busy() -> None:

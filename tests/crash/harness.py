@@ -118,7 +118,8 @@ class Place:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         control = self.control()
         try:
-            return [tuple(row) for row in control.store.reader().execute(sql)]
+            assert isinstance(control.store, SqliteStore)
+            return control.store.reader().query(sql)
         finally:
             control.close()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from weft.authoring.load import load_file, load_text
-from weft.cli.definition_views import dot, graph, mermaid, validate
+from weft.cli.definition_views import GraphFormat, dot, graph, mermaid, validate
 from weft.cli.terminal.graph_text import draw
 
 ROOT = Path(__file__).parents[2]
@@ -132,9 +132,14 @@ def test_mermaid_and_dot() -> None:
 def test_graph_formats_and_errors(tmp_path: Path) -> None:
     path = tmp_path / "w.yaml"
     path.write_text(CI)
-    for format, start in (("mermaid", "graph TD"), ("dot", "digraph"), ("text", "w: 6 tasks in 5 levels")):
+    starts: list[tuple[GraphFormat, str]] = [
+        ("mermaid", "graph TD"),
+        ("dot", "digraph"),
+        ("text", "w: 6 tasks in 5 levels"),
+    ]
+    for format, start in starts:
         out = io.StringIO()
-        assert graph(path, format, False, out, io.StringIO(), 80) == 0  # type: ignore[arg-type]
+        assert graph(path, format, False, out, io.StringIO(), 80) == 0
         assert out.getvalue().startswith(start)
     out = io.StringIO()
     assert graph(path, "text", True, out, io.StringIO()) == 0

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from test_read import definitions
 
+from tests.definitions.test_read import definitions
 from weft.authoring import json_text, yaml_text
 from weft.cli.definition_views import schema as print_schema
 from weft.core.definition.fields import TASK

@@ -1,6 +1,7 @@
 """A column within a text, found in the file however the text was written there."""
 
 import json
+from types import ModuleType
 
 import pytest
 import yaml
@@ -17,15 +18,15 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-def pointed_at(file: str, reader: object, text: str, column: int) -> str | None:
-    found = find_positions(reader.tokens(file), [("a", 0)])  # type: ignore[attr-defined]
-    lines = reader.LINE_BREAK.split(file)  # type: ignore[attr-defined]
+def pointed_at(file: str, reader: ModuleType, text: str, column: int) -> str | None:
+    found = find_positions(reader.tokens(file), [("a", 0)])
+    lines = reader.LINE_BREAK.split(file)
     place = position_in_text(lines, found[("a", 0)].value, TextOffset(text, column))
     return None if place is None else lines[place.line - 1][place.column - 1 :]
 
 
-def check(file: str, reader: object, text: str) -> None:
-    assert reader.build(file)[0] == {"a": [text]}  # type: ignore[attr-defined]
+def check(file: str, reader: ModuleType, text: str) -> None:
+    assert reader.build(file)[0] == {"a": [text]}
     for at, char in enumerate(text):
         if char.isspace():
             continue

@@ -3,6 +3,7 @@
 import random
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -187,7 +188,11 @@ PIECES = [
 
 
 def only_expression_errors(source: str) -> None:
-    for attempt in (lambda: parse(source).evaluate(NAMES), lambda: parse_template(source).resolve(NAMES)):
+    attempts: list[Callable[[], object]] = [
+        lambda: parse(source).evaluate(NAMES),
+        lambda: parse_template(source).resolve(NAMES),
+    ]
+    for attempt in attempts:
         try:
             attempt()
         except ExpressionError as error:

@@ -90,9 +90,9 @@ def test_columns_of_conditions() -> None:
 
 
 def test_structures() -> None:
-    value = {"a": ["${{ n }}", {"b": "x${{ s }}"}], "${{ n }}": 3, "c": None}
+    value: dict[str, Any] = {"a": ["${{ n }}", {"b": "x${{ s }}"}], "${{ n }}": 3, "c": None}
     assert resolve_value(value, NAMES) == {"a": [1, {"b": "xa b"}], "${{ n }}": 3, "c": None}
-    assert value["a"][0] == "${{ n }}"  # type: ignore[index]
+    assert value["a"][0] == "${{ n }}"
     assert [path for path, _ in templates_in(value)] == [("a", 0), ("a", 1, "b")]
     assert [r.path for r in references_in(value)] == [("n",), ("s",)]
 

@@ -31,14 +31,14 @@ def test_output_is_told_as_progress_while_the_task_runs(agents: Agents, mode: st
     command = "echo one; while [ ! -e heard1 ]; do sleep 0.01; done; echo two"
     shown: list[str] = []
 
-    async def progress(done: float, total: float | None, message: str | None) -> None:
+    async def show(progress: float, total: float | None, message: str | None) -> None:
         shown.append(message or "")
         (agents.directory / f"heard{len(shown)}").touch()
 
     async def talk(calls: Calls) -> None:
         run = (await calls("submit_task", task=command))["run"]
         given = {"run": run, "wait_s": 50}
-        result = await calls.client.call_tool("stream_task_output", given, progress_callback=progress)
+        result = await calls.client.call_tool("stream_task_output", given, progress_callback=show)
         page: Any = result.structured_content
         assert page["text"] == "one\ntwo\n"
         assert (page["ended"], page["next"], page["size"]) == (True, 8, 8)

@@ -166,7 +166,7 @@ def test_the_stores_password_is_not_passed_on_and_not_for_the_command_line(
 def test_two_workers_share_a_graph_and_nothing_runs_twice(tmp_path: Path, weft: Call, start: Start) -> None:
     layers = {f"t{i}": {"argv": ["sh", "-c", "echo $WEFT_TASK $WEFT_ATTEMPT >> journal"]} for i in range(500)}
     for i in range(100, 500):
-        layers[f"t{i}"]["needs"] = [f"t{i - 100}"]  # type: ignore[assignment]
+        layers[f"t{i}"]["needs"] = [f"t{i - 100}"]
     (tmp_path / "w.json").write_text(json.dumps({"name": "shared", "tasks": layers}))
     workers = [start("worker", "--json", "--slots", "8", "--name", name) for name in ("one", "two")]
     for worker in workers:
@@ -254,9 +254,9 @@ def test_a_server_that_is_stopped_and_started_again(
     with psycopg.connect(own_server.url("postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE weft")
     url = own_server.url("weft")
-    tasks = {f"t{i}": {"run": "echo $WEFT_TASK >> journal; sleep 0.02"} for i in range(300)}
+    tasks: dict[str, Any] = {f"t{i}": {"run": "echo $WEFT_TASK >> journal; sleep 0.02"} for i in range(300)}
     for i in range(10, 300):
-        tasks[f"t{i}"]["needs"] = [f"t{i - 10}"]  # type: ignore[assignment]
+        tasks[f"t{i}"]["needs"] = [f"t{i - 10}"]
     (tmp_path / "w.json").write_text(json.dumps({"name": "stopped", "tasks": tasks}))
     worker = start("worker", "--json", "--slots", "4", url=url)
     ready(worker)

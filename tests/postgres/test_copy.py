@@ -16,6 +16,8 @@ from tests import forked
 from weft.client import store_copy as copying
 from weft.client.local import LocalControl
 from weft.config import store_from
+from weft.operations.access import StoreAccess
+from weft.operations.reading.verification import verify
 from weft.operations.replies import Verification
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.fill import Filling
@@ -114,10 +116,10 @@ def picture(control: LocalControl) -> list[Any]:
                 seen.append(control.attempts(run.id, task.name))
                 for attempt in range(1, task.attempt + 1):
                     for stream in ("stdout", "stderr"):
-                        data, piece = b"", control.open_output(run.id, task.name, attempt, stream).read(0)  # type: ignore[arg-type]
+                        data, piece = b"", control.open_output(run.id, task.name, attempt, stream).read(0)
                         while piece.data:
                             data += piece.data
-                            piece = control.open_output(run.id, task.name, attempt, stream).read(piece.next)  # type: ignore[arg-type]
+                            piece = control.open_output(run.id, task.name, attempt, stream).read(piece.next)
                         seen.append((task.name, attempt, stream, data, piece.then))
     return seen
 
@@ -134,15 +136,14 @@ def same(place: Place) -> None:
 
 def finishes(place: Place) -> None:
     """Unfinished runs go on in their new place, and numbers go on there."""
-    env = {"WEFT_STORE": place.url}
     control = place.new()
     later, waits = control.runs(limit=100)[:2]
-    again = json.loads(place.weft("submit", "later.yaml", "--key", "once", "--json", **env)[0])
+    again = json.loads(place.weft("submit", "later.yaml", "--key", "once", "--json", WEFT_STORE=place.url)[0])
     assert (again["run"], again["existing"]) == (later.id, True)
-    place.weft("signal", waits.id, "go", **env)
-    fresh = place.weft("submit", "later.yaml", **env)[0].strip()
+    place.weft("signal", waits.id, "go", WEFT_STORE=place.url)
+    fresh = place.weft("submit", "later.yaml", WEFT_STORE=place.url)[0].strip()
     assert control.run(fresh).no == later.no + 1
-    worker = place.start("worker", **env)
+    worker = place.start("worker", WEFT_STORE=place.url)
     until(lambda: all(run.finished for run in control.runs(limit=100)))
     worker.terminate()
     worker.communicate(timeout=60)
@@ -287,11 +288,10 @@ def test_what_differs_is_not_kept(place: Place, monkeypatch: pytest.MonkeyPatch)
     """The copy of a run is not what the run is."""
     place.write(later=LATER)
     place.weft("run", "later.yaml")
-    genuine = copying.verify
 
-    def differs(control: LocalControl, ref: str) -> Verification:
-        found = genuine(control, ref)
-        found.events += isinstance(control, copying._Filled)
+    def differs(access: StoreAccess, ref: str) -> Verification:
+        found = verify(access, ref)
+        found.events += isinstance(access, copying._Filled)
         return found
 
     monkeypatch.setattr(copying, "verify", differs)

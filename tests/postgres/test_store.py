@@ -396,7 +396,7 @@ def test_prepared_statements_that_a_pooler_misplaces_are_given_up(store: Postgre
     assert store._wire is not None
     store._wire.ask(Statement("DEALLOCATE ALL"))
     with pytest.raises(StoreBusy, match="pooler"), store.transaction() as tx:
-        tx.load([n.Runs([3])])  # type: ignore[union-attr]
+        tx.load([n.Runs([3])])  # type: ignore[union-attr]  # one that may wait is never None
     for _ in range(2):
         with store.transaction() as tx:
             assert tx is not None

@@ -74,7 +74,7 @@ class Place(TypedDict):
 
 
 @flow(name="many-inputs", on_failure="continue", max_parallel=4, timeout="1h", env={"A": "1"})
-def many_inputs(
+def many_inputs(  # type: ignore[no-untyped-def]  # its last input has no type on purpose
     text: str,
     count: int,
     share: float = 1,
@@ -106,7 +106,8 @@ def repeated(days: list[str]) -> dict[str, Any]:
 def options(day: str) -> None:
     first = extract(day)
     second = transform.options(needs=[first], if_="tasks.extract.output.length > 0", priority=7)("x")
-    transform.options(needs="extract", if_=second.ok, name="third", env={"DAY": day}, cwd="sub")("y")
+    passed = second.ok  # type: ignore[attr-defined]  # of the task, not of the text that it returns
+    transform.options(needs="extract", if_=passed, name="third", env={"DAY": day}, cwd="sub")("y")
     clean.options(needs=[first, second])(deep=True)
     shell("echo ${{ inputs.day }}", name="say", shell="bash", when="none_failed")
     shell(["./bin/convert.sh", day, "--all", first[0]], retries=1)
@@ -137,7 +138,8 @@ def approved(day: str) -> str:
     answer = wait("approve", timeout="24h", default={"by": "nobody"})
     wait(for_="10m", name="pause", needs=[answer])
     wait(until=day, name="moment")
-    return answer.by
+    by: str = answer.by
+    return by
 
 
 @flow

@@ -9,7 +9,10 @@ import pytest
 import weft
 from tests.sdk import pipelines as p
 from tests.sdk.test_running import store  # noqa: F401 - a fixture
-from tests.sdk.test_symbols import broken  # noqa: F401 - a fixture
+from tests.sdk.test_symbols import (
+    broken,  # noqa: F401 - a fixture
+    flow_at,
+)
 from weft.authoring.errors import DefinitionErrors
 from weft.authoring.flow_files import find_flow
 from weft.authoring.load import load_file
@@ -56,7 +59,7 @@ def test_the_export_of_a_family_is_exact(tmp_path: Path) -> None:
         "from weft import flow, shell\n\n@flow\ndef one(day: str) -> str:\n    return shell('true')\n\n"
         "@flow\ndef many(days: list[str]) -> list[str]:\n    one(days[0])\n    return one.map(days)\n"
     )
-    many = find_flow(str(tmp_path / "days.py") + ":many")
+    many = flow_at(str(tmp_path / "days.py") + ":many")
     (tmp_path / "many.yaml").write_text(yaml_of(many.definition()))
     loaded = load_file(tmp_path / "many.yaml")
     assert loaded.document == many.definition()

@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,8 @@ tasks:
   check: {needs: [note, one], run: 'test ${{ context.who }} = note', if: tasks.one.exitCode === 0}
 output: {many: "${{ tasks.many.output }}", who: "${{ context.who }}"}
 """
-    with weft.open(tmp_path / "weft.db", inline={"add": add, "plus": add, "remember": remember}) as w:
+    functions: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {"add": add, "plus": add, "remember": remember}
+    with weft.open(tmp_path / "weft.db", inline=functions) as w:
         assert w.finish(w.start(definition(tmp_path, text))) == {"many": [4, 5, 6], "who": "note"}
 
 

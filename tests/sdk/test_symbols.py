@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from weft import FlowError
 from weft.authoring.flow_files import find_flow
 from weft.core.expressions import resolve_value
+from weft.sdk.flows import Flow
 from weft.sdk.symbols import Symbol, origin_of
 from weft.sdk.tracing import Trace
 
@@ -102,6 +103,12 @@ REFUSED = [
 ]
 
 
+def flow_at(reference: str) -> Flow[..., Any]:
+    found = find_flow(reference)
+    assert isinstance(found, Flow)
+    return found
+
+
 @pytest.fixture
 def broken(tmp_path: Path) -> Callable[[str], str]:
     """Loads a flow with this line in it; what is said about it, and that it is said at that line."""
@@ -113,7 +120,7 @@ def broken(tmp_path: Path) -> Callable[[str], str]:
         file.write_text(textwrap.dedent(HEAD) + f"    {line}\n    make()\n")
         number = file.read_text().splitlines().index(f"    {line}") + 1
         with pytest.raises(FlowError) as caught:
-            find_flow(f"{file}:broken").definition()
+            flow_at(f"{file}:broken").definition()
         text = str(caught.value)
         assert text.startswith(f"{file}:{number}:"), text
         return text
@@ -137,7 +144,7 @@ def test_all_problems_of_the_definition_come_at_once(tmp_path: Path) -> None:
         "    shell('a', timeout='soon')\n    shell('b', priority=99)\n    shell('c', needs=['x'])\n"
     )
     with pytest.raises(FlowError) as caught:
-        find_flow(f"{file}:f").definition()
+        flow_at(f"{file}:f").definition()
     assert [error.line for error in caught.value.errors] == [5, 6, 7]
 
 
@@ -161,7 +168,7 @@ def test_bad_inputs_are_told_at_the_flow(tmp_path: Path, signature: str, said: s
     file = tmp_path / "inputs.py"
     file.write_text(f"from weft import flow, shell\n\n@flow\ndef f({signature}):\n    shell('true')\n")
     with pytest.raises(FlowError) as caught:
-        find_flow(f"{file}:f").definition()
+        flow_at(f"{file}:f").definition()
     text = str(caught.value)
     assert said in text
     if "default of x" not in said:
@@ -172,7 +179,7 @@ def test_a_flow_without_tasks_or_async_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "odd.py"
     file.write_text("from weft import flow\n\n@flow\ndef empty(): ...\n")
     with pytest.raises(FlowError, match="has no tasks"):
-        find_flow(f"{file}:empty").definition()
+        flow_at(f"{file}:empty").definition()
     file = tmp_path / "odder.py"
     file.write_text("from weft import flow\n\n@flow\nasync def f(): ...\n")
     with pytest.raises(FlowError, match=r"odder.py:3:1: f is async"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ def test_outside_a_flow_everything_is_a_plain_call() -> None:
     assert p.extract("d") == ["d-a", "d-b"]
     assert p.transform.options(retries=9)("a", suffix="b") == "ab"
     assert p.transform.map(["a", "b"], suffix="!") == ["a!", "b!"]
-    assert p.load.options(batch=2).map([["a"], ["b"], ["c"]]) == [2, 1]  # type: ignore[comparison-overlap]
+    assert p.load.options(batch=2).map([["a"], ["b"], ["c"]]) == [2, 1]
     assert p.nightly("d") == 2
     assert asyncio.run(p.fetch("u")) == "got u"
 
@@ -79,7 +80,7 @@ def test_annotations_and_defaults_become_inputs() -> None:
         "size": {"type": "string", "default": "s", "enum": ["s", "m"]},
         "level": {"type": "integer", "default": 2, "enum": [1, 2, 3]},
         "maybe": {"type": "string", "default": None},
-        "reported": {"type": "string", "default": "x", "description": "what it is for"},
+        "shown": {"type": "string", "default": "x", "description": "what it is for"},
         "untyped": {"type": "integer", "default": 7},
     }
     del document["inputs"], document["tasks"]
@@ -163,7 +164,8 @@ def test_the_definitions_directory_is_where_modules_are_imported_from() -> None:
 
 
 def test_shell_and_wait_need_a_flow() -> None:
-    for call in (lambda: shell("true"), lambda: wait("x")):
+    calls: list[Callable[[], object]] = [lambda: shell("true"), lambda: wait("x")]
+    for call in calls:
         with pytest.raises(FlowError, match="only inside a flow"):
             call()
 
@@ -174,15 +176,16 @@ def test_what_no_other_process_could_find_is_refused() -> None:
     class Holder:
         def method(self) -> None: ...
 
-    for function, said in (
+    refused: list[tuple[Any, str]] = [
         (nested, "nested is defined inside another function"),
         (lambda: None, "a lambda cannot be a task"),
         (Holder().method, "inside another function"),
         (p.extract, "is already a task"),
         (7, "not for a int"),
-    ):
+    ]
+    for function, said in refused:
         with pytest.raises(FlowError, match=said):
-            task(function)  # type: ignore[call-overload]
+            task(function)
 
 
 def test_unknown_options_are_refused_with_what_was_meant() -> None:

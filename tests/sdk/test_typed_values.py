@@ -128,14 +128,14 @@ def test_an_annotation_mismatch_names_the_argument(name: str, value: Any, said: 
 
 
 def test_what_has_no_annotation_at_run_time_is_handed_over_as_json() -> None:
-    def loose(a, b: "Missing", *, c: str = None, **rest: dt.date): ...  # type: ignore  # noqa: F821, PGH003, RUF013
+    def loose(a, b: "Missing", *, c: str = None, **rest: dt.date): ...  # type: ignore[no-untyped-def,name-defined,assignment]  # noqa: F821, RUF013
 
     bound = Function("loose", loose).bind({"a": {1: 2}, "b": [1], "c": None, "d": "2026-01-31"})
     assert bound == {"a": {1: 2}, "b": [1], "c": None, "d": t.DAY}
 
 
 def test_numbers_are_not_made_from_texts_but_from_each_other() -> None:
-    def f(whole: int, part: float, either: int | float | None): ...
+    def f(whole: int, part: float, either: int | float | None) -> None: ...
 
     bound = Function("f", f).bind({"whole": 3.0, "part": 2, "either": 2.0})
     assert [(type(v), v) for v in bound.values()] == [(int, 3), (float, 2.0), (float, 2.0)]
@@ -194,7 +194,7 @@ def test_numpy_scalars_travel() -> None:
     numpy = numpy_stand_in()
     assert encode_value({"n": numpy.int64(7)}, 100) == b'{"n":7}'
 
-    def f(n: numpy.int64): ...  # type: ignore[name-defined]
+    def f(n: numpy.int64) -> None: ...  # type: ignore[name-defined]
 
     (n,) = Function("f", f).bind({"n": 7}).values()
     assert (type(n), n.value) == (numpy.int64, 7)
@@ -249,14 +249,16 @@ def test_a_direct_call_fails_where_a_run_does(w: weft.Weft) -> None:
     with pytest.raises(weft.RunFailed) as run:
         w.run(t.mismatched, 3)
     assert run.value.failures[0].reason == said
-    for call in (lambda: t.branches(7), lambda: w.run(t.branches, 7)):
+    calls: list[Callable[[], object]] = [lambda: t.branches(7), lambda: w.run(t.branches, 7)]
+    for call in calls:
         with pytest.raises(FlowError, match=r"inputs\.number is compared"):
             call()
 
 
 def test_a_result_that_is_not_what_the_flow_says_is_told(w: weft.Weft) -> None:
     said = "lying does not return what its annotation says: it takes a whole number, found the text 'x'"
-    for call in (t.lying, lambda: w.run(t.lying)):
+    calls: list[Callable[[], object]] = [t.lying, lambda: w.run(t.lying)]
+    for call in calls:
         with pytest.raises(TypeError, match=said):
             call()
 
@@ -337,9 +339,10 @@ def test_what_is_no_flow_cannot_be_run(w: weft.Weft) -> None:
         (t.plain_helper, "plain_helper is a plain function: write @flow above its def"),
         (t.wants_text, "wants_text is a task: call it in a function with @flow"),
     ):
-        for call in (w.run, w.submit, w.start):
+        calls: list[Callable[[Any], object]] = [w.run, w.submit, w.start]
+        for call in calls:
             with pytest.raises(TypeError, match=said):
-                call(given)  # type: ignore[operator]
+                call(given)
     with pytest.raises(FlowError, match="is a flow, and cannot be a task"):
         weft.task(t.lying)
     with pytest.raises(FlowError, match="is a task, and cannot be a flow"):

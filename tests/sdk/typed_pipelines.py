@@ -178,7 +178,8 @@ def round_trip(day: dt.date = DAY, color: Color = Color.BLUE) -> Config:
     first = takes(**given())
     second = takes(**{name: made[name] for name in given()})
     takes.options(name="mixed")(**{**given(), "day": day, "color": color, "config": second})
-    return takes_inline(day, first, [day])
+    taken: Config = takes_inline(day, first, [day])
+    return taken
 
 
 @task

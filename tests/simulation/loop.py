@@ -42,7 +42,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         for task in self._tasks:
             if not task.done():
                 with contextlib.suppress(BaseException):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
         self._tasks.clear()
         self._ready.clear()  # type: ignore[attr-defined]
         self._scheduled.clear()  # type: ignore[attr-defined]

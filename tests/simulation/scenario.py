@@ -291,7 +291,7 @@ class Scenario:
         self.runs[which] = (run_id, hash, False)
         tasks = world.committer.workflows[hash].tasks
         signals = [task.spec["signal"] for task in tasks if "signal" in task.spec]
-        dead = world.store.reader().execute(
+        dead: list[Any] = world.store.reader().execute(
             "SELECT t.pos, t.idx FROM tasks t JOIN runs r ON r.no = t.run_no"
             " WHERE r.id = ? AND r.finished_at IS NOT NULL AND t.state = 'dead_letter' ORDER BY t.id", (run_id,),
         ).fetchall()  # fmt: skip

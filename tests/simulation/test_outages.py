@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -36,6 +37,9 @@ def play(disturb: Callable[[World], None], seed: int = 1, outages: int = OUTAGES
     def over() -> bool:
         return one("SELECT finished_at FROM runs") is not None
 
+    def begun(nth: int) -> bool:
+        return over() or one("SELECT attempt FROM tasks WHERE state = 'running'") == nth
+
     async def until(condition: Callable[[], Any]) -> None:
         async with asyncio.timeout(200):
             while not condition():
@@ -44,7 +48,7 @@ def play(disturb: Callable[[World], None], seed: int = 1, outages: int = OUTAGES
     async def story() -> None:
         world.start_node("n", 1)
         for nth in range(1, outages + 1):
-            await until(lambda nth=nth: over() or one("SELECT attempt FROM tasks WHERE state = 'running'") == nth)
+            await until(partial(begun, nth))
             if over():
                 return
             await asyncio.sleep(1.0)
@@ -60,7 +64,8 @@ def play(disturb: Callable[[World], None], seed: int = 1, outages: int = OUTAGES
 
 
 def task(world: World) -> tuple[str, int]:
-    return world.store.reader().execute("SELECT state, lost FROM tasks").get  # type: ignore[no-any-return]
+    found: tuple[str, int] = world.store.reader().execute("SELECT state, lost FROM tasks").get
+    return found
 
 
 @pytest.mark.parametrize("fault", ["away", "full"])

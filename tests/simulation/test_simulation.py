@@ -4,10 +4,14 @@ A failing seed replays exactly: `python -m tests.simulation SEED`.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from tests.simulation.scenario import play
+from weft.core import commands as c
+from weft.core.decision.draft import Draft, Rule
+from weft.core.rows import MemoRow, TaskRow, TriggerRow
 from weft.core.rules import attempts
 
 SEEDS = 200
@@ -56,7 +60,7 @@ def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPat
     from weft.core.decision.needs import Leadership
     from weft.core.rules import fire, liveness, place
 
-    def unfenced(draft, term):  # type: ignore[no-untyped-def]
+    def unfenced(draft: Draft, term: int | None) -> Rule:
         (rows,) = yield (Leadership(),)
         return rows[0]
 
@@ -67,14 +71,12 @@ def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPat
 
 def test_the_simulation_finds_a_trigger_that_fires_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a fire pass though somebody has fired since, under a cause of its own: some seed must notice."""
-    from weft.core import commands as c
     from weft.core.decision import decide
-    from weft.core.rows import TriggerRow
     from weft.node.chores import fire
 
     guarded = decide.RULES[c.Fire]
 
-    def unguarded(draft, command):  # type: ignore[no-untyped-def]
+    def unguarded(draft: Draft, command: c.Fire) -> Rule:
         rule = guarded(draft, command)
         try:
             needs = next(rule)
@@ -89,7 +91,7 @@ def test_the_simulation_finds_a_trigger_that_fires_twice(monkeypatch: pytest.Mon
 
     monkeypatch.setitem(decide.RULES, c.Fire, unguarded)
 
-    def another(cause, run_id, *more, **named):  # type: ignore[no-untyped-def]
+    def another(cause: str, run_id: str, *more: Any, **named: Any) -> c.Firing:
         return c.Firing(f"{cause}#{run_id}", run_id, *more, **named)
 
     monkeypatch.setattr(fire, "Firing", another)
@@ -108,7 +110,7 @@ def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPa
 
     genuine = exchange._is_over
 
-    def forgets(overviews):  # type: ignore[no-untyped-def]
+    def forgets(overviews: list[Any]) -> bool:
         if overviews and overviews[0][0].state == "draining":
             overviews[0][0].state = "live"
         return genuine(overviews)
@@ -124,9 +126,9 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
 
     genuine = attempts.apply_report
 
-    def unfenced(draft, session, report, ended):  # type: ignore[no-untyped-def]
+    def unfenced(draft: Draft, session: str, report: c.Report, ended: list[TaskRow]) -> bool:
         task = draft.tasks.get(report.task_id)
-        if task is not None and task.state == "running":
+        if task is not None and task.state == "running" and task.session is not None:
             report.attempt = task.attempt
             session = task.session
         return genuine(draft, session, report, ended)
@@ -145,9 +147,9 @@ def test_the_simulation_finds_effects_that_are_granted_wrongly(broken: str, monk
     else:
         genuine = records._begin
 
-        def forgetful(draft, command, known, made):  # type: ignore[no-untyped-def]
+        def forgetful(draft: Draft, command: c.Once, known: MemoRow | None, made: MemoRow) -> c.OnceReply:
             reply = genuine(draft, command, known, made)
-            return records.OnceReply("call") if reply.status == "completed" else reply
+            return c.OnceReply("call") if reply.status == "completed" else reply
 
         monkeypatch.setattr(records, "_begin", forgetful)
     assert noticed(range(60))

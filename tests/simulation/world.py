@@ -8,7 +8,7 @@ import asyncio
 import contextvars
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -59,6 +59,8 @@ LEADER_TTL_S = 3.0
 LEADER_RENEW_S = 1.0
 NODE_MEMORY = 4 * 2**30
 
+T = TypeVar("T")
+
 
 class Faults(msgspec.Struct):
     """Chances per call, and times in seconds."""
@@ -81,7 +83,7 @@ class World:
         #: the fence keeps their late results out.
         self.slow_clocks = slow_clocks
         self.store = SqliteStore(None)
-        self.store.clock = self  # type: ignore[assignment]
+        self.store.clock = self  # type: ignore[assignment]  # a store asks its clock for now(), no more
         self.committer = Committer(self.store, self._woken)
         self.auditor = Auditor(slow_clocks, self._when_of, has={"memory": NODE_MEMORY, "gpu": 1})
         self.listeners: dict[int, Woken] = {}
@@ -204,6 +206,7 @@ class World:
 
     def _leadership(self) -> LeadershipRow:
         with self.store.transaction() as tx:
+            assert tx is not None
             row: LeadershipRow = tx.load([Leadership()])[0][0]
             return row
 
@@ -212,7 +215,8 @@ class World:
         if not isinstance(command, c.Expire):
             return None
         sql = "SELECT expires_at FROM leases WHERE session = ?"
-        return self.store.reader().execute(sql, (command.session,)).get
+        expires_at: int | None = self.store.reader().execute(sql, (command.session,)).get
+        return expires_at
 
     def _check_leader(self, command: c.Command, before: LeadershipRow, lease: int | None, reply: Any) -> None:
         """Terms only go up, one holder each; a chore was done under the term that the store had; a session was ended
@@ -250,6 +254,7 @@ class World:
         for row in after.values():
             by_run.setdefault(row.run_no, []).append(row)
         with self.store.transaction() as tx:
+            assert tx is not None
             runs = tx.load([Runs(sorted(by_run))])[0]
         for run in runs:
             seen = (run, by_run[run.no])
@@ -324,12 +329,12 @@ class SimulatedLink:
         self.off_loop = world.seed % 2 == 1
         self.hears = world.seed % 4 > 1
         self._owner = owner
-        self._due: tuple[int, int | None, list[TriggerRow]] | None = None
+        self._due: tuple[int, int | None, bool, list[TriggerRow]] | None = None
 
-    async def _call(self, work: Callable[[], Any]) -> Any:
+    async def _call(self, work: Callable[[], T]) -> T:
         """What was sent arrives, whatever becomes of the sender meanwhile: it may have crashed, or given up."""
         world = self._world
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         wire = contextvars.Context()
         world.loop.call_later(self._delay(), self._arrive, work, done, wire, context=wire)
         return await done
@@ -409,7 +414,8 @@ class SimulatedLink:
     def _place(self, term: int | None) -> int:
         if not self._world.store.placing_waits():
             return 0
-        return self._commit(c.Place(term)).changed
+        reply: c.Reply = self._commit(c.Place(term))
+        return reply.changed
 
     async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         """Sometimes as it was at the last look: who reads may be late."""
@@ -526,7 +532,7 @@ class SimulatedExecutor:
         run_hash = self._world.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (place[0],)).get
         workflow = self._world.committer.workflows[run_hash]
         requires = workflow.tasks[place[1]].requires
-        out = {name: requires[name] for name in ("memory", "gpu") if name in requires}
+        out: dict[str, int] = {name: requires[name] for name in ("memory", "gpu") if name in requires}
         if "max_per_node" in requires:
             out[f"{workflow.name}/{workflow.tasks[place[1]].name}"] = 1
         return out

@@ -72,7 +72,7 @@ class Claimer(threading.Thread):
     def _over(self) -> bool:
         reader = self._committer.store.reader()
         try:
-            return reader.read("run_state", 1)[0][0] == "succeeded"
+            return bool(reader.read("run_state", 1)[0][0] == "succeeded")
         finally:
             reader.close()
 

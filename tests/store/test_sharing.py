@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -156,9 +156,14 @@ def test_a_writer_that_is_stopped_is_named(store: Any, backend: Backend, childre
     hog.go()
     with store.transaction() as tx:
         put_session(tx, "s")
+    assert backend.address is not None
     pause(hog.process.pid, backend.address, writing=True)
     store.patience_ms = 300
-    for write in (lambda: store.transaction().__enter__(), lambda: store.renew("s", 30_000)):
+    writes: list[Callable[[], object]] = [
+        lambda: store.transaction().__enter__(),
+        lambda: store.renew("s", 30_000),
+    ]
+    for write in writes:
         with pytest.raises(StoreBusy, match=rf"process {hog.process.pid} has held its lock for more than 0\.3 s"):
             write()
     with store.transaction(wait=False) as tx:

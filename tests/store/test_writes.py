@@ -430,9 +430,9 @@ def test_a_command_id_brings_back_the_first_reply(store: Any) -> None:
         tx.remember("c-1", "body")
         tx.keep_reply("c-1", "body", '{"run_id":"r"}')
 
-    def remembered(tx: Any, command_id: str, body: str) -> tuple[list[Any], ...]:
+    def remembered(tx: Any, command_id: str, body: str) -> Any:
         tx.remember(command_id, body)
-        return tx.load([n.Runs([1])])  # type: ignore[no-any-return]
+        return tx.load([n.Runs([1])])
 
     with store.transaction() as tx:
         with pytest.raises(Remembered) as known:

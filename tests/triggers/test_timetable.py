@@ -1,6 +1,8 @@
 """A trigger's times: what is due, with jitter; what they are called; long pauses cost little."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from weft.core.workflow import TriggerDef
 from weft.triggers.interval import Every
@@ -10,8 +12,8 @@ from weft.triggers.timetable import due_times, fire_at, local_text, upcoming
 YEAR_MS = 366 * 86_400_000
 
 
-def trigger(**given: object) -> TriggerDef:
-    return TriggerDef(name="t", kind="every" if "every_ms" in given else "cron", overlap="skip", **given)  # type: ignore[arg-type]
+def trigger(**given: Any) -> TriggerDef:
+    return TriggerDef(name="t", kind="every" if "every_ms" in given else "cron", overlap="skip", **given)
 
 
 def at(text: str) -> int:
@@ -53,7 +55,7 @@ def test_a_long_pause_costs_no_more_than_the_last_thousand() -> None:
     class Counting(Every):
         asked = 0
 
-        def after(self, moment_ms: int):  # type: ignore[no-untyped-def]
+        def after(self, moment_ms: int) -> Iterator[int]:
             for one in super().after(moment_ms):
                 Counting.asked += 1
                 yield one

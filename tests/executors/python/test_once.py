@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import weft
-from tests.executors.python.runners import Runners, ends, with_runners
+from tests.executors.attempts import ends
+from tests.executors.python.runners import Runners, with_runners
 from weft.executors.protocol import OnceAnswer, OnceQuestion
 
 SOURCE = """
@@ -295,7 +296,8 @@ def test_outside_a_task_functions_are_just_called() -> None:
 
     assert weft.once("a", lambda: "x") == "x"
     assert asyncio.run(weft.once("a", send)) == (1, 2)
-    assert weft.once("a", lambda: (1, 2)) == [1, 2]
+    listed: object = weft.once("a", lambda: (1, 2))
+    assert listed == [1, 2], "as JSON holds it"
     with pytest.raises(TypeError, match="JSON cannot hold"):
         weft.once("a", lambda: object())
     with pytest.raises(RuntimeError, match="only in a function that Weft runs"):
@@ -316,4 +318,4 @@ def test_wrong_calls(arguments: Any, says: str) -> None:
     with pytest.raises((ValueError, TypeError), match=says):
         weft.once(*arguments)
     with pytest.raises(ValueError, match="'call' or 'raise'"):
-        weft.once("a", lambda: 1, unknown="maybe")  # type: ignore[arg-type]
+        weft.once("a", lambda: 1, unknown="maybe")  # type: ignore[call-overload]  # wrong on purpose

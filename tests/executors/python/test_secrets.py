@@ -4,8 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from tests.executors.attempts import eventually
-from tests.executors.python.runners import Runners, ends, with_runners
+from tests.executors.attempts import ends, eventually
+from tests.executors.python.runners import Runners, with_runners
 from weft.executors.output import output_path
 
 SECRET = "s3cr3t/of+ours"

@@ -75,7 +75,7 @@ def test_what_is_nearly_json_becomes_it() -> None:
         (Struct(object()), "a Struct has no JSON form: it holds an object: return a dict"),
         (decimal.Decimal("nan"), "returned a Decimal, which JSON cannot hold"),
         (memoryview(b""), "return bytes(…) of it, or write a file and return its path"),
-        ((n for n in []), "returned a generator, which JSON cannot hold: return list(…) of it"),
+        ((n for n in ""), "returned a generator, which JSON cannot hold: return list(…) of it"),
         (object(), "returned an object, which JSON cannot hold: return a dict"),
         (float("nan"), "returned nan, which JSON cannot hold: return None or a text"),
         ([float("-inf")], "returned a list whose [0] is -inf, which JSON cannot hold"),

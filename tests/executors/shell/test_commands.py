@@ -254,11 +254,12 @@ def test_starts_of_one_turn_leave_in_one_message(tmp_path: Path) -> None:
             sent = []
             real = outbox._socket
             assert real is not None
+            send = real.send
 
             class Counting:
                 def send(self, data: bytes) -> int:
                     sent.append(len(data))
-                    return real.send(data)
+                    return send(data)
 
             outbox._socket = Counting()  # type: ignore[assignment]
             futures = [shell.start("true")[1] for _ in range(20)]
