@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
-from weft.client.following import Followed, LookedAt
+from weft.client.following import EventFollower, PollingSource
 from weft.client.verbs import Control
 from weft.core import commands as c
 from weft.core.artifacts import ArtifactReference
@@ -96,8 +96,9 @@ class LocalControl(Control):
     def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[ArtifactReference, BinaryIO]:
         return open_artifact(self.access, ref, task, attempt)
 
-    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> Followed:
-        return LookedAt(self, None if ref is None else self.find(ref)[1], after, filters)
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> EventFollower:
+        run_id = None if ref is None else self.find(ref)[1]
+        return EventFollower(self, PollingSource(self, run_id), run_id, after, filters)
 
     def submit(self, command: c.Submit, workflow: Workflow | None = None) -> c.Reply:
         if workflow is not None:

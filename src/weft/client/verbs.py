@@ -48,7 +48,7 @@ from weft.operations.resources.triggers import TriggerDone
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.client.following import Followed
+    from weft.client.following import EventFollower
     from weft.executors.output import StreamName
     from weft.operations.reading.attempt_output import AttemptOutput
     from weft.operations.resources.submissions import AppliedWorkflow
@@ -320,7 +320,7 @@ class Control:
             if len(page.events) < asked or len(found) >= limit:
                 return found
 
-    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> "Followed":
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> "EventFollower":
         """From the event after this one on; close it."""
         raise NotImplementedError
 

@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-NOTIFIED_WAIT_MAX_S = 10.0  # while the server sends the end of the run
-POLL_S = 0.02  # while it does not
-POLL_MAX_S = 0.5
-POLL_BACKOFF = 1.2
+WAIT_MAX_S = 10.0  # while the server sends the end of the run
 
 
 class Client:
@@ -106,18 +103,16 @@ class Client:
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         if (run := self.control.run(run_id)).finished:
             return run
-        pause = POLL_S
-        events = self.control.follow(run.id, after=self.control.last_event(), kinds=["run_finished"])
+        follower = self.control.follow(run.id, after=self.control.last_event(), kinds=["run_finished"])
         try:
             while not (run := self.control.run(run.id)).finished:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"run {run.id} is {run.state} after {timeout_s:g} s")
-                events.wait(min(pause, left), min(NOTIFIED_WAIT_MAX_S, left))
-                pause = min(POLL_MAX_S, pause * POLL_BACKOFF)
+                follower.wait(min(WAIT_MAX_S, left))
             return run
         finally:
-            events.close()
+            follower.close()
 
     @overload
     def output(self, run_id: str) -> Any: ...

@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from weft.client.following import Followed
+from weft.client.following import EventFollower
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
 from weft.operations.replies import EventInfo
 
-PAGE = 500
 _INITIAL_RUNNING = 200
 
 
@@ -36,12 +35,11 @@ class Change(msgspec.Struct):
 
 
 class Tracker:
-    def __init__(self, control: Control, followed: Followed, run_id: str, workflow: Workflow, after: int = 0) -> None:
+    def __init__(self, control: Control, follower: EventFollower, run_id: str, workflow: Workflow) -> None:
         self._control = control
-        self.followed = followed
+        self.follower = follower
         self.run_id = run_id
         self.workflow = workflow
-        self.seq = after
         self.running: dict[str, Running] = {}
         self.again: dict[str, None] = {}  # tasks that needed more than one attempt
         self.ended: list[Running] = []  # attempts that are over since the last read
@@ -63,17 +61,10 @@ class Tracker:
             if "signal" in spec and task.held is None:
                 self.wanted[task.name] = spec["signal"]
 
-    def read(self) -> tuple[list[EventInfo], list[Change]]:
-        """The next page of events and what they mean; empty when there is nothing new."""
-        events = self.followed.events(PAGE)
+    def take(self, events: list[EventInfo]) -> list[Change]:
+        """What the next page of events means."""
         self.ended = []
-        changes: list[Change] = []
-        for event in events:
-            self.seq = event.seq
-            change = self._apply(event)
-            if change is not None:
-                changes.append(change)
-        return events, changes
+        return [change for event in events if (change := self._apply(event)) is not None]
 
     def _apply(self, event: EventInfo) -> Change | None:
         kind, data, name = event.kind, event.data, event.task or ""
