@@ -13,6 +13,7 @@ from weft.api.access.token_gate import Tokens
 from weft.api.metrics import METRICS
 from weft.client.local import LocalControl
 from weft.client.remote import RemoteControl
+from weft.operations.access import StoreAccess
 from weft.operations.replies import EventInfo
 from weft.store.postgres.driver import PostgresStore
 
@@ -23,9 +24,9 @@ TOKEN = "0123456789abcdef"
 def elsewhere(tmp_path: Path) -> Iterator[Running]:
     """A server with a node, on a store that another connection of ours writes to."""
     url = emptied()
-    control = LocalControl(PostgresStore(url), root=tmp_path / "server")
+    control = LocalControl(StoreAccess(PostgresStore(url), root=tmp_path / "server"))
     made = Running(tmp_path, control=control, gate=Tokens(control.token_holder, TOKEN))
-    made.other = LocalControl(PostgresStore(url), root=tmp_path / "other")
+    made.other = LocalControl(StoreAccess(PostgresStore(url), root=tmp_path / "other"))
     yield made
     made.other.close()
     made.close()

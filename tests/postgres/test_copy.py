@@ -16,6 +16,7 @@ from tests import forked
 from weft.client import store_copy as copying
 from weft.client.local import LocalControl
 from weft.config import store_from
+from weft.operations.access import StoreAccess
 from weft.operations.replies import Verification
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.fill import Filling
@@ -85,10 +86,10 @@ class Place:
         self.weft("submit", "later.yaml", "--key", "once")
 
     def old(self) -> LocalControl:
-        return LocalControl(SqliteStore(self.source))
+        return LocalControl(StoreAccess(SqliteStore(self.source)))
 
     def new(self) -> LocalControl:
-        return LocalControl(PostgresStore(self.url), root=self.directory / "elsewhere")
+        return LocalControl(StoreAccess(PostgresStore(self.url), root=self.directory / "elsewhere"))
 
 
 def until(condition: Any) -> None:

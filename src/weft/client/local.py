@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from weft.client.following import EventFollower, PollingSource
@@ -34,17 +33,9 @@ WHOLE_MAX = 1 << 62  # of artifacts in one output: a program that asks for them 
 
 
 class LocalControl(Control):
-    def __init__(
-        self,
-        store: Store,
-        link: LocalLink | None = None,
-        root: Path | None = None,
-        *,
-        role: str = "auto",
-        artifacts: Path | None = None,
-    ) -> None:
+    def __init__(self, access: StoreAccess) -> None:
         super().__init__()
-        self.access = StoreAccess(store, link, root, role=role, artifacts=artifacts)
+        self.access = access
 
     def call(self, operation: Operation[Q, R], request: Q) -> R:
         self.check_names(operation, request)

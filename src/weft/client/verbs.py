@@ -101,6 +101,15 @@ class Control:
                 if pattern.fullmatch(value) is None:
                     raise NotFound(message.format(value))
 
+    def _task_name_error(self, ref: str | None, task: str | None) -> NotFound | None:
+        """For a name that is not in the path, and that no task can have. A run that does not exist is raised."""
+        pattern, message = _PATTERNS["task"]
+        if task is None or pattern.fullmatch(task) is not None:
+            return None
+        if ref is not None:
+            self.find(ref)
+        return NotFound(message.format(task))
+
     def _pages(
         self, operation: Operation[Q, Any], request: Q, field: str, limit: int
     ) -> tuple[list[Any], str | None]:
@@ -255,9 +264,8 @@ class Control:
                 "tasks", limit,
             )  # fmt: skip
         else:
-            if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
-                self.find(ref)
-                raise NotFound(_PATTERNS["task"][1].format(task))
+            if wrong := self._task_name_error(ref, task):
+                raise wrong
             request = tasks.ListRunTasksRequest(
                 run=ref, state=states, type=kinds, node=node, task=task, old_generations=old_generations,
                 cursor=cursor,
@@ -302,11 +310,8 @@ class Control:
     def events(self, ref: str | None, *, after: int = 0, limit: int = PAGE, **filters: Any) -> list[EventInfo]:
         """Of a run, or (None) of the whole cluster; `filters`: kinds, task, node, since, until."""
         kind = filters.pop("kinds", None)
-        task = filters.get("task")
-        if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
-            if ref is not None:
-                self.find(ref)
-            return []  # no task is called that
+        if self._task_name_error(ref, filters.get("task")):
+            return []
         found: list[EventInfo] = []
         while True:
             asked = min(PAGE, limit - len(found))
@@ -449,9 +454,8 @@ class Control:
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
         for task in tasks or ():
-            if _PATTERNS["task"][0].fullmatch(task) is None:
-                self.find(ref)
-                raise NotFound(_PATTERNS["task"][1].format(task))
+            if wrong := self._task_name_error(ref, task):
+                raise wrong
         return self.call(run_changes.retry_dead, run_changes.RetryDeadRequest(run=ref, tasks=tasks))
 
     def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> Changed:
