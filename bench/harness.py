@@ -18,6 +18,7 @@ from weft.core.definition.read import read
 from weft.core.workflow import Workflow
 from weft.local_node.factory import make_node, node_settings
 from weft.node.node import Node
+from weft.operations.access import StoreAccess
 from weft.operations.ids import new_id
 from weft.store.protocol import Store
 from weft.store.sqlite.driver import SqliteStore
@@ -91,7 +92,7 @@ class Bench:
 async def node_on(
     path: Path, slots: int, inline: dict[str, Callable[..., Any]] | None = None, store: Store | None = None
 ) -> AsyncIterator[Bench]:
-    control = LocalControl(store or SqliteStore(path / "weft.db"), root=path)
+    control = LocalControl(StoreAccess(store or SqliteStore(path / "weft.db"), root=path))
     node = make_node(control, node_settings(control, slots=slots, workdir=path), inline=inline)
     task = asyncio.create_task(node.run())
     await node.ready()

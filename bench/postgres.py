@@ -21,6 +21,7 @@ from bench.scale import FILLED
 from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
+from weft.operations.access import StoreAccess
 from weft.store.postgres.driver import PostgresStore
 
 ROUNDS = 3
@@ -105,7 +106,7 @@ async def latency(server: Server) -> list[Result]:
     with directory() as path, database(server, "latency") as store:
         noted = {"noop": lambda launch: begun.append(time.perf_counter())}
         async with node_on(path, 4, noted, store) as bench:
-            elsewhere = Bench(LocalControl(PostgresStore(server.socket_url("latency")), root=path), None)
+            elsewhere = Bench(LocalControl(StoreAccess(PostgresStore(server.socket_url("latency")), root=path)), None)
             flow = bench.compile({"t": {"inline": "noop"}})
             for number in range(1, 101):
                 await asyncio.sleep(0.02)
@@ -140,7 +141,7 @@ async def pair(server: Server) -> list[Result]:
 
 async def _with_nodes(server: Server, name: str, nodes: int) -> float:
     with directory() as path, database(server, name) as store:
-        bench = Bench(LocalControl(store, root=path), None)
+        bench = Bench(LocalControl(StoreAccess(store, root=path)), None)
         words = [sys.executable, "-m", "bench.node", server.socket_url(name), str(SLOTS)]
         processes = [
             subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(nodes)
@@ -186,7 +187,7 @@ def million(server: Server) -> list[Result]:
 
 def _claims(server: Server, name: str, finished: int) -> list[float]:
     with directory() as path, database(server, name) as store:
-        control = LocalControl(store, root=path)
+        control = LocalControl(StoreAccess(store, root=path))
         if finished:
             with psycopg.connect(server.url(name), autocommit=True) as connection:
                 values = (
@@ -215,7 +216,7 @@ def renewals(server: Server) -> list[Result]:
     """What renewing costs the server, and what 100 nodes would cost it at the default interval."""
     count, sessions = 2000, 100
     with directory() as path, database(server, "renewals") as store:
-        control = LocalControl(store, root=path)
+        control = LocalControl(StoreAccess(store, root=path))
         for number in range(sessions):
             control.link.committer.commit(c.Register(f"s{number}", f"n{number}", 600_000, None, "{}"))
         before = server.cpu_s

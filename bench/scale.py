@@ -10,6 +10,7 @@ from bench.harness import Bench, Result, directory, node_on
 from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 MANY = 100_000
@@ -22,7 +23,7 @@ FILLED = (
 def _store_large() -> None:
     """In a process of its own, so that its memory can be told apart."""
     with directory() as path:
-        control = LocalControl(SqliteStore(path / "weft.db"))
+        control = LocalControl(StoreAccess(SqliteStore(path / "weft.db")))
         bench = Bench(control, None)
         started = time.perf_counter()
         tasks = {"t0": {"run": "true"}, **{f"t{i}": {"run": "true", "needs": [f"t{i - 1}"]} for i in range(1, MANY)}}
@@ -81,7 +82,7 @@ async def million() -> list[Result]:
 
 def _claim_times(path: Path, finished: int) -> float:
     path = path.parent / path.stem / "weft.db"
-    control = LocalControl(SqliteStore(path))
+    control = LocalControl(StoreAccess(SqliteStore(path)))
     bench = Bench(control, None)
     if finished:
         _fill(control, finished)

@@ -18,6 +18,7 @@ from typing import Any
 from bench.harness import Result, directory
 from weft.authoring.load import load_value
 from weft.client.local import LocalControl
+from weft.operations.access import StoreAccess
 from weft.operations.submission import submission
 from weft.store.sqlite.driver import SqliteStore
 
@@ -148,7 +149,7 @@ def _submits() -> list[Result]:
 
 def _lists() -> list[Result]:
     with directory() as path:
-        control = LocalControl(SqliteStore(path / "weft.db"))
+        control = LocalControl(StoreAccess(SqliteStore(path / "weft.db")))
         loaded = load_value(ONE)
         for begin in range(0, LISTED, 1000):
             count = min(1000, LISTED - begin)

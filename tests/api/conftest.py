@@ -19,6 +19,7 @@ from weft.api.app import create_app
 from weft.api.serving import Connection, Server, listening
 from weft.client.local import LocalControl
 from weft.local_node.node_thread import NodeThread
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 WAIT_S = 30.0
@@ -100,7 +101,7 @@ class Running:
     ) -> None:
         self.directory = directory
         directory.mkdir(exist_ok=True)
-        self.control = control or LocalControl(SqliteStore(directory / ".weft" / "weft.db"))
+        self.control = control or LocalControl(StoreAccess(SqliteStore(directory / ".weft" / "weft.db")))
         self._nodes: NodeThread | None = None
         self.other: LocalControl = self.control  # of another process, where a test has one
         if node:

@@ -25,6 +25,7 @@ from weft.api.access.auth import OneToken, Open
 from weft.api.app import create_app
 from weft.api.responses import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from weft.client.local import LocalControl
+from weft.operations.access import StoreAccess
 from weft.operations.declare import JSON, Operation
 from weft.operations.errors import Problem
 from weft.operations.table import OPERATIONS
@@ -115,7 +116,7 @@ def test_without_a_token_there_is_only_one_answer(server: Running, operations: d
 def described() -> dict[str, Any]:
     """By route: what the description says of it."""
     with tempfile.TemporaryDirectory() as directory:
-        control = LocalControl(SqliteStore(Path(directory) / "weft.db"))
+        control = LocalControl(StoreAccess(SqliteStore(Path(directory) / "weft.db")))
         try:
             paths: dict[str, Any] = create_app(control, gate=Open()).openapi()["paths"]
             return {f"{method.upper()} {path}": paths[path][method] for path in paths for method in paths[path]}
@@ -161,7 +162,7 @@ def test_the_examples_of_requests_can_be_sent(serving: Callable[..., Running]) -
 
 
 def test_everything_that_is_declared_is_described(tmp_path: Path) -> None:
-    control = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     try:
         paths = create_app(control, gate=Open()).openapi()["paths"]
         found = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}

@@ -13,6 +13,7 @@ from weft.api.access.token_gate import Tokens
 from weft.api.metrics import METRICS
 from weft.client.local import LocalControl
 from weft.client.remote import RemoteControl
+from weft.operations.access import StoreAccess
 from weft.operations.replies import EventInfo
 from weft.store.postgres.driver import PostgresStore
 
@@ -23,9 +24,9 @@ TOKEN = "0123456789abcdef"
 def elsewhere(tmp_path: Path) -> Iterator[Running]:
     """A server with a node, on a store that another connection of ours writes to."""
     url = emptied()
-    control = LocalControl(PostgresStore(url), root=tmp_path / "server")
+    control = LocalControl(StoreAccess(PostgresStore(url), root=tmp_path / "server"))
     made = Running(tmp_path, control=control, gate=Tokens(control.token_holder, TOKEN))
-    made.other = LocalControl(PostgresStore(url), root=tmp_path / "other")
+    made.other = LocalControl(StoreAccess(PostgresStore(url), root=tmp_path / "other"))
     yield made
     made.other.close()
     made.close()
@@ -66,12 +67,12 @@ def test_a_run_is_followed_from_elsewhere(elsewhere: Running) -> None:
     """Events that PostgreSQL shows later than others come in their order all the same, each once."""
     control = RemoteControl(f"http://127.0.0.1:{elsewhere.port}", TOKEN)
     run = elsewhere.client(TOKEN).post("/v1/runs", {"definition": CHAIN}).json["run"]
-    followed = control.follow(run)
+    follower = control.follow(run)
     shown: list[EventInfo] = []
     while not shown or shown[-1].kind != "run_finished":
-        followed.wait(0.05, 5.0)
-        shown += followed.events(2)
-    followed.close()
+        follower.wait(5.0)
+        shown += follower.events(2)
+    follower.close()
     assert [event.seq for event in shown] == [event.seq for event in elsewhere.other.events(run)]
     until(lambda: control.node_work("here").running_count == 0)
     work = control.node_work("here")

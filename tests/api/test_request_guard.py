@@ -171,10 +171,11 @@ def test_an_observer_names_the_leader(serving: Callable[..., Running]) -> None:
     leading = serving()
     until(lambda: leading.control.leader().session)
     from weft.client.local import LocalControl
+    from weft.operations.access import StoreAccess
     from weft.store.sqlite.driver import SqliteStore
 
     store = SqliteStore(leading.directory / ".weft" / "weft.db")
-    server = serving(node=False, control=LocalControl(store, role="observer"))
+    server = serving(node=False, control=LocalControl(StoreAccess(store, role="observer")))
     answer = server.post("/v1/runs", {"definition": CHAIN})
     assert answer.status == 503
     assert answer.code == "observer"

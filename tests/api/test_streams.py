@@ -245,9 +245,10 @@ def test_a_character_is_never_cut() -> None:
 
 def test_heartbeats_come_and_a_revoked_token_ends_the_stream(serving: Callable[..., Running], tmp_path: Path) -> None:
     from weft.client.local import LocalControl
+    from weft.operations.access import StoreAccess
     from weft.store.sqlite.driver import SqliteStore
 
-    control = LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
     made = control.create_token("x", "viewer")
     server = serving(node=False, control=control, gate=Tokens(control.token_holder))
     server.app.state.heartbeat_s = 0.02

@@ -20,6 +20,7 @@ from weft.api.access.token_gate import (
 )
 from weft.client.local import LocalControl
 from weft.core.commands import Refused
+from weft.operations.access import StoreAccess
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.errors import ApiError as Trouble
 from weft.operations.replies import TokenInfo
@@ -29,7 +30,7 @@ from weft.store.sqlite.driver import SqliteStore
 
 @pytest.fixture
 def control(tmp_path: Path) -> LocalControl:
-    return LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
+    return LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
 
 
 def events(control: LocalControl, *kinds: str) -> list[dict[str, Any]]:

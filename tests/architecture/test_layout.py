@@ -32,8 +32,6 @@ METHODS: dict[str, int] = {
 }
 LONG: dict[str, int] = {
     "core/rules/exchange.py exchange": 58,  # the engine on one screen, in its order
-    "cli/run_view/tracker.py _apply": 62,
-    "cli/commands/worker.py _work": 61,
     "node/node.py _session": 51,
 }
 

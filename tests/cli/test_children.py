@@ -202,3 +202,17 @@ def test_the_example(weft: Weft) -> None:
     done = weft("run", str(ROOT / "examples" / "nested.yaml"), "--input", "version=2.1", "--json")
     assert done.code == 0, done.err
     assert done.lines[-1]["output"] == [f"{where}.example.org/2.1" for where in ("north", "south", "west")]
+
+
+def test_validate_runs_no_code_of_a_file(weft: Weft, tmp_path: Path) -> None:
+    """Not even that of flows in the files that its tasks run."""
+    (tmp_path / "loud.py").write_text("open('ran', 'w')\n")
+    (tmp_path / "inner.yaml").write_text("tasks: {a: {workflow: 'loud:flow'}}")
+    (tmp_path / "outer.yaml").write_text("tasks: {a: {workflow: inner.yaml}, b: {workflow: 'loud.py:flow'}}")
+    done = weft("validate", "outer.yaml")
+    assert done.out == "outer.yaml: ok, 2 tasks in 1 level; not checked without --import: loud:flow, loud.py:flow\n"
+    assert weft("validate", "outer.yaml", "--json").json["files"][0]["not_imported"] == ["loud:flow", "loud.py:flow"]
+    assert not (tmp_path / "ran").exists()
+    done = weft("validate", "--import", "outer.yaml")
+    assert (done.code, (tmp_path / "ran").exists()) == (2, True)
+    assert "no flow 'flow'" in done.err

@@ -53,6 +53,7 @@ def test_every_command_has_help(call: Weft, name: str) -> None:
         (["runs"], "did you mean 'ls'?"),
         (["ls", "--jsno"], "did you mean --json?"),
         (["run", "--sltos", "3", "x.yaml"], "did you mean --slots?"),
+        (["run", "--bogus", "x.yaml"], "unknown option '--bogus' for weft run\n  see: weft run --help"),
         (["show"], "RUN"),
         (["ls", "--limit", "many"], "--limit"),
         (["ls", "--limit", "0"], "--limit"),

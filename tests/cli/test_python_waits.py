@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from weft.client.local import LocalControl
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 from .conftest import Weft
@@ -29,7 +30,7 @@ def test_an_attempt_that_waits_for_a_runner_has_not_started(weft: Weft, tmp_path
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "queue.yaml").write_text(DEFINITION)
     assert weft("run", "queue.yaml", "--python-runners", "1").code == 0
-    control = LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
     try:
         first, second = sorted(
             (control.task("last", name) for name in ("long", "short")), key=lambda t: t.finished_at or 0

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pyte
 import pytest
 
 from .screens import Screen
@@ -48,6 +49,25 @@ def test_the_live_view(tmp_path: Path, columns: int) -> None:
     assert not any(line.startswith(("▸ gate", "▸ a_name")) for line in screen.lines)
     assert "✗ live failed in" in screen.text
     assert "\x1b[3" in screen.raw.decode()
+
+
+def test_no_task_is_seen_both_ended_and_running(tmp_path: Path) -> None:
+    """In no picture, however short: each begins by going up to the first line of the last one."""
+    steps = "".join(f"  step{n}: {{needs: [{f'step{n - 1}' if n else ''}], run: sleep 0.15}}\n" for n in range(6))
+    (tmp_path / "w.yaml").write_text("tasks:\n" + steps + "  beside: sleep 0.9\n")
+    screen = Screen(["run", "w.yaml"], tmp_path, 80)
+    assert screen.to_the_end() == 0
+    pictures = re.split(rb"(?=\x1b\[\d+A\r\x1b\[J)", screen.raw)
+    replayed = pyte.Screen(80, 24)
+    stream = pyte.ByteStream(replayed)
+    seen_running: set[str] = set()
+    for picture in pictures:
+        stream.feed(picture)
+        running = {line.split()[1] for line in replayed.display if re.match(r"▸ (step|beside)", line)}
+        ended = {line.split()[1] for line in replayed.display if line.startswith("✓ ")}
+        assert not running & ended, "\n".join(replayed.display)
+        seen_running |= running
+    assert len(seen_running) > 3, screen.raw
 
 
 def test_a_window_that_becomes_narrow(tmp_path: Path) -> None:

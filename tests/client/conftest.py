@@ -14,6 +14,7 @@ from weft.client.remote import RemoteControl
 from weft.client.verbs import Control
 from weft.core.commands import Submit
 from weft.local_node.node_thread import NodeThread
+from weft.operations.access import StoreAccess
 from weft.operations.submission import submission
 from weft.store.sqlite.driver import SqliteStore
 
@@ -23,7 +24,7 @@ class Place:
 
     def __init__(self, kind: Literal["local", "remote"], directory: Path) -> None:
         self.directory = directory
-        self.store = LocalControl(SqliteStore(directory / ".weft" / "weft.db"))
+        self.store = LocalControl(StoreAccess(SqliteStore(directory / ".weft" / "weft.db")))
         self.server: Running | None = None
         self.control: Control = self.store
         self._nodes: NodeThread | None = None

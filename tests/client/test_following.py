@@ -14,9 +14,9 @@ from tests.client.conftest import Place
 from tests.client.cut import Cut
 from weft.authoring.load import load_value
 from weft.client.event_stream_reader import EventStreamReader, messages
-from weft.client.following import Followed
+from weft.client.following import EventFollower
 from weft.client.remote import RemoteControl
-from weft.client.server_following import Streamed, StreamedOutput
+from weft.client.server_following import ServerSource
 from weft.operations.reading.attempt_output import AttemptOutput
 from weft.operations.replies import EventInfo
 
@@ -29,65 +29,84 @@ tasks:
 """
 
 
-def read_until(followed: Followed, seq: int) -> list[EventInfo]:
+def read_until(follower: EventFollower, seq: int) -> list[EventInfo]:
     """All up to this one."""
     found: list[EventInfo] = []
     deadline = time.monotonic() + 30
     while not found or found[-1].seq < seq:
         assert time.monotonic() < deadline, found
-        found += followed.events(3)
-        followed.wait(PACE_S, 0.2)
+        found += follower.events(3)
+        follower.wait(0.2)
     return found
 
 
 def test_every_event_once_in_its_order(place: Place) -> None:
     run = place.submit(WAITS)
-    followed = place.control.follow(run)
+    follower = place.control.follow(run)
     try:
-        began = [event.seq for event in read_until(followed, place.store.events(run)[-1].seq)]
+        began = [event.seq for event in read_until(follower, place.store.events(run)[-1].seq)]
         for name in ("a", "b", "c", "d"):
             place.store.signal(run, name)
         last = place.store.events(run)[-1]
         assert last.kind == "run_finished"
-        shown = began + [event.seq for event in read_until(followed, last.seq)]
+        shown = began + [event.seq for event in read_until(follower, last.seq)]
         assert shown == [event.seq for event in place.store.events(run)]
-        followed.catch_up()
-        assert followed.events(10) == []
+        follower.catch_up()
+        assert follower.events(10) == []
     finally:
-        followed.close()
+        follower.close()
 
 
 def test_filters_are_those_of_events(place: Place) -> None:
     run = place.submit(WAITS)
     for filters in ({"kinds": ["answered", "run_finished"]}, {"task": "b"}, {"task": "b", "kinds": ["answered"]}):
-        followed = place.control.follow(run, **filters)
+        follower = place.control.follow(run, **filters)
         for _ in range(3):
-            followed.wait(PACE_S, 0.05)
-        found = followed.events(100)
+            follower.wait(0.05)
+        found = follower.events(100)
         assert [e.seq for e in found] == [e.seq for e in place.store.events(run, **filters)], filters
-        followed.close()
-    followed = place.control.follow(None, after=0, task="b", kinds=["answered"])
-    assert followed.events(10) == []
+        follower.close()
+    follower = place.control.follow(None, after=0, task="b", kinds=["answered"])
+    assert follower.events(10) == []
     place.store.signal(run, "a")
     place.store.signal(run, "b")
-    (event,) = read_until(followed, place.store.events(run)[-1].seq)
+    (event,) = read_until(follower, place.store.events(run)[-1].seq)
     assert (event.kind, event.task) == ("answered", "b")
-    followed.close()
+    follower.close()
 
 
 def test_what_has_happened_is_there_after_catching_up(place: Place) -> None:
     """Whatever a stream still has on its way."""
     run = place.submit(WAITS)
-    followed = place.control.follow(run)
-    read_until(followed, place.store.events(run)[-1].seq)
+    follower = place.control.follow(run)
+    read_until(follower, place.store.events(run)[-1].seq)
     for name in ("a", "b", "c", "d"):
         place.store.signal(run, name)
-        followed.catch_up()
-        found = followed.events(100)
+        follower.catch_up()
+        found = follower.events(100)
         assert found[-1].seq == place.store.events(run)[-1].seq
-        followed.wait(0.05, 0.05)  # the stream brings them, too: nobody hears of them twice
-        assert followed.events(100) == []
-    followed.close()
+        follower.wait(0.05)  # the stream brings them, too: nobody hears of them twice
+        assert follower.events(100) == []
+    follower.close()
+
+
+def test_pages_go_on_to_the_last_event(place: Place) -> None:
+    """Also to those that happen after the end was found out, and before it was returned."""
+    run = place.submit(WAITS)
+    names = ["a", "b", "c", "d"]
+
+    def ended() -> bool:
+        if names:
+            place.store.signal(run, names.pop(0))
+        return len(names) < 3
+
+    follower = place.control.follow(run)
+    shown = [event.seq for page in follower.pages(ended) for event in page]
+    assert shown == [event.seq for event in place.store.events(run)]
+    follower.close()
+    follower = place.control.follow(run)
+    assert [event.seq for page in follower.pages(lambda: True, 3) for event in page] == shown[:3]
+    follower.close()
 
 
 # -- through a server whose connections break ------------------------------------------------------------
@@ -114,61 +133,62 @@ def control(cut: Cut) -> Iterator[RemoteControl]:
     made.close()
 
 
-def is_live(followed: Followed) -> bool:
-    assert isinstance(followed, Streamed)
-    return followed._stream.live
+def is_live(follower: EventFollower) -> bool:
+    source = follower._source
+    assert isinstance(source, ServerSource)
+    return source._stream.live
 
 
-def is_told(followed: Followed) -> bool:
+def is_told(follower: EventFollower) -> bool:
     """Its stream is read; what comes before is looked for at the old pace."""
-    followed.wait(PACE_S, PACE_S)
-    return is_live(followed)
+    follower.wait(PACE_S)
+    return is_live(follower)
 
 
 def test_nobody_asks_while_a_stream_tells(server: Running, cut: Cut, control: RemoteControl) -> None:
     run = server.submit(WAITS)
-    followed = control.follow(run)
-    began = read_until(followed, server.control.events(run)[-1].seq)
-    until(lambda: is_told(followed))
+    follower = control.follow(run)
+    began = read_until(follower, server.control.events(run)[-1].seq)
+    until(lambda: is_told(follower))
     asked = len(cut.requests)
     threading.Timer(0.3, lambda: server.control.signal(run, "a")).start()
-    while not (found := followed.events(10)):
-        followed.wait(PACE_S, 30.0)
+    while not (found := follower.events(10)):
+        follower.wait(30.0)
     assert found[0].seq > began[-1].seq
     assert len(cut.requests) == asked
-    followed.close()
+    follower.close()
 
 
 def test_a_stream_that_breaks_is_taken_up_where_it_was(server: Running, cut: Cut, control: RemoteControl) -> None:
     run = server.submit(WAITS)
-    followed = control.follow(run)
+    follower = control.follow(run)
     shown: list[EventInfo] = []
     for name in ("a", "b", "c", "d"):
-        until(lambda: is_told(followed))
+        until(lambda: is_told(follower))
         cut.cut()
-        until(lambda: not is_live(followed))
+        until(lambda: not is_live(follower))
         server.control.signal(run, name)
-        shown += read_until(followed, server.control.events(run)[-1].seq)
+        shown += read_until(follower, server.control.events(run)[-1].seq)
     assert [e.seq for e in shown] == [e.seq for e in server.control.events(run)]
     assert len(cut.streams) >= 4
     assert all(b"last-event-id: " in line.lower() for line in cut.streams)
-    followed.close()
+    follower.close()
 
 
 def test_a_server_that_stops_its_streams_is_asked(server: Running, control: RemoteControl) -> None:
     run = server.submit(WAITS)
-    followed = control.follow(run)
-    until(lambda: is_told(followed))
+    follower = control.follow(run)
+    until(lambda: is_told(follower))
     server.stop_streams()
-    until(lambda: not is_told(followed))
+    until(lambda: not is_told(follower))
     for name in ("a", "b", "c", "d"):
         server.control.signal(run, name)
-    shown = read_until(followed, server.control.events(run)[-1].seq)
+    shown = read_until(follower, server.control.events(run)[-1].seq)
     assert [e.seq for e in shown] == [e.seq for e in server.control.events(run)]
-    followed.close()
+    follower.close()
 
 
-def read_all(followed: Followed, output: AttemptOutput, size: int) -> bytes:
+def read_all(follower: EventFollower, output: AttemptOutput, size: int) -> bytes:
     data = b""
     deadline = time.monotonic() + 30
     while len(data) < size:
@@ -176,7 +196,7 @@ def read_all(followed: Followed, output: AttemptOutput, size: int) -> bytes:
         piece = output.read(len(data))
         assert piece.at == len(data)
         data += piece.data
-        followed.wait(PACE_S, 0.2)
+        follower.wait(0.2)
     return data
 
 
@@ -186,26 +206,25 @@ def test_output_comes_whole_through_breaks(server: Running, cut: Cut, control: R
 
     run = server.submit(load_file(server.directory / "p.yaml").document)
     until(lambda: server.control.task(run, "first").state == "running")
-    followed = control.follow(run)
-    output = followed.open_output("first", 1, "stdout")
-    assert isinstance(output, StreamedOutput)
-    assert read_all(followed, output, 5) == b"\xff\0 \xce\xa9"
+    follower = control.follow(run)
+    output = follower.open_output("first", 1, "stdout")
+    assert read_all(follower, output, 5) == b"\xff\0 \xce\xa9"
     for _ in range(3):
-        until(lambda: not output.read(5).data and output.live)
+        until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
         cut.cut()
-        until(lambda: not output.live)
+        until(lambda: not output.live)  # type: ignore[attr-defined]
         assert output.read(5).data == b""
-    until(lambda: not output.read(5).data and output.live)
+    until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
     asked = len(cut.requests)
     (server.directory / "go").touch()
     data = b""
     while not data:
-        followed.wait(PACE_S, 30.0)
+        follower.wait(30.0)
         data = output.read(5).data
     assert data == "ΩΩ end\n".encode()
     assert not [line for line in cut.requests[asked:] if b"/output/" in line]
     until(lambda: output.read(5 + len(data)).then == "whole")
-    followed.close()
+    follower.close()
 
 
 def test_the_output_of_an_ended_attempt_is_asked_for(
@@ -216,20 +235,19 @@ def test_the_output_of_an_ended_attempt_is_asked_for(
     from weft.authoring.load import load_file
 
     run = server.submit(load_file(server.directory / "p.yaml").document)
-    followed = control.follow(run)
+    follower = control.follow(run)
     until(lambda: server.control.task(run, "first").state == "running")
-    output = followed.open_output("first", 1, "stdout")
-    assert isinstance(output, StreamedOutput)
-    assert read_all(followed, output, 5) == b"\xff\0 \xce\xa9"
-    until(lambda: not output.read(5).data and output.live)
+    output = follower.open_output("first", 1, "stdout")
+    assert read_all(follower, output, 5) == b"\xff\0 \xce\xa9"
+    until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
     monkeypatch.setattr(EventStreamReader, "take", lambda stream: None)
     (server.directory / "go").touch()
     until(lambda: server.control.run(run).finished)
-    monkeypatch.setattr(output._stream, "live", True)
-    assert output.read(5).data == b"", "it waits for what it will be told"
+    monkeypatch.setattr(output._stream, "live", True)  # type: ignore[attr-defined]
+    assert output.read(5).data == b"", "it waits for what it will be shown"
     output.over()
     assert output.read(5).data == "ΩΩ end\n".encode()
-    followed.close()
+    follower.close()
 
 
 def test_a_client_is_told_of_the_end(server: Running, cut: Cut) -> None:

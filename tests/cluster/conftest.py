@@ -14,6 +14,7 @@ import pytest
 
 from tests import forked
 from weft.client.local import LocalControl
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 STARTUP_MAX_S = 60.0  # a Python process on a machine that is busy with other tests
@@ -27,7 +28,7 @@ TIMES = {
 
 def sqlite(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
     path = directory / ".weft" / "weft.db"
-    return str(path), lambda: LocalControl(SqliteStore(path))
+    return str(path), lambda: LocalControl(StoreAccess(SqliteStore(path)))
 
 
 def postgres(directory: Path, store: str | None = None) -> tuple[str, Callable[[], LocalControl]]:
@@ -35,7 +36,7 @@ def postgres(directory: Path, store: str | None = None) -> tuple[str, Callable[[
     from weft.store.postgres.driver import PostgresStore
 
     url = store or emptied()
-    return url, lambda: LocalControl(PostgresStore(url), root=directory / ".weft")
+    return url, lambda: LocalControl(StoreAccess(PostgresStore(url), root=directory / ".weft"))
 
 
 STORES = {"sqlite": sqlite, "postgres": postgres}

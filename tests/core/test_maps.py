@@ -18,6 +18,7 @@ from weft.core.workflow import Tolerate
 from weft.executors.protocol import Launch
 from weft.executors.python_functions.attempt_context import context_update
 from weft.local_node.factory import make_node, node_settings
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 from weft.store.sqlite.transaction import SqliteTransaction
 
@@ -195,7 +196,7 @@ def test_ten_thousand_elements_through_real_nodes(tmp_path: Path) -> None:
         "gather": {"inline": "gather", "env": {"COUNT": "${{ tasks.double.output.length }}"}},
     }
     loaded = load_value({"name": "w", "tasks": tasks, "output": "${{ [tasks.gather.output, tasks.double.output] }}"})
-    control = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     body = encode_document(loaded.document)
     control.submit(c.Submit("big", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
     functions = {
@@ -238,7 +239,7 @@ def test_elements_on_any_node_see_the_array_that_the_map_opened_with(tmp_path: P
         },
     }  # fmt: skip
     loaded = load_value({"name": "w", "tasks": tasks, "output": "${{ tasks.each.output }}"})
-    control = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     body = encode_document(loaded.document)
     control.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.client.local import LocalControl
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 LEFT_MAX_S = 5.0  # so long may anything of a killed node live on, on a busy machine
@@ -113,7 +114,7 @@ class Place:
     # -- the store -----------------------------------------------------------------------------------------
 
     def control(self) -> LocalControl:
-        return LocalControl(SqliteStore(self.directory / ".weft" / "weft.db"))
+        return LocalControl(StoreAccess(SqliteStore(self.directory / ".weft" / "weft.db")))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         control = self.control()

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from weft.client.local import LocalControl
 from weft.local_node.factory import make_node, node_settings
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 
 async def main(name: str, lease_s: float) -> None:
-    control = LocalControl(SqliteStore(Path.cwd() / ".weft" / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(Path.cwd() / ".weft" / "weft.db")))
     settings = node_settings(
         control, slots=2, name=name, lease_ttl_s=lease_s, renew_every_s=lease_s / 6, expire_every_s=0.1, poll_s=0.2,
         leader_ttl_s=lease_s, leader_renew_s=lease_s / 3,

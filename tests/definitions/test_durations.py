@@ -73,7 +73,8 @@ def test_nearest() -> None:
     assert nearest("tets", known) == "test"
     assert nearest("maxParallel", known) == "max_parallel"
     assert nearest("deplyall", known) == "deploy-all"
-    assert nearest("bxixd", known) == "build"
+    assert nearest("mxx_parallol", known) == "max_parallel"
+    assert nearest("bxixd", known) is None
     assert nearest("zebra", known) is None
     assert nearest("", known) is None
     many = {f"task-{i}": None for i in range(100_000)}

@@ -24,6 +24,7 @@ from tests.mcp.test_roles import READING
 from weft.cli.commands import serve as serving
 from weft.client.local import LocalControl
 from weft.mcp.server import BY_NAME
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 TOKEN = "0123456789abcdef-secret"
@@ -62,7 +63,7 @@ def test_over_stdio_with_a_node_beside_it(tmp_path: Path, mode: str) -> None:
         assert (await calls.refused("get_task_result", run="zzzz"))[0] == "not_found"
 
     tell(tmp_path, talk, "--work", "--slots", "2", mode=mode)
-    control = LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
     assert control.nodes() == [], "its node has left with it"
     control.close()
 
@@ -176,7 +177,7 @@ def test_told_twice_it_kills_what_it_runs_and_hands_it_back(talking: Callable[..
     assert one.ended() == 0
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    control = LocalControl(SqliteStore(tmp_path / ".weft" / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
     assert control.task(run, "task").state == "queued"
     control.close()
 

@@ -14,6 +14,7 @@ from weft.authoring.load import load_value
 from weft.client.local import LocalControl
 from weft.client.remote import RemoteControl
 from weft.client.verbs import Control
+from weft.operations.access import StoreAccess
 from weft.operations.declare import Operation
 from weft.operations.submission import submission
 from weft.operations.table import OPERATIONS
@@ -49,7 +50,7 @@ class Pair:
     def __init__(self, directory: Path) -> None:
         stores = []
         for name in ("local", "served"):
-            store = LocalControl(SqliteStore(directory / name / ".weft" / "weft.db"))
+            store = LocalControl(StoreAccess(SqliteStore(directory / name / ".weft" / "weft.db")))
             store.submit(submission(load_value(CHAIN), "{}", source="/", run_id=RUN))
             store.apply(load_value(TIMED), "/", "a test")
             store.set_pool("db", 1)

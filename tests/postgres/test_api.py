@@ -9,6 +9,7 @@ import pytest
 from tests.api.conftest import CHAIN, Answer, Running, until
 from tests.postgres.proxy import Proxy
 from weft.client.local import LocalControl
+from weft.operations.access import StoreAccess
 from weft.store.postgres.driver import PostgresStore
 
 WITHIN_S = 5.0
@@ -24,7 +25,7 @@ def proxy(url: str) -> Iterator[Proxy]:
 @pytest.fixture
 def server(url: str, proxy: Proxy, tmp_path: Path) -> Iterator[Running]:
     store = PostgresStore(proxy.through(url))
-    control = LocalControl(store, root=tmp_path / ".weft")
+    control = LocalControl(StoreAccess(store, root=tmp_path / ".weft"))
     control.access.wait_s = 2.0  # as `weft serve` has it
     made = Running(tmp_path, node=False, control=control)
     yield made
@@ -73,7 +74,7 @@ def test_a_database_that_says_nothing(server: Running, proxy: Proxy) -> None:
 
 def test_a_node_says_that_the_store_was_silent_and_that_it_is_back(url: str, proxy: Proxy, tmp_path: Path) -> None:
     said: list[str] = []
-    control = LocalControl(PostgresStore(proxy.through(url)), root=tmp_path / ".weft")
+    control = LocalControl(StoreAccess(PostgresStore(proxy.through(url)), root=tmp_path / ".weft"))
     server = Running(tmp_path, control=control, log=lambda message, fields: said.append(message))
     try:
         server.ended(server.submit(CHAIN))

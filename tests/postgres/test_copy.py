@@ -87,10 +87,10 @@ class Place:
         self.weft("submit", "later.yaml", "--key", "once")
 
     def old(self) -> LocalControl:
-        return LocalControl(SqliteStore(self.source))
+        return LocalControl(StoreAccess(SqliteStore(self.source)))
 
     def new(self) -> LocalControl:
-        return LocalControl(PostgresStore(self.url), root=self.directory / "elsewhere")
+        return LocalControl(StoreAccess(PostgresStore(self.url), root=self.directory / "elsewhere"))
 
 
 def until(condition: Any) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 
 from weft.client.local import LocalControl
+from weft.operations.access import StoreAccess
 from weft.store.postgres.driver import PostgresStore
 
 Make = Callable[..., PostgresStore]
@@ -20,7 +21,7 @@ def followed(control: LocalControl, after: int) -> tuple[list[str], int]:
 
 def test_a_lower_number_that_commits_later_is_not_passed(url: str, make_store: Make, tmp_path: Path) -> None:
     """The older transaction draws the higher number and commits first."""
-    control = LocalControl(make_store(), root=tmp_path)
+    control = LocalControl(StoreAccess(make_store(), root=tmp_path))
     _, at = followed(control, 0)
     with psycopg.connect(url) as older, psycopg.connect(url) as younger:
         older.execute("SELECT pg_current_xact_id()")
@@ -37,7 +38,7 @@ def test_a_lower_number_that_commits_later_is_not_passed(url: str, make_store: M
 
 
 def test_many_writers_and_one_follower(url: str, make_store: Make, tmp_path: Path) -> None:
-    control = LocalControl(make_store(), root=tmp_path)
+    control = LocalControl(StoreAccess(make_store(), root=tmp_path))
     _, at = followed(control, 0)
     writers, each = 4, 60
 

@@ -9,6 +9,7 @@ from weft.authoring.load import load_value
 from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
+from weft.operations.access import StoreAccess
 from weft.operations.submission import submission
 
 SIZES = (3, 130, 1, 7)
@@ -17,7 +18,7 @@ NODE = '{"kinds": ["shell"], "slots": 1, "labels": {}}'
 
 @pytest.fixture
 def control(store: Any) -> LocalControl:
-    return LocalControl(store)
+    return LocalControl(StoreAccess(store))
 
 
 def submit(control: LocalControl, tasks: dict[str, Any], priority: int = 0) -> str:

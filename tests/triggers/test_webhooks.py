@@ -15,6 +15,7 @@ import pytest
 from weft.authoring.load import load_text
 from weft.client.local import LocalControl
 from weft.node.attempts.secrets import Secrets
+from weft.operations.access import StoreAccess
 from weft.operations.resources.webhooks import HookRefused, fire_webhook
 from weft.store.sqlite.driver import SqliteStore
 
@@ -33,7 +34,7 @@ tasks: {a: "true"}
 
 @pytest.fixture
 def control(tmp_path: Path) -> Iterator[LocalControl]:
-    made = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    made = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     made.apply(load_text(HOOKS))
     yield made
     made.close()
@@ -148,7 +149,8 @@ def test_a_delivery_that_is_signed_needs_an_id_or_a_time(control: LocalControl) 
 def test_a_replay_of_a_signed_time_starts_no_second_run(control: LocalControl, tmp_path: Path) -> None:
     body, now = b'{"ref": "main"}', int(time.time())
     first = timed(control, body, now)
-    other = LocalControl(SqliteStore(tmp_path / "weft.db"))  # another server, or this one after a restart
+    # Another server, or this one after a restart.
+    other = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     again = timed(other, body, now)
     assert (first.existing, again.existing, again.run_id) == (False, True, first.run_id)
     for changed in (

@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 
 
 class LoadTrail(msgspec.Struct):
-    """The files that led to the present one, and all files loaded so far, by real path."""
+    """The files that led to the present one, and all files loaded so far, by real path. Without `imports`, no code of
+    the author is run: flows that tasks name are listed in `not_imported`."""
 
     files: list[str] = []
     loaded: dict[str, "Loaded"] = {}
+    imports: bool = True
+    not_imported: dict[str, None] = {}
 
 
 class ChildDefinitions(msgspec.Struct):
@@ -47,6 +50,9 @@ def find_children(document: Document, value: Any, directory: Path, trail: LoadTr
     for name, task in document["tasks"].items():
         reference = task.get("workflow")
         if reference is None or kind_of(reference) == "name" or reference in out.loaded or reference in broken:
+            continue
+        if kind_of(reference) == "flow" and not trail.imports:
+            trail.not_imported[reference] = None
             continue
         try:
             out.loaded[reference] = _load(reference, directory, trail)

@@ -20,6 +20,7 @@ from weft.authoring.code_positions import CodePosition, flow_error
 from weft.authoring.python_definition import LOADED_FILES, PythonDefinition
 
 if TYPE_CHECKING:
+    from weft.authoring.children import LoadTrail
     from weft.authoring.load import Loaded
 
 _FILE = re.compile(r"(?P<file>.+\.py)(?::(?P<name>\w*))?", re.ASCII)
@@ -33,13 +34,13 @@ def names_a_flow(reference: str) -> bool:
     return _MODULE.fullmatch(reference) is not None and not os.path.exists(reference)
 
 
-def load_definition(reference: str | Path) -> "Loaded":
+def load_definition(reference: str | Path, trail: "LoadTrail | None" = None) -> "Loaded":
     """Loads what a command accepts: a file in YAML or JSON, or a flow."""
     if names_a_flow(str(reference)):
         return find_flow(str(reference)).load()
     from weft.authoring.load import load_file
 
-    return load_file(reference)
+    return load_file(reference, trail=trail)
 
 
 def find_flow(reference: str, directory: str | None = None) -> PythonDefinition:

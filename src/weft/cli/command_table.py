@@ -312,7 +312,9 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("validate", "Define", "check definitions", "validate:validate", (
         _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON, or flows"),
-    ), store=False),
+        _option("--import", dest="imports", action="store_true", help="import flows that tasks run, and check them"),
+    ), "No code of a file is run: flows that its tasks name (workflow: module:flow) are checked with --import only. A"
+       " FILE that is a flow itself (module:flow) is imported.", store=False),
     Command("graph", "Define", "draw a definition's graph", "validate:graph", (
         _option("file", metavar="FILE", help="a definition in YAML or JSON, or a flow"),
         _option("--format", choices=("text", "mermaid", "dot"), default="text", help="how (default: text)"),

@@ -1,6 +1,6 @@
 """The commands that look at definitions and run nothing: `validate`, `schema` and `graph`.
 
-    validate(paths, json, out, err)               -> exit code
+    validate(paths, json, out, err, imports)      -> exit code
     schema(out)                                   -> exit code
     graph(path, format, json, out, err, width)    -> exit code
 
@@ -20,25 +20,30 @@ GraphFormat = Literal["text", "mermaid", "dot"]
 OK, BAD_INPUT = 0, 2
 
 
-def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO) -> int:
-    """Checks every file, whatever is wrong with those before it."""
+def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO, *, imports: bool = False) -> int:
+    """Checks every file, whatever is wrong with those before it. Flows that tasks run can only be checked by running
+    the author's modules (`imports`)."""
+    from weft.authoring.children import LoadTrail
     from weft.authoring.errors import DefinitionErrors
     from weft.authoring.flow_files import load_definition
 
     reports: list[dict[str, Any]] = []
     wrong = 0
     for path in paths:
+        trail = LoadTrail(imports=imports)
         try:
-            workflow = load_definition(path).workflow
+            workflow = load_definition(path, trail).workflow
         except DefinitionErrors as errors:
             wrong += 1
             reports.append({"file": str(path), "valid": False, **errors.as_json()})
             if not json:
                 _print(err, str(errors))
         else:
-            reports.append({"file": str(path), "valid": True, **_summary(workflow)})
+            unchecked = list(trail.not_imported)
+            reports.append({"file": str(path), "valid": True, **_summary(workflow), "not_imported": unchecked})
             if not json:
-                _print(out, f"{path}: ok, {_counts(workflow)}")
+                rest = f"; not checked without --import: {', '.join(unchecked)}" if unchecked else ""
+                _print(out, f"{path}: ok, {_counts(workflow)}{rest}")
     if json:
         _print_json(out, {"valid": wrong == 0, "files": reports})
     elif wrong and len(paths) > 1:
@@ -61,11 +66,12 @@ def graph(
     err: TextIO,
     width: int | None = None,
 ) -> int:
+    from weft.authoring.children import LoadTrail
     from weft.authoring.errors import DefinitionErrors
     from weft.authoring.flow_files import load_definition
 
     try:
-        workflow = load_definition(path).workflow
+        workflow = load_definition(path, LoadTrail(imports=False)).workflow
     except DefinitionErrors as errors:
         if json:
             _print_json(out, {"file": str(path), "valid": False, **errors.as_json()})

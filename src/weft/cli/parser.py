@@ -28,7 +28,8 @@ class Parser(argparse.ArgumentParser):
         from weft.core.definition.suggest import nearest
 
         options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE, SERVER)
-        meant = nearest(word.split("=")[0], [name for option in options for name in option.names])
+        names = {name.lstrip("-"): name for option in options for name in option.names if name.startswith("--")}
+        meant = names.get(nearest(word.split("=")[0].lstrip("-"), names) or "")
         called = "weft" if command is None else f"weft {command}"
         fix = f"fix: did you mean {meant}?" if meant else f"see: {called} --help"
         raise GiveUp(BAD_INPUT, f"unknown option {shown(word)!r} for {called}\n  {fix}")

@@ -2,10 +2,9 @@
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
-from weft.client.following import Followed, LookedAt
+from weft.client.following import EventFollower, PollingSource
 from weft.client.verbs import Control
 from weft.core import commands as c
 from weft.core.artifacts import ArtifactReference
@@ -34,17 +33,9 @@ WHOLE_MAX = 1 << 62  # of artifacts in one output: a program that asks for them 
 
 
 class LocalControl(Control):
-    def __init__(
-        self,
-        store: Store,
-        link: LocalLink | None = None,
-        root: Path | None = None,
-        *,
-        role: str = "auto",
-        artifacts: Path | None = None,
-    ) -> None:
+    def __init__(self, access: StoreAccess) -> None:
         super().__init__()
-        self.access = StoreAccess(store, link, root, role=role, artifacts=artifacts)
+        self.access = access
 
     def call(self, operation: Operation[Q, R], request: Q) -> R:
         self.check_names(operation, request)
@@ -96,8 +87,9 @@ class LocalControl(Control):
     def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[ArtifactReference, BinaryIO]:
         return open_artifact(self.access, ref, task, attempt)
 
-    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> Followed:
-        return LookedAt(self, None if ref is None else self.find(ref)[1], after, filters)
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> EventFollower:
+        run_id = None if ref is None else self.find(ref)[1]
+        return EventFollower(self, PollingSource(self, run_id), run_id, after, filters)
 
     def submit(self, command: c.Submit, workflow: Workflow | None = None) -> c.Reply:
         if workflow is not None:

@@ -34,7 +34,7 @@ def store_place(config: settings.Config, directory: Path) -> Path | PostgresUrl:
 def open_store(
     place: Path | PostgresUrl, wait_s: float = 0.0, log: Callable[[str], None] = lambda text: None
 ) -> Store:
-    """`wait_s`: a server that is not there yet is waited for, and `say` gets one line about it. What waiting does not
+    """`wait_s`: a server that is not there yet is waited for, and `log` gets one line about it. What waiting does not
     help (a wrong password, no such database) is raised at once."""
     if not isinstance(place, PostgresUrl):
         from weft.store.sqlite.driver import SqliteStore
@@ -88,6 +88,7 @@ def open_control(
 ) -> "LocalControl":
     """Nodes of this process keep their output beside a store that is a file, else in the nearest .weft upward."""
     from weft.client.local import LocalControl
+    from weft.operations.access import StoreAccess
 
     place = store_place(config, directory)
     root: Path | None = None
@@ -95,6 +96,6 @@ def open_control(
         root = settings.find_upward(directory, STORE_DIRECTORY, directories=True) or directory / STORE_DIRECTORY
     store = open_store(place, config.store_wait, log)
     store.log = log
-    control = LocalControl(store, root=root, role=config.role, artifacts=config.artifacts)
-    control.access.wait_s = config.store_wait
-    return control
+    access = StoreAccess(store, root=root, role=config.role, artifacts=config.artifacts)
+    access.wait_s = config.store_wait
+    return LocalControl(access)

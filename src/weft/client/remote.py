@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 
 import msgspec
 
-from weft.client.following import Followed
+from weft.client.following import EventFollower
 from weft.client.http_connection import HttpConnection, path_of
 from weft.client.remote_submission import submit_body
-from weft.client.server_following import Streamed
+from weft.client.server_following import ServerSource
 from weft.client.verbs import Control
 from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Refused, Reply, Submit
@@ -125,8 +125,9 @@ class RemoteControl(Control):
             raise ArtifactError(f"what the server gave is not what node {reference.node} wrote to {reference.path}")
         return reference, io.BytesIO(answer.body)
 
-    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> Followed:
-        return Streamed(self, self._wire, None if ref is None else self.find(ref)[1], after, filters)
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> EventFollower:
+        run_id = None if ref is None else self.find(ref)[1]
+        return EventFollower(self, ServerSource(self, self._wire, run_id, filters), run_id, after, filters)
 
     def _write(self, method: str, path: str, body: Any) -> Any:
         return self._wire(method, path, (), body, self._next_command_id())

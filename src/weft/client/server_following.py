@@ -1,8 +1,7 @@
-"""A run, or the whole cluster, followed on a server: by its streams, and by asking wherever none is read.
+"""Events and output of a run, or events of the whole cluster, as a server streams them.
 
-Positions are those of what was handed on here: the number of an event, a byte of an attempt's output. A stream goes
-on after them (Last-Event-ID), a question asks for what follows them, and what comes both ways is left out the second
-time. So a stream may break off, begin late or lag behind at any moment, and nothing is lost or told twice.
+A stream is started after the last event, or the last byte, that was returned (Last-Event-ID), and messages that
+repeat something are left out. So a stream may break off, begin late or lag behind: meanwhile the server is asked.
 """
 
 import base64
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from weft.client.event_stream_reader import EventStreamReader
+from weft.client.following import PollingSource
 from weft.client.http_connection import HttpConnection, path_of
 from weft.executors.output import StreamName
 from weft.operations.reading.attempt_output import AttemptOutput, Piece
@@ -25,66 +25,58 @@ if TYPE_CHECKING:
 
 OUTPUTS_MAX: Final = 32  # streamed at once: each is a connection and a thread. The others are asked for
 OUTPUT_EVERY_S: Final = 0.5
+HINTED_EVERY_S: Final = 0.1
 
 
-class Streamed:
+class ServerSource(PollingSource):
+    poll_max_s = 0.5
+
     def __init__(
-        self, control: "RemoteControl", wire: HttpConnection, run_id: str | None, after: int, filters: dict[str, Any]
+        self, control: "RemoteControl", wire: HttpConnection, run_id: str | None, filters: dict[str, Any]
     ) -> None:
-        self._control = control
+        super().__init__(control, run_id)
         self._wire = wire
-        self._run_id = run_id
-        self._at = after
-        self._filters = {name: value for name, value in filters.items() if value is not None}
-        self._hinted = not self._filters.keys() <= {"kinds"}  # a stream knows no other filter: it says when to ask
+        # A stream has no filter but `kinds`: with others, its messages only say when to ask.
+        self._hinted = any(value is not None for name, value in filters.items() if name != "kinds")
         path = path_of(stream_events.path, {})
         if run_id is not None:
             path = path_of(stream_run_events.path, {"run": run_id})
-        kinds = [("kind", kind) for kind in self._filters.get("kinds", ())]
+        kinds = [("kind", kind) for kind in filters.get("kinds") or ()]
         self._news = threading.Event()
         self._stream = EventStreamReader(wire, path, kinds, self._news.set)
-        self._asks = False
         self._outputs: list[StreamedOutput] = []
 
-    def events(self, limit: int) -> list[EventInfo]:
+    def received(self, after: int, limit: int) -> list[EventInfo] | None:
+        if self._hinted:
+            return None
         found: list[EventInfo] = []
-        if not self._asks and not self._hinted:
-            live = self._stream.live
-            while len(found) < limit and (data := self._stream.take()) is not None:
-                event = msgspec.json.decode(data, type=EventInfo)
-                if event.seq > self._at:
-                    found.append(event)
-                    self._at = event.seq
-            if found or live:
-                return found
-        found = self._control.events(self._run_id, after=self._at, limit=limit, **self._filters)
-        if found:
-            self._at = found[-1].seq
-        return found
+        live = self._stream.live
+        while len(found) < limit and (data := self._stream.take()) is not None:
+            event = msgspec.json.decode(data, type=EventInfo)
+            if event.seq > after:
+                found.append(event)
+                after = event.seq
+        return found if found or live else None
 
     def open_output(self, task: str, attempt: int, stream: StreamName) -> AttemptOutput:
         assert self._run_id is not None
-        opened = StreamedOutput(self, self._control, self._run_id, task, attempt, stream)
+        opened = StreamedOutput(
+            self, super().open_output(task, attempt, stream), (self._run_id, task, attempt, stream)
+        )
         self._outputs.append(opened)
         return opened
 
-    def wait(self, pace_s: float, most_s: float) -> None:
-        self._asks = False
-        if pace_s <= 0:
-            return
-        self._stream.start(str(self._at))
+    def wait(self, after: int, poll_s: float, most_s: float) -> None:
+        self._stream.start(str(after))
         if not self._stream.live:
-            most_s = pace_s
+            most_s = poll_s
         elif any(not output.live for output in self._outputs):
             most_s = min(most_s, OUTPUT_EVERY_S)
         if self._hinted:
-            time.sleep(pace_s)  # what the filters leave out is news, too
+            time.sleep(min(HINTED_EVERY_S, most_s))  # what the filters leave out is news, too
             self._stream.drop()
         if self._news.wait(most_s):
             self._news.clear()
-
-    def catch_up(self) -> None:
-        self._asks = True
 
     def close(self) -> None:
         self._stream.close()
@@ -117,18 +109,10 @@ class _Printed(msgspec.Struct):
 class StreamedOutput:
     """Asked for at first: most attempts are over before a stream would be worth its connection."""
 
-    def __init__(
-        self,
-        followed: Streamed,
-        control: "RemoteControl",
-        run_id: str,
-        task: str,
-        attempt: int,
-        stream: StreamName,
-    ) -> None:
-        self._followed = followed
-        self._of = (run_id, task, attempt, stream)
-        self._asked = control.open_output(*self._of)
+    def __init__(self, source: ServerSource, asked: AttemptOutput, of: tuple[str, str, int, StreamName]) -> None:
+        self._source = source
+        self._asked = asked
+        self._of = of
         self._asked_in_vain = 0
         self._over = False
         self._stream: EventStreamReader | None = None
@@ -157,7 +141,7 @@ class StreamedOutput:
         return piece
 
     def _begin(self, offset: int) -> None:
-        self._stream = self._stream or self._followed.stream_of_output(*self._of)
+        self._stream = self._stream or self._source.stream_of_output(*self._of)
         if self._stream is not None:
             self._stream.start(f"{self._of[2]}.{offset}")
 
@@ -177,7 +161,7 @@ class StreamedOutput:
         self._over = True
 
     def close(self) -> None:
-        self._followed.forget(self)
+        self._source.forget(self)
         if self._stream is not None:
             self._stream.close()
             self._stream = None

@@ -66,7 +66,7 @@ class Copy:
 
     def __init__(self, source: Path, target: "Filling", log: Callable[[str], None]) -> None:
         self._store = SqliteStore(source)
-        self._source = LocalControl(self._store)
+        self._source = LocalControl(StoreAccess(self._store))
         self._target = target
         self._log = log
 

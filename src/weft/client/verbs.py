@@ -48,7 +48,7 @@ from weft.operations.resources.triggers import TriggerDone
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.client.following import Followed
+    from weft.client.following import EventFollower
     from weft.executors.output import StreamName
     from weft.operations.reading.attempt_output import AttemptOutput
     from weft.operations.resources.submissions import AppliedWorkflow
@@ -100,6 +100,15 @@ class Control:
                 value = getattr(request, field.name)
                 if pattern.fullmatch(value) is None:
                     raise NotFound(message.format(value))
+
+    def _task_name_error(self, ref: str | None, task: str | None) -> NotFound | None:
+        """For a name that is not in the path, and that no task can have. A run that does not exist is raised."""
+        pattern, message = _PATTERNS["task"]
+        if task is None or pattern.fullmatch(task) is not None:
+            return None
+        if ref is not None:
+            self.find(ref)
+        return NotFound(message.format(task))
 
     def _pages(
         self, operation: Operation[Q, Any], request: Q, field: str, limit: int
@@ -255,9 +264,8 @@ class Control:
                 "tasks", limit,
             )  # fmt: skip
         else:
-            if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
-                self.find(ref)
-                raise NotFound(_PATTERNS["task"][1].format(task))
+            if wrong := self._task_name_error(ref, task):
+                raise wrong
             request = tasks.ListRunTasksRequest(
                 run=ref, state=states, type=kinds, node=node, task=task, old_generations=old_generations,
                 cursor=cursor,
@@ -302,11 +310,8 @@ class Control:
     def events(self, ref: str | None, *, after: int = 0, limit: int = PAGE, **filters: Any) -> list[EventInfo]:
         """Of a run, or (None) of the whole cluster; `filters`: kinds, task, node, since, until."""
         kind = filters.pop("kinds", None)
-        task = filters.get("task")
-        if task is not None and _PATTERNS["task"][0].fullmatch(task) is None:
-            if ref is not None:
-                self.find(ref)
-            return []  # no task is called that
+        if self._task_name_error(ref, filters.get("task")):
+            return []
         found: list[EventInfo] = []
         while True:
             asked = min(PAGE, limit - len(found))
@@ -320,7 +325,7 @@ class Control:
             if len(page.events) < asked or len(found) >= limit:
                 return found
 
-    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> "Followed":
+    def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> "EventFollower":
         """From the event after this one on; close it."""
         raise NotImplementedError
 
@@ -449,9 +454,8 @@ class Control:
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
         for task in tasks or ():
-            if _PATTERNS["task"][0].fullmatch(task) is None:
-                self.find(ref)
-                raise NotFound(_PATTERNS["task"][1].format(task))
+            if wrong := self._task_name_error(ref, task):
+                raise wrong
         return self.call(run_changes.retry_dead, run_changes.RetryDeadRequest(run=ref, tasks=tasks))
 
     def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> Changed:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from weft.core.definition.field_types.text_formats import rounded_duration
 from weft.core.placement.demands import PLACE, WORKFLOW_POOL, holder_of
 from weft.core.placement.eligibility import NodeFacts, eligible, free, no_room
 from weft.core.rows import RunRow, TaskRow
@@ -57,8 +58,8 @@ def explain(s: Situation) -> tuple[str, list[str]]:
     }  # fmt: skip
     answer, evidence = by_state.get(s.task.state, _ended)(s)
     if s.run.stop and s.run.deadline_at is not None and s.task.state not in TERMINAL and _survives(s):
-        left = max(0, s.run.deadline_at - s.now) / 1000
-        evidence.append(f"the run was stopped ({s.run.reason}); its handlers may take {left:.1f} s more")
+        left = rounded_duration(s.run.deadline_at - s.now)
+        evidence.append(f"the run was stopped ({s.run.reason}); its handlers may take {left} more")
     return answer, evidence
 
 
@@ -129,8 +130,8 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
     if full:
         return full[0], [*full[1:], *may, *busy, *details]
     if holder_of(s.task.demand) is not None and s.task.wake_at is not None:
-        left = max(0, s.task.wake_at - s.now) / 1000
-        return f"it was given to {s.holder or 'a node'}, which alone may take it for {left:.1f} s", [*busy, *details]
+        left = rounded_duration(s.task.wake_at - s.now)
+        return f"it was given to {s.holder or 'a node'}, which alone may take it for {left}", [*busy, *details]
     if not able:
         waits = any(
             not eligible(s.demand, node.facts)
@@ -175,10 +176,10 @@ def _pool_text(pool: PoolView) -> str:
 
 
 def _scheduled(s: Situation) -> tuple[str, list[str]]:
-    left = max(0, (s.task.wake_at or s.now) - s.now) / 1000
+    left = rounded_duration((s.task.wake_at or s.now) - s.now)
     details = [f"attempt {s.task.attempt} failed: {s.task.reason}"] if s.task.reason else []
     retry = s.workflow.tasks[s.task.pos].retry
-    return f"it is tried again in {left:.1f} s", [*details, f"{s.task.failures} of {retry.max} retries used"]
+    return f"it is tried again in {left}", [*details, f"{s.task.failures} of {retry.max} retries used"]
 
 
 def _running(s: Situation) -> tuple[str, list[str]]:
@@ -190,9 +191,9 @@ def _running(s: Situation) -> tuple[str, list[str]]:
         id, name, state = s.child
         details = [f"it has been asked to stop ({s.task.stop})"] if s.task.stop else []
         return f"it is running as run {id} of {name}, which is {state}", [*details, f"weft why {id} says more"]
-    since = (s.now - (s.task.started_at or s.task.claimed_at or s.now)) / 1000
+    since = rounded_duration(s.now - (s.task.started_at or s.task.claimed_at or s.now))
     details = [f"it has been asked to stop ({s.task.stop})"] if s.task.stop else []
-    return f"it is running on {s.holder or 'a node'}, attempt {s.task.attempt}, for {since:.1f} s", details
+    return f"it is running on {s.holder or 'a node'}, attempt {s.task.attempt}, for {since}", details
 
 
 def _held(s: Situation) -> tuple[str, list[str]]:
@@ -206,7 +207,7 @@ def _waiting(s: Situation) -> tuple[str, list[str]]:
     if s.task.held is not None:
         return _held(s)
     spec = s.workflow.tasks[s.task.pos].spec
-    left = None if s.task.wake_at is None else f"{max(0, s.task.wake_at - s.now) / 1000:.1f} s"
+    left = None if s.task.wake_at is None else rounded_duration(s.task.wake_at - s.now)
     if "signal" not in spec:
         return "it waits for a signal or a time" if left is None else f"it waits; it goes on in {left}", []
     details = [f"weft signal {s.run.id} {spec['signal']} answers it"]

@@ -141,9 +141,10 @@ def _resume(stage: Stage, facts: dict[str, Any]) -> None:
 def _results(stage: Stage) -> dict[str, Any]:
     """Task -> what the store holds of its success."""
     from weft.client.local import LocalControl
+    from weft.operations.access import StoreAccess
     from weft.store.sqlite.driver import SqliteStore
 
-    control = LocalControl(SqliteStore(stage.directory / ".weft" / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(stage.directory / ".weft" / "weft.db")))
     try:
         done = [task.name for task in control.all_tasks("last", states=["succeeded"])]
         attempts = {name: control.attempts("last", name)[-1] for name in done}

@@ -15,57 +15,34 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from weft import config as settings
 from weft.client.owner_token import token_for
 from weft.client.remote import RemoteControl
 from weft.operations.replies import RunInfo
 from weft.operations.submission import submission
-from weft.sdk.errors import Closed
 from weft.sdk.flows import Flow
-from weft.sdk.runs import load_for_run, output_of
+from weft.sdk.runs import ConnectionOwner, load_for_run, output_of
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
 
-R = TypeVar("R")
-
-NOTIFIED_WAIT_MAX_S = 10.0  # while the server sends the end of the run
-POLL_S = 0.02  # while it does not
-POLL_MAX_S = 0.5
-POLL_BACKOFF = 1.2
+WAIT_MAX_S = 10.0  # while the server sends the end of the run
 
 
-class Client:
+class Client(ConnectionOwner[RemoteControl]):
     """Without a `token` it sends that of WEFT_TOKEN, or, to a server on this machine, that of the owner
     (`.weft/token`). Close it, or use it in a `with` statement; threads may share it."""
+
+    _if_closed = "this client is closed: create another, or use it inside the `with` statement"
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
         directory = Path.cwd()
         config = settings.load(os.environ, directory)
         self._defaults = config.definition_defaults
         token = token_for(url, config, directory) if token is None else token
-        self._control: RemoteControl | None = RemoteControl(url, token)
-
-    @property
-    def control(self) -> RemoteControl:
-        """All other operations on this server."""
-        if self._control is None:
-            raise Closed("this client is closed: create another, or use it inside the `with` statement")
-        return self._control
-
-    def __enter__(self) -> "Client":
-        self.control  # noqa: B018 - raises Closed
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        control, self._control = self._control, None
-        if control is not None:
-            control.close()
+        super().__init__(RemoteControl(url, token))
 
     def start(
         self,
@@ -106,24 +83,13 @@ class Client:
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         if (run := self.control.run(run_id)).finished:
             return run
-        pause = POLL_S
-        events = self.control.follow(run.id, after=self.control.last_event(), kinds=["run_finished"])
+        follower = self.control.follow(run.id, after=self.control.last_event(), kinds=["run_finished"])
         try:
             while not (run := self.control.run(run.id)).finished:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"run {run.id} is {run.state} after {timeout_s:g} s")
-                events.wait(min(pause, left), min(NOTIFIED_WAIT_MAX_S, left))
-                pause = min(POLL_MAX_S, pause * POLL_BACKOFF)
+                follower.wait(min(WAIT_MAX_S, left))
             return run
         finally:
-            events.close()
-
-    @overload
-    def output(self, run_id: str) -> Any: ...
-    @overload
-    def output(self, run_id: str, flow: Flow[Any, R]) -> R: ...
-    def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
-        """The output of a finished run: JSON, or, with `flow`, the type of its return annotation. RunFailed if it did
-        not succeed."""
-        return output_of(self.control, run_id, flow)
+            follower.close()

@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from weft import config as settings
-from weft.sdk.errors import Closed
 from weft.sdk.flows import Flow
-from weft.sdk.runs import load_for_run, output_of, require_flow
+from weft.sdk.runs import ConnectionOwner, load_for_run, output_of, require_flow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.client.local import LocalControl
+    from weft.client.local import LocalControl  # noqa: F401 - named in the base of Weft
     from weft.core.workflow import Workflow
     from weft.executors.inline import AsyncFunction, InlineFunction
     from weft.local_node.node_thread import NodeThread
@@ -56,8 +55,11 @@ def open(
     return Weft(settings.load(os.environ, directory, flags), directory, worker=worker, inline=inline)
 
 
-class Weft:
-    """An open store. Close it, or use it in a `with` statement."""
+class Weft(ConnectionOwner["LocalControl"]):
+    """An open store. Close it, or use it in a `with` statement. That stops the nodes of this process: running tasks
+    get the drain time, then they go back to the queue."""
+
+    _if_closed = "this store is closed: call weft.open() again, or use it inside the `with` statement"
 
     def __init__(
         self,
@@ -77,35 +79,15 @@ class Weft:
         self._config = config
         self._directory = directory
         self._thread: NodeThread | None = None
-        self._control: LocalControl | None = open_control(config, directory)
+        super().__init__(open_control(config, directory))
         self._worker = worker
         if worker:
             self._nodes().start_worker()
 
-    @property
-    def control(self) -> "LocalControl":
-        """All other operations on this store."""
-        if self._control is None:
-            raise Closed("this store is closed: call weft.open() again, or use it inside the `with` statement")
-        return self._control
-
-    def __enter__(self) -> "Weft":
-        self.control  # noqa: B018 - raises Closed
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop the nodes of this process: running tasks get the drain time, then they go back to the queue."""
-        control, self._control = self._control, None
+    def _stop(self) -> None:
         thread, self._thread = self._thread, None
-        try:
-            if thread is not None:
-                thread.close()
-        finally:
-            if control is not None:
-                control.close()
+        if thread is not None:
+            thread.close()
 
     # -- running -----------------------------------------------------------------------------------------
 
@@ -151,14 +133,6 @@ class Weft:
         _, run_id = self.control.find(run_id)
         self.control.resume(run_id)
         return self.finish(run_id)
-
-    @overload
-    def output(self, run_id: str) -> Any: ...
-    @overload
-    def output(self, run_id: str, flow: Flow[Any, R]) -> R: ...
-    def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
-        """The output of a finished run, as `finish` returns it; RunFailed if it did not succeed."""
-        return output_of(self.control, run_id, flow)
 
     # -- the parts ---------------------------------------------------------------------------------------
 

@@ -1,10 +1,11 @@
-"""Shared by the embedded store and the client: loading what a run is started from, and reading its output."""
+"""Shared by the embedded store and the client: the connection while it is open, loading what a run is started from,
+and reading its output."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
-from weft.sdk.errors import RunFailed, TaskFailure
+from weft.sdk.errors import Closed, RunFailed, TaskFailure
 from weft.sdk.flows import Flow
 
 if TYPE_CHECKING:
@@ -12,7 +13,52 @@ if TYPE_CHECKING:
     from weft.client.verbs import Control
     from weft.core.definition.site_defaults import SiteDefaults
 
+C = TypeVar("C", bound="Control")
+R = TypeVar("R")
 FAILURES_MAX = 20
+
+
+class ConnectionOwner(Generic[C]):
+    """Holds a connection until it is closed: by `close`, or by the end of a `with` statement."""
+
+    _if_closed: str  # what to say then
+
+    def __init__(self, control: C) -> None:
+        self._control: C | None = control
+
+    @property
+    def control(self) -> C:
+        """All other operations on this store or server."""
+        if self._control is None:
+            raise Closed(self._if_closed)
+        return self._control
+
+    def __enter__(self) -> Self:
+        self.control  # noqa: B018 - raises Closed
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        control, self._control = self._control, None
+        try:
+            self._stop()
+        finally:
+            if control is not None:
+                control.close()
+
+    def _stop(self) -> None:
+        """Stop what uses the connection: it is closed next."""
+
+    @overload
+    def output(self, run_id: str) -> Any: ...
+    @overload
+    def output(self, run_id: str, flow: Flow[Any, R]) -> R: ...
+    def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
+        """The output of a finished run: JSON, or, with `flow`, the type of its return annotation. RunFailed if it did
+        not succeed."""
+        return output_of(self.control, run_id, flow)
 
 
 def failures_of(control: "Control", run_id: str) -> list[TaskFailure]:

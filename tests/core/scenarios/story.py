@@ -465,7 +465,7 @@ class Story:
         run_id, pos, idx = self.engine.store.reader().execute(
             "SELECT r.id, t.pos, t.idx FROM tasks t JOIN runs r ON r.no = t.run_no WHERE t.id = ?", (task_id,)
         ).get  # fmt: skip
-        return self._place(run_id, pos, idx)
+        return self._place(run_id, pos, -1 if idx is None else idx)
 
     def _place(self, run_id: str, pos: int, idx: int) -> str:
         if run_id not in self.engine.workflows:
@@ -497,7 +497,7 @@ class Story:
             facts = {key: value for key, value in facts.items() if key not in ("hash", "cause") and value}
             shown = ", ".join(f"{key}: {value}" for key, value in facts.items())
             return f"{kind:<15} {session or '-'}  {shown}"
-        task = "" if pos is None else self._place(run_id, pos, idx)
+        task = "" if pos is None else self._place(run_id, pos, -1 if idx is None else idx)
         parts = []
         for key, value in facts.items():
             if key in ("started_at", "workflow", "cause") or value is None:

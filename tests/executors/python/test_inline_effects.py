@@ -10,6 +10,7 @@ from weft.client.local import LocalControl
 from weft.core import commands as c
 from weft.core.definition.document import encode_document
 from weft.local_node.factory import make_node, node_settings
+from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
 
@@ -39,7 +40,7 @@ def test_effects_of_inline_functions(tmp_path: Path) -> None:
         },
     }
     loaded = load_value(document)
-    control = LocalControl(SqliteStore(tmp_path / "weft.db"))
+    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     body = encode_document(loaded.document)
     control.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
 

@@ -12,16 +12,13 @@ from weft.cli.run_view.text_views import event_json
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import clock, counted, state_word
 from weft.cli.terminal.terminal import printable
-from weft.client.following import Followed
+from weft.client.following import ALL
 from weft.client.verbs import Control
 from weft.core.definition.suggest import nearest
 from weft.core.history.kinds import EVENT_KINDS
 from weft.operations.replies import EventInfo
 
 EVENTS_LIMIT = 1000
-FOLLOW_EVERY_S = 0.1
-FOLLOW_MOST_S = 5.0  # where we are told of news
-PAGE = 500
 FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
 
 
@@ -35,46 +32,24 @@ def events(args: Namespace, session: CommandSession) -> int:
         for line in control.canonical(run_id):
             session.print(line)
         return OK
-    left = limit_of(args, 2**62 if args.follow else EVENTS_LIMIT)
+    limit = limit_of(args, ALL if args.follow else EVENTS_LIMIT)
     filters = {"kinds": kinds, **_filters(args, control.now())}
-    after = _begin(args, control, left)
-    followed = control.follow(run_id, after=after, **filters)
+    follower = control.follow(run_id, after=_begin(args, control, limit), **filters)
+
+    def ended() -> bool:
+        return not args.follow or (run_id is not None and control.run(run_id).finished)
+
     try:
-        return _tell(args, session, control, followed, run_id, after, left, filters)
-    finally:
-        followed.close()
-
-
-def _tell(
-    args: Namespace,
-    session: CommandSession,
-    control: Control,
-    followed: Followed,
-    run_id: str | None,
-    after: int,
-    left: int,
-    filters: dict[str, Any],
-) -> int:
-    over = False
-    while True:
-        page = followed.events(min(PAGE, left))
-        for event in page:
-            session.print(event_json(event) if args.json else _line(session, event, with_run=run_id is None))
-        left -= len(page)
-        if page:
-            after, over = page[-1].seq, False
+        for page in follower.pages(ended, limit):
+            limit -= len(page)
+            for event in page:
+                session.print(event_json(event) if args.json else _line(session, event, with_run=run_id is None))
             session.out.stream.flush()
-        elif over or not args.follow:
-            return OK
-        elif run_id is not None and control.run(run_id).finished:
-            over = True
-            followed.catch_up()  # its last ones may have come since
-        else:
-            followed.wait(FOLLOW_EVERY_S, FOLLOW_MOST_S)
-        if left <= 0:
-            if control.events(run_id, after=after, limit=1, **filters):
-                session.warn(f"more: weft events {run_id or ''}{' ' if run_id else ''}--after {after}")
-            return OK
+    finally:
+        follower.close()
+    if limit <= 0 and control.events(run_id, after=follower.seq, limit=1, **filters):
+        session.warn(f"more: weft events {run_id or ''}{' ' if run_id else ''}--after {follower.seq}")
+    return OK
 
 
 def _begin(args: Namespace, control: Control, limit: int) -> int:

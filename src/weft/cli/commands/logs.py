@@ -11,15 +11,13 @@ from weft.cli.run_view.output_following import Prefixer, Streams
 from weft.cli.run_view.tracker import Tracker
 from weft.cli.session import CommandSession, json_text
 from weft.cli.terminal.terminal import padded, width_of
-from weft.client.following import Followed
+from weft.client.following import EventFollower
 from weft.client.verbs import Control
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
 from weft.operations.reading.attempt_output import AttemptOutput
 from weft.operations.replies import TaskInfo
 
-FOLLOW_EVERY_S = 0.1
-FOLLOW_MOST_S = 5.0  # where we are told of news
 PREFIX_WIDTH_MAX = 24
 SENDING_MAX_S = 5.0  # an attempt has ended, and its node is still sending
 SENDING_LOOK_S = 0.05
@@ -30,18 +28,18 @@ def logs(args: Namespace, session: CommandSession) -> int:
     _, run_id = control.find(args.run)
     chosen = _chosen(args, control, run_id)
     many = args.task is None or chosen[0].elements is not None
-    followed = control.follow(run_id)
-    streams = _streams(args, session, control, followed, run_id, many)
+    follower = control.follow(run_id)
+    streams = _streams(args, session, control, follower, run_id, many)
     sys.stdout.flush()
     try:
         if args.follow:
-            _follow(args, control, followed, run_id, streams)
+            _follow(args, control, follower, run_id, streams)
         else:
             tasks = control.all_tasks(run_id) if args.task is None else iter(chosen)
             _print_what_is_there(args, session, control, run_id, tasks, streams)
     finally:
         streams.close()
-        followed.close()
+        follower.close()
         sys.stdout.flush()
     return OK
 
@@ -61,10 +59,10 @@ def _chosen(args: Namespace, control: Control, run_id: str) -> list[TaskInfo]:
 
 
 def _streams(
-    args: Namespace, session: CommandSession, control: Control, followed: Followed, run_id: str, many: bool
+    args: Namespace, session: CommandSession, control: Control, follower: EventFollower, run_id: str, many: bool
 ) -> Streams:
     def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
-        return followed.open_output(task, attempt, stream)
+        return follower.open_output(task, attempt, stream)
 
     if args.json:
         return Streams(opened, _write_json, args.stream)
@@ -128,31 +126,29 @@ def _read_to_its_end(streams: Streams) -> None:
     streams.give_up()
 
 
-def _follow(args: Namespace, control: Control, followed: Followed, run_id: str, streams: Streams) -> None:
+def _follow(args: Namespace, control: Control, follower: EventFollower, run_id: str, streams: Streams) -> None:
     """From the beginning of the last attempt on, until what was asked for has ended."""
-    tracker = Tracker(control, followed, run_id, control.workflow(run_id))
-    looked, over = -1, False
-    while True:
-        more = False
-        while tracker.read()[0]:
-            for running in tracker.ended:
-                if _wanted(args, running.task, running.attempt):
-                    streams.end(running.task, running.attempt, running.session)
-            more = True
-        for running in tracker.running.values():
+    tracker = Tracker(control, follower, run_id, control.workflow(run_id))
+    looked = -1
+
+    def ended() -> bool:
+        nonlocal looked
+        if streams.busy or looked == follower.seq:  # nothing ends without an event
+            return False
+        looked = follower.seq
+        return _over(args, control, run_id)
+
+    for page in follower.pages(ended):
+        tracker.take(page)
+        for running in tracker.ended:
             if _wanted(args, running.task, running.attempt):
-                streams.begin(running.task, running.attempt, running.session)
-        while streams.poll():
-            pass
-        if not more and not streams.busy:
-            if over:
-                return
-            if looked != tracker.seq:  # nothing ends without an event
-                looked, over = tracker.seq, _over(args, control, run_id)
-        if over:
-            followed.catch_up()  # its last words may be on their way
-        else:
-            followed.wait(FOLLOW_EVERY_S, FOLLOW_MOST_S)
+                streams.end(running.task, running.attempt, running.session)
+        if not page:
+            for running in tracker.running.values():
+                if _wanted(args, running.task, running.attempt):
+                    streams.begin(running.task, running.attempt, running.session)
+            while streams.poll():
+                pass
 
 
 def _wanted(args: Namespace, task: str, attempt: int) -> bool:

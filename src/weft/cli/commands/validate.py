@@ -8,7 +8,7 @@ from weft.cli.session import CommandSession
 
 
 def validate(args: Namespace, session: CommandSession) -> int:
-    return definitions.validate(args.files, args.json, sys.stdout, sys.stderr)
+    return definitions.validate(args.files, args.json, sys.stdout, sys.stderr, imports=args.imports)
 
 
 def schema(args: Namespace, session: CommandSession) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,42 +52,18 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
         log_line=log,
     )
     log("info", "settings", session.shown_settings(control.store.name))
-    loop = asyncio.get_running_loop()
-    stops = 0
-
-    def stop(node: Node) -> None:
-        nonlocal stops
-        stops += 1
-        if stops == 1:
-            log("info", "stopping: running tasks may end", {"within_s": config.drain})
-        elif stops == 2:
-            log("info", "killing what still runs", {})
-        else:
-            os._exit(INTERRUPTED)
-        node.stop()
-
-    for number in heeded_signals():
-        loop.add_signal_handler(number, stop, node)
+    _stop_on_signals(node, config.drain, log)
     working = asyncio.create_task(node.run())
     ready = asyncio.create_task(node.ready())
     await asyncio.wait([working, ready], return_when=asyncio.FIRST_COMPLETED)
-    if not working.done():
-        log(
-            "info",
-            "ready",
-            {
-                "session": node.session,
-                "node": settings.name,
-                "role": settings.role,
-                "slots": settings.slots,
-                "pid": os.getpid(),
-            },
-        )
     ready.cancel()
     watching = None
-    if directory is not None and not working.done():
-        applied = Directory(control, directory, log, session.config.definition_defaults)
-        watching = asyncio.create_task(keep_applied(applied))
+    if not working.done():
+        facts = {"node": settings.name, "role": settings.role, "slots": settings.slots, "pid": os.getpid()}
+        log("info", "ready", {"session": node.session, **facts})
+        if directory is not None:
+            applied = Directory(control, directory, log, config.definition_defaults)
+            watching = asyncio.create_task(keep_applied(applied))
     try:
         await working
     finally:
@@ -94,3 +71,22 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
     log("info", "drained, and left" if node.drained else "stopped", {"session": node.session})
+
+
+def _stop_on_signals(node: Node, drain_s: float, log: Callable[[str, str, dict[str, Any]], None]) -> None:
+    """The first drains, the second kills, the third leaves at once."""
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        if stops == 1:
+            log("info", "stopping: running tasks may end", {"within_s": drain_s})
+        elif stops == 2:
+            log("info", "killing what still runs", {})
+        else:
+            os._exit(INTERRUPTED)
+        node.stop()
+
+    for number in heeded_signals():
+        asyncio.get_running_loop().add_signal_handler(number, stop)

@@ -44,7 +44,7 @@ def view_of(
     return LineView(session.err, sink, tails)
 
 
-class Follower:
+class RunFollower:
     def __init__(
         self,
         session: CommandSession,
@@ -61,7 +61,7 @@ class Follower:
         self._run_id = run_id
         self._view = view
         self._sink = sink
-        self._tracker = Tracker(control, control.follow(run_id, after=after), run_id, workflow, after)
+        self._tracker = Tracker(control, control.follow(run_id, after=after), run_id, workflow)
         self._streams = self._make_streams(workflow, options)
         self._asked: dict[tuple[str, str], None] = {}  # signals that somebody has been asked for
         self._woken = True
@@ -86,7 +86,7 @@ class Follower:
         return streams
 
     def _open_output(self, task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
-        return self._tracker.followed.open_output(task, attempt, stream)
+        return self._tracker.follower.open_output(task, attempt, stream)
 
     def _at_its_end(self) -> bool:
         if self._tracker.run_ended and self._control.run(self._run_id).finished:
@@ -106,7 +106,8 @@ class Follower:
         if self._sink.full:
             self._woken = True
             return True
-        events, changes = self._tracker.read()
+        events = self._tracker.follower.events()
+        changes = self._tracker.take(events)
         self._waiting_for_store = False
         if self._streams is not None:
             for running in self._tracker.ended:
@@ -140,7 +141,7 @@ class Follower:
 
     def _catch_up(self) -> None:
         """What the node's last words were, and what others still send."""
-        self._tracker.followed.catch_up()
+        self._tracker.follower.catch_up()
         until = time.monotonic() + SENDING_MAX_S
         while self._read() or (self._streams is not None and (self._streams.poll() or self._streams.busy)):
             if self._streams is not None and self._streams.waiting:

@@ -17,6 +17,7 @@ SMALL_RUN = 200  # up to so many tasks, each success gets a line of its own
 BAR_MIN, BAR_MAX = 6, 40
 NAME_WIDTH_MAX = 24
 PENDING_MAX = 8192  # bytes that a terminal may lag behind
+ABOVE_MAX = 65_536  # bytes that wait for the next picture
 
 #: A line in pieces: (text, style or None).
 Pieces = Sequence[tuple[str, str | None]]
@@ -37,12 +38,15 @@ class LiveView:
         self._output_here = output_here
         self._area = LiveArea(terminal, lambda data: sink.put(ERR, data))
         self._partial: dict[StreamName, bytes] = {}
+        self._above: list[tuple[int, bytes]] = []  # not yet written
+        self._outdated = False  # the picture shows tasks as running whose ends are in `_above`
 
     def begin(self, run: RunInfo) -> None:
         terminal = self._terminal
-        self._above(f"{terminal.sign('run')} {terminal.paint(run.name, 'bold')}  {terminal.paint(run.id, 'dim')}")
+        self._print(f"{terminal.sign('run')} {terminal.paint(run.name, 'bold')}  {terminal.paint(run.id, 'dim')}")
 
     def show(self, events: list[EventInfo], changes: list[Change]) -> None:
+        """Changes wait for the next picture: above this one, a task would be seen both ended and running."""
         columns = self._terminal.size()[0]
         more = self._terminal.sign("more")
         for change in changes:
@@ -51,7 +55,8 @@ class LiveView:
             lines = [self._change_line(change, columns - 1)]
             bar = self._terminal.paint(self._terminal.sign("bar"), "dim")
             lines += [f"  {bar} {cut(line, columns - 5, more)}" for line in self._tails.of(change)]
-            self._above("\n".join(lines))
+            self._outdated = bool(self._area.lines)
+            self._print("\n".join(lines))
 
     def _change_line(self, change: Change, width: int) -> str:
         name = change.task if change.count == 1 else f"{change.count:,} tasks: {change.task}"
@@ -64,15 +69,17 @@ class LiveView:
         return f"{sign} {name}{self._terminal.paint(text, style)}"
 
     def tick(self, run: RunInfo, running: dict[str, Running], now: int) -> None:
-        if self._sink.pending > PENDING_MAX:
+        if self._sink.pending > PENDING_MAX and not self._above:
             return  # the terminal does not keep up: the next picture will be a newer one
         columns, rows = self._terminal.size()
         lines = [*self._running_lines(running, now, max(1, rows - 4)), self._bar(run, running, now, columns - 1)]
         fitted = [self._fit(line, columns - 1) for line in lines]
-        self._area.draw([text for text, _ in fitted], [width for _, width in fitted])
+        self._draw([text for text, _ in fitted], [width for _, width in fitted])
 
     def note(self, text: str) -> None:
-        self._above(text)
+        self._print(text)
+        if self._outdated:  # a note does not wait: the next picture may be far away
+            self._draw([], [])
 
     def output(self, stream: StreamName, data: bytes) -> None:
         fd = OUT if stream == "stdout" else ERR
@@ -87,7 +94,7 @@ class LiveView:
         if rest:
             self._partial[stream] = rest
         if newline:
-            self._raw_above(fd, lines + b"\n")
+            self._put_above(fd, lines + b"\n")
 
     def output_ended(self) -> None:
         for stream in list(self._partial):
@@ -95,21 +102,33 @@ class LiveView:
 
     def end(self, summary: Summary) -> None:
         self.output_ended()
-        self._area.close()
+        self.close()
         for line in summary_lines(summary, self._terminal):
-            self._above(line)
+            self._print(line)
 
     def close(self) -> None:
+        self._draw([], [])
         self._area.close()
 
-    def _above(self, text: str) -> None:
-        self._area.above(text + "\n")
+    def _print(self, text: str) -> None:
+        self._put_above(ERR, self._area.encoded(text + "\n"))
 
-    def _raw_above(self, fd: int, data: bytes) -> None:
-        lines, widths = self._area.lines, self._area.widths
-        self._area.clear()
-        self._sink.put(fd, data)
-        self._area.draw(lines, widths)
+    def _put_above(self, fd: int, data: bytes) -> None:
+        self._above.append((fd, data))
+        if not self._outdated:
+            self._draw(self._area.lines, self._area.widths)
+        elif sum(len(data) for _, data in self._above) > ABOVE_MAX:
+            self._draw([], [])
+
+    def _draw(self, lines: list[str], widths: list[int]) -> None:
+        """What waits, and this picture below it: in one write, unless standard output gets some of it."""
+        above, self._above, self._outdated = self._above, [], False
+        if any(fd != ERR for fd, _ in above):
+            self._area.clear()
+            for fd, data in above:
+                self._sink.put(fd, data)
+            above = []
+        self._area.draw(lines, widths, b"".join(data for _, data in above))
 
     # -- the picture -------------------------------------------------------------------------------------
 

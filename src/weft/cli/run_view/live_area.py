@@ -21,23 +21,18 @@ class LiveArea:
         self._columns = 0
         self._hidden = False
 
-    def draw(self, lines: list[str], widths: list[int]) -> None:
-        """`widths` are the columns that the lines take."""
-        if lines == self.lines and self._columns == self._terminal.size()[0]:
+    def draw(self, lines: list[str], widths: list[int], above: bytes = b"") -> None:
+        """`widths` are the columns that the lines take; `above` are lines that stay: the area moves down."""
+        if not above and lines == self.lines and self._columns == self._terminal.size()[0]:
             return
-        self._send(self._up() + self._drawn(lines, widths))
-
-    def above(self, text: str) -> None:
-        """Lines that stay; they end with a newline. The area moves down."""
-        lines, widths = self.lines, self.widths
-        self._send(self._up() + text + self._drawn(lines, widths))
+        self._write(self.encoded(self._up()) + above + self.encoded(self._drawn(lines, widths)))
 
     def clear(self) -> None:
         """Take it away for a moment: something else writes to the terminal."""
         text = self._up()
         self.lines, self.widths = [], []
         if text:
-            self._send(text)
+            self._write(self.encoded(text))
 
     def close(self) -> None:
         """Take it away for good."""
@@ -47,7 +42,7 @@ class LiveArea:
             self._hidden = False
             text += _SHOW
         if text:
-            self._send(text)
+            self._write(self.encoded(text))
 
     def _drawn(self, lines: list[str], widths: list[int]) -> str:
         self.lines, self.widths = lines, widths
@@ -64,5 +59,5 @@ class LiveArea:
         rows = sum(max(1, -(-width // columns)) for width in self.widths)
         return f"\x1b[{rows}A\r\x1b[J"
 
-    def _send(self, text: str) -> None:
-        self._write(self._terminal.encoded(text).encode(self._terminal.stream.encoding or "ascii", "replace"))
+    def encoded(self, text: str) -> bytes:
+        return self._terminal.encoded(text).encode(self._terminal.stream.encoding or "ascii", "replace")

@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from weft.client.following import Followed
+from weft.client.following import EventFollower
 from weft.client.verbs import Control
 from weft.core.workflow import Workflow
 from weft.operations.replies import EventInfo
 
-PAGE = 500
 _INITIAL_RUNNING = 200
 
 
@@ -36,12 +35,11 @@ class Change(msgspec.Struct):
 
 
 class Tracker:
-    def __init__(self, control: Control, followed: Followed, run_id: str, workflow: Workflow, after: int = 0) -> None:
+    def __init__(self, control: Control, follower: EventFollower, run_id: str, workflow: Workflow) -> None:
         self._control = control
-        self.followed = followed
+        self.follower = follower
         self.run_id = run_id
         self.workflow = workflow
-        self.seq = after
         self.running: dict[str, Running] = {}
         self.again: dict[str, None] = {}  # tasks that needed more than one attempt
         self.ended: list[Running] = []  # attempts that are over since the last read
@@ -63,80 +61,76 @@ class Tracker:
             if "signal" in spec and task.held is None:
                 self.wanted[task.name] = spec["signal"]
 
-    def read(self) -> tuple[list[EventInfo], list[Change]]:
-        """The next page of events and what they mean; empty when there is nothing new."""
-        events = self.followed.events(PAGE)
+    def take(self, events: list[EventInfo]) -> list[Change]:
+        """What the next page of events means."""
         self.ended = []
-        changes: list[Change] = []
-        for event in events:
-            self.seq = event.seq
-            change = self._apply(event)
-            if change is not None:
-                changes.append(change)
-        return events, changes
+        return [change for event in events if (change := self._apply(event)) is not None]
 
     def _apply(self, event: EventInfo) -> Change | None:
         kind, data, name = event.kind, event.data, event.task or ""
-        if kind == "assigned":
+        if kind in ("assigned", "begun", "waiting", "resumed"):
             self.run_ended = False
-            self.running[name] = Running(name, data["attempt"], event.at, event.node, event.session)
-            if data["attempt"] > 1:
-                self.again[name] = None
-            return Change(event.at, name, "running", data["attempt"])
-        if kind == "begun":
-            self.run_ended = False
-            self.running[name] = Running(name, data["attempt"], event.at, None, None)
-            self.children[data["run"]] = name
-            if data["attempt"] > 1:
-                self.again[name] = None
-            return Change(event.at, name, "running", data["attempt"], why=f"as run {data['run']}")
-        if kind == "finished":
-            self._end(name, data["attempt"], event)
-            started = data.get("started_at")
-            wake = data.get("wake_at")
-            return Change(
-                event.at, name, data["state"], data["attempt"],
-                None if started is None else event.at - started,
-                data.get("error"),
-                None if wake is None else wake - event.at,
-                data["cached"]["run"] if "cached" in data else None,
-            )  # fmt: skip
-        if kind in ("lost", "returned"):
-            known = self._end(name, data["attempt"], event)
-            took = None if known is None else event.at - known.since
-            state = kind if data["state"] == "queued" else data["state"]
-            return Change(event.at, name, state, data["attempt"], took, data.get("reason"))
+        elif kind == "run_finished":
+            self.run_ended = True
+        if kind in ("assigned", "begun"):
+            return self._started(event, name)
+        if kind in ("finished", "lost", "returned"):
+            return self._attempt_ended(event, name)
+        if kind == "waiting":
+            return self._waits(event, name)
         if kind == "skipped":
             return Change(event.at, name, "skipped", why=data.get("reason"))
         if kind == "refused":
             return Change(event.at, name, data["state"], why=data.get("error"))
-        if kind == "waiting":
-            self.run_ended = False
-            wake = data.get("wake_at")
-            why = f"for the signal {data['signal']}" if data.get("signal") else None
-            if data.get("signal"):
-                self.wanted[name] = data["signal"]
-            left = None if wake is None else max(0, wake - event.at)
-            return Change(event.at, name, "waiting", why=why, wake_in_ms=left)
-        if kind == "answered":
+        if kind in ("answered", "closed"):
             self.wanted.pop(name, None)
             return Change(event.at, name, data["state"], why=data.get("reason"))
         if kind == "expanded" and data["elements"] == 0:
             return Change(event.at, name, "succeeded")
-        if kind == "closed":
-            return Change(event.at, name, data["state"], why=data.get("reason"))
         if kind in ("cancelled", "voided"):
-            return self._cancelled(event) if event.data["tasks"] else None
+            return self._cancelled(event) if data["tasks"] else None
         if kind == "level":
             return Change(event.at, f"level {data['level'] + 1}", "committed")
         if kind == "dropped":
             places = [*data["tasks"], *data["later"]]
             return Change(event.at, self._names(places), "lost", why="they run again", count=len(places))
-        if kind == "resumed":
-            self.run_ended = False
-        elif kind == "run_finished":
-            self.run_ended = True
         return None
+
+    def _started(self, event: EventInfo, name: str) -> Change:
+        attempt = event.data["attempt"]
+        if attempt > 1:
+            self.again[name] = None
+        if event.kind == "assigned":
+            self.running[name] = Running(name, attempt, event.at, event.node, event.session)
+            return Change(event.at, name, "running", attempt)
+        child = event.data["run"]  # which no node holds
+        self.running[name] = Running(name, attempt, event.at, None, None)
+        self.children[child] = name
+        return Change(event.at, name, "running", attempt, why=f"as run {child}")
+
+    def _attempt_ended(self, event: EventInfo, name: str) -> Change:
+        data = event.data
+        known = self._end(name, data["attempt"], event)
+        if event.kind != "finished":
+            took = None if known is None else event.at - known.since
+            state = event.kind if data["state"] == "queued" else data["state"]
+            return Change(event.at, name, state, data["attempt"], took, data.get("reason"))
+        started, wake = data.get("started_at"), data.get("wake_at")
+        return Change(
+            event.at, name, data["state"], data["attempt"],
+            None if started is None else event.at - started,
+            data.get("error"),
+            None if wake is None else wake - event.at,
+            data["cached"]["run"] if "cached" in data else None,
+        )  # fmt: skip
+
+    def _waits(self, event: EventInfo, name: str) -> Change:
+        signal, wake = event.data.get("signal"), event.data.get("wake_at")
+        if signal:
+            self.wanted[name] = signal
+        why = f"for the signal {signal}" if signal else None
+        left = None if wake is None else max(0, wake - event.at)
+        return Change(event.at, name, "waiting", why=why, wake_in_ms=left)
 
     def _end(self, name: str, attempt: int, event: EventInfo) -> Running | None:
         known = self.running.pop(name, None)

@@ -4,7 +4,7 @@ import sys
 import time
 
 from weft.cli.exit_codes import INTERRUPTED, OK
-from weft.cli.run_view.following import READ_S, Follower, Options, view_of
+from weft.cli.run_view.following import READ_S, Options, RunFollower, view_of
 from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.summary import Summary, summarise
 from weft.cli.session import CommandSession
@@ -14,9 +14,6 @@ from weft.store.protocol import StoreBusy
 
 REDRAW_S = 0.25
 RUN_S = 1.0  # its counters, and signals that runs below it wait for: our stream tells of neither
-LOOK_S = 0.05
-LOOK_MAX_S = 0.5  # the longer nothing happens, the less often we ask
-SLOWER = 1.2
 SERVER_RETRY_S = 0.5
 
 
@@ -42,7 +39,7 @@ def watch(session: CommandSession, control: Control, run_id: str, after: int, op
     return INTERRUPTED if interrupted else summary.exit_code
 
 
-class RunWatcher(Follower):
+class RunWatcher(RunFollower):
     def run(self) -> Summary:
         run = self._control.run(self._run_id)
         self._view.begin(run)
@@ -55,19 +52,19 @@ class RunWatcher(Follower):
         finally:
             if self._streams is not None:
                 self._streams.close()
-            self._tracker.followed.close()
+            self._tracker.follower.close()
 
     def _follow(self, run: RunInfo, ahead: int) -> None:
-        pause, next_draw, next_look, shown = LOOK_S, 0.0, 0.0, -1
-        seen = self._tracker.seq
+        follower = self._tracker.follower
+        next_draw, next_look, shown = 0.0, 0.0, -1
         while True:
             try:
                 more = self._read_for(READ_S, time.monotonic)
                 if self._streams is not None and not self._sink.full:
                     more = self._streams.poll() or more
                 now = time.monotonic()
-                if now >= next_draw and (self._tracker.seq != shown or now >= next_look):
-                    shown = self._tracker.seq
+                if now >= next_draw and (follower.seq != shown or now >= next_look):
+                    shown = follower.seq
                     run = self._control.run(self._run_id)
                     self._show_run(run, dict(self._tracker.running), _now_ms() + ahead)
                     next_draw, next_look = now + REDRAW_S, now + RUN_S
@@ -79,10 +76,8 @@ class RunWatcher(Follower):
             except StoreBusy as error:
                 self._say_silent(error)
                 continue
-            pause = LOOK_S if self._tracker.seq != seen else min(LOOK_MAX_S, pause * SLOWER)
-            seen = self._tracker.seq
-            most = REDRAW_S if self._view.paced or self._tracker.seq != shown else RUN_S
-            self._tracker.followed.wait(0.0 if more and not self._sink.full else pause, most)
+            if not more or self._sink.full:
+                follower.wait(REDRAW_S if self._view.paced or follower.seq != shown else RUN_S)
             if self._view.paced and not more:  # events and picture change together: nothing is seen ended and running
                 time.sleep(max(0.0, next_draw - time.monotonic()))
 

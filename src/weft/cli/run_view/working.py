@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
-from weft.cli.run_view.following import READ_S, REDRAW_S, Follower, Options, view_of
+from weft.cli.run_view.following import READ_S, REDRAW_S, Options, RunFollower, view_of
 from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.summary import Summary, summarise
 from weft.cli.run_view.text_views import View
@@ -58,7 +58,7 @@ def work_on(session: CommandSession, control: LocalControl, run_id: str, after: 
     return summary.exit_code
 
 
-class RunWorker(Follower):
+class RunWorker(RunFollower):
     def __init__(
         self,
         session: CommandSession,

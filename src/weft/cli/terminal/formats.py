@@ -3,22 +3,11 @@
 import time
 from datetime import datetime
 
+from weft.core.definition.field_types.text_formats import rounded_duration
+
 
 def duration(ms: int | float | None) -> str:
-    """0.4 s, 12.3 s, 4m 05s, 2h 03m, 3d 04h."""
-    if ms is None:
-        return ""
-    seconds = max(0.0, ms / 1000)
-    if seconds < 0.0995:
-        return f"{round(seconds * 1000)} ms"
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    if whole < 86_400:
-        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-    return f"{whole // 86_400}d {whole % 86_400 // 3600:02}h"
+    return "" if ms is None else rounded_duration(ms)
 
 
 def clock(ms: int) -> str:

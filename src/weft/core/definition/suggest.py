@@ -25,7 +25,7 @@ def nearest(word: str, known: Collection[str]) -> str | None:
         for candidate in _one_edit_away(word):
             if candidate in known and candidate != word:
                 return candidate
-    if len(word) > 4 and len(known) <= _FEW:
+    if len(word) > 5 and len(known) <= _FEW:  # of a shorter word, two edits leave too little: bogus, logs
         for candidate in known:
             if abs(len(candidate) - len(word)) <= 2 and _distance(word, candidate) == 2:
                 return candidate

@@ -113,6 +113,21 @@ def format_duration(ms: int) -> str:
     return "".join(parts)
 
 
+def rounded_duration(ms: int | float) -> str:
+    """For people, two units at the most: 0.4 s, 12.3 s, 4m 05s, 2h 03m, 3d 04h."""
+    seconds = max(0.0, ms / 1000)
+    if seconds < 0.0995:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    if whole < 86_400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+    return f"{whole // 86_400}d {whole % 86_400 // 3600:02}h"
+
+
 def parse_size_bytes(value: str | int | float) -> int:
     """A plain number is in bytes. KiB, MiB, … are powers of 1024; kB, MB, … powers of 1000."""
     if isinstance(value, float):
