@@ -25,7 +25,7 @@ class Counted(LocalControl):
     """Holds the first transaction until the others have come."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(SqliteStore(path))
+        super().__init__(StoreAccess(SqliteStore(path)))
         self.sizes: list[int] = []
         self.go = threading.Event()
 
