@@ -15,6 +15,7 @@ from weft.api.submission_batcher import SubmissionBatcher
 from weft.authoring.load import load_value
 from weft.client.local import LocalControl
 from weft.core.commands import Refused, Reply, Submit
+from weft.operations.access import StoreAccess
 from weft.operations.ids import id_from
 from weft.operations.submission import submission
 from weft.store.protocol import CommandUsed
