@@ -140,7 +140,7 @@ class Flow(PythonDefinition, Generic[P, R]):
         from weft.core.definition.inputs import checked_inputs
 
         plain = {name: document_value(None, value, f"the input {name}", data=False) for name, value in values.items()}
-        checked = checked_inputs(self.load().workflow.inputs, plain)
+        checked = checked_inputs(self.load().inputs, plain)
         self._read_inputs(checked)
         return checked
 
@@ -163,7 +163,7 @@ class Flow(PythonDefinition, Generic[P, R]):
         from weft.executors.python_functions.typed_values import TypeMismatch, convert_value
 
         hint = hints_of(self._function).get("return", Any)
-        if value is None and self.load().workflow.output is None:
+        if value is None and self.load().document.get("output") is None:
             return cast(R, None)
         try:
             return cast(R, convert_value(hint, value))
@@ -227,8 +227,6 @@ class Flow(PythonDefinition, Generic[P, R]):
         from weft.authoring.children import input_problems
         from weft.authoring.flow_errors import FlowErrors
         from weft.authoring.load import Loaded
-        from weft.core.definition.compile import compile_workflow
-        from weft.core.definition.document import document_hash
         from weft.core.definition.read import read
         from weft.core.definition.source_paths import SourcePaths
 
@@ -236,12 +234,12 @@ class Flow(PythonDefinition, Generic[P, R]):
         reading = read(document, self.name)
         if reading.document is None:
             raise FlowErrors([_located(problem, trace, home) for problem in reading.problems[:100]], reading.more)
-        workflow = compile_workflow(reading.document, document_hash(reading.document), reading.references)
         children = self._children(trace)
         wrong = input_problems(reading.document, SourcePaths(reading.document), children) if children else []
         if wrong:
             raise FlowErrors([_located(problem, trace, home) for problem in wrong[:100]], 0)
-        return Loaded(reading.document, workflow, Path(anchor) if anchor else None, children)
+        source_path = Path(anchor) if anchor else None
+        return Loaded.of(reading.document, reading.encoded, reading.references, source_path, children)
 
     def _children(self, trace: Trace) -> "dict[str, Loaded]":
         """The flows that this one calls, in the order of the calls. Raises FlowError if they call this one."""

@@ -71,6 +71,6 @@ def load_for_run(
         definition = load_file(definition)
     if isinstance(definition, Loaded):
         plain = {name: plain_value(value, f"the input {name} is") for name, value in inputs.items()}
-        return with_defaults(definition, defaults), checked_inputs(definition.workflow.inputs, plain)
+        return with_defaults(definition, defaults), checked_inputs(definition.inputs, plain)
     flow = require_flow(definition, "start")
     return with_defaults(flow.load(), defaults), flow.inputs_from(inputs)
