@@ -60,6 +60,8 @@ class LocatedError(msgspec.Struct, frozen=True):
 class DefinitionErrors(Exception):
     """All errors of one definition. `more` counts those left out of the list."""
 
+    __module__ = "weft"
+
     def __init__(self, errors: list[LocatedError], more: int = 0) -> None:
         super().__init__(errors[0].message if errors else "the definition has errors")
         self.errors = errors

@@ -4,9 +4,13 @@
 class Closed(RuntimeError):
     """A store or a client was used after it was closed."""
 
+    __module__ = "weft"
+
 
 class RunFailed(Exception):
     """A run did not succeed. `failures` are its failed tasks, with their reasons."""
+
+    __module__ = "weft"
 
     def __init__(self, run_id: str, name: str, state: str, reason: str | None, failures: "list[TaskFailure]") -> None:
         self.run_id = run_id

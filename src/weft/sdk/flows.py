@@ -225,7 +225,7 @@ class Flow(PythonDefinition, Generic[P, R]):
 
     def _read(self, document: dict[str, Any], trace: Trace, anchor: str | None) -> "Loaded":
         from weft.authoring.children import input_problems
-        from weft.authoring.flow_errors import FlowErrors
+        from weft.authoring.flow_errors import FlowError
         from weft.authoring.load import Loaded
         from weft.core.definition.read import read
         from weft.core.definition.source_paths import SourcePaths
@@ -233,11 +233,11 @@ class Flow(PythonDefinition, Generic[P, R]):
         home = definition_position(self._function)
         reading = read(document, self.name)
         if reading.document is None:
-            raise FlowErrors([_located(problem, trace, home) for problem in reading.problems[:100]], reading.more)
+            raise FlowError([_located(problem, trace, home) for problem in reading.problems[:100]], reading.more)
         children = self._children(trace)
         wrong = input_problems(reading.document, SourcePaths(reading.document), children) if children else []
         if wrong:
-            raise FlowErrors([_located(problem, trace, home) for problem in wrong[:100]], 0)
+            raise FlowError([_located(problem, trace, home) for problem in wrong[:100]], 0)
         source_path = Path(anchor) if anchor else None
         return Loaded.of(reading.document, reading.encoded, reading.references, source_path, children)
 

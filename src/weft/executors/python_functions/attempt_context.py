@@ -18,6 +18,8 @@ class Stopped(BaseException):
     asyncio.CancelledError instead.
     """
 
+    __module__ = "weft"  # as people import it, and as tracebacks and `result.error.type` show it
+
 
 Ending = Literal["completed", "failed"] | None
 #: Asks the node a question of weft.once: (attempt id, key, ending, value, take_over) -> (status, value).

@@ -21,10 +21,14 @@ VALUE_MAX = 1 << 20
 class OutcomeUnknown(Exception):
     """An earlier attempt started this effect and was interrupted: it may have happened, or not."""
 
+    __module__ = "weft"
+
 
 class AttemptOver(Exception):
     """This attempt is no longer the current one: its node lost the lease, and another node may have taken the task
     over."""
+
+    __module__ = "weft"
 
 
 @overload
