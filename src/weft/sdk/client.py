@@ -1,12 +1,4 @@
-"""A client of a Weft server:
-
-    with weft.Client("http://127.0.0.1:8700", token="…") as client:
-        total = client.run(nightly, {"day": "2026-01-01"})   # on the server, durably; the result, or RunFailed
-        run_id = client.start("deploy.yaml", key="deploy-7")  # one run per key
-        client.wait(run_id)
-
-`client.control` has all other operations: the same as for a local store.
-"""
+"""weft.Client: a client of a Weft server."""
 
 import json
 import logging
@@ -38,7 +30,13 @@ POLL_BACKOFF = 1.2
 
 
 class Client:
-    """Without a `token` it sends that of WEFT_TOKEN, or, to a server on this machine, that of the owner
+    """A client of a Weft server.
+
+        with weft.Client("http://127.0.0.1:8700", token="…") as client:
+            total = client.run(nightly, {"day": "2026-01-01"})  # on the server, durably
+            run_id = client.start("deploy.yaml", key="deploy-7")  # one run per key
+
+    Without a `token` it sends that of WEFT_TOKEN, or, to a server on this machine, that of the owner
     (`.weft/token`). Close it, or use it in a `with` statement; threads may share it."""
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
@@ -50,7 +48,8 @@ class Client:
 
     @property
     def control(self) -> RemoteControl:
-        """All other operations on this server."""
+        """All other operations on this server: `control.runs()`, `control.cancel(run_id)`, `control.signal(…)`, and
+        the others that the HTTP API has."""
         if self._control is None:
             raise Closed("this client is closed: create another, or use it inside the `with` statement")
         return self._control
@@ -63,6 +62,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
+        """Close the connections."""
         control, self._control = self._control, None
         if control is not None:
             control.close()
@@ -79,8 +79,12 @@ class Client:
         source: str | Path | None = None,
         fresh: bool = False,
     ) -> str:
-        """Submit a run of a flow or of a definition file; its id. `source` is the directory on the server's nodes
-        where its tasks start; by default that of the file."""
+        """Submit a run of a flow or of a definition file, and return its id.
+
+        `key` is an idempotency key: one run per key, however often it is submitted. `source` is the directory on the
+        server's nodes where its tasks start, by default that of the file. `fresh`: tasks with `cache` run even if
+        there is a kept result, and replace it.
+        """
         loaded, values = load_for_run(definition, inputs or {}, self._defaults)
         if source is None:
             source = Path.cwd() if loaded.source_path is None else loaded.source_path.parent
@@ -95,14 +99,14 @@ class Client:
         return reply.run_id
 
     def run(self, definition: "Flow[Any, Any] | str | Path | Loaded", *arguments: Any, **options: Any) -> Any:
-        """Submit a run as `start` does, and wait for it: its output, or RunFailed. The output is JSON, or, of a flow,
-        the type of its return annotation."""
+        """Submit a run as `start` does, wait for it, and return its output: JSON, or, of a flow, the type of its
+        return annotation. Raises RunFailed."""
         run_id = self.start(definition, *arguments, **options)
         self.wait(run_id)
         return output_of(self.control, run_id, definition if isinstance(definition, Flow) else None)
 
     def wait(self, run_id: str, timeout_s: float | None = None) -> RunInfo:
-        """Wait until the run ends; TimeoutError after `timeout_s`."""
+        """Wait until the run ends. Raises TimeoutError after `timeout_s` seconds."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         if (run := self.control.run(run_id)).finished:
             return run
@@ -124,6 +128,6 @@ class Client:
     @overload
     def output(self, run_id: str, flow: Flow[Any, R]) -> R: ...
     def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
-        """The output of a finished run: JSON, or, with `flow`, the type of its return annotation. RunFailed if it did
-        not succeed."""
+        """Return the output of a finished run: JSON, or, with `flow`, the type of its return annotation. Raises
+        RunFailed if it did not succeed."""
         return output_of(self.control, run_id, flow)

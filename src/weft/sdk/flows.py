@@ -68,7 +68,8 @@ _LOADING: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("weft_loading"
 
 
 class Flow(PythonDefinition, Generic[P, R]):
-    """A workflow written in Python. `run` and `submit` take what the function takes."""
+    """A workflow written in Python: what `@flow` makes of a function. `run` and `submit` take the arguments of the
+    function."""
 
     __wrapped__: Callable[P, R]
     __name__: str
@@ -90,10 +91,11 @@ class Flow(PythonDefinition, Generic[P, R]):
 
     @property
     def name(self) -> str:
+        """The name of the workflow: `name=` of the decorator, or that of the function."""
         return self._options.get("name") or self.__name__
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Inside another flow: adds a task that runs this one. Outside: runs its tasks in this process, one after the
+        """Inside another flow, add a task that runs this one. Outside, run its tasks in this process, one after the
         other, without a store; inputs, arguments and results are checked and converted as in a run."""
         trace = current_trace()
         if trace is None:
@@ -107,7 +109,8 @@ class Flow(PythonDefinition, Generic[P, R]):
     def map(
         self: "Flow[Concatenate[T, Q], R]", items: Iterable[T], /, *arguments: Q.args, **constants: Q.kwargs
     ) -> list[R]:
-        """Inside another flow: one run per element, which is the first input; other inputs are the same for all."""
+        """Start one run per element, which is its first input; other inputs are the same for all. Inside another flow
+        this adds one task; outside, the runs are plain calls, one after the other."""
         from weft.sdk.tasks import batches, mapped_body
 
         trace = current_trace()
@@ -117,7 +120,7 @@ class Flow(PythonDefinition, Generic[P, R]):
         return cast(list[R], self._record(trace, body, mapped=True))
 
     def options(self, **options: Unpack[TaskOptions]) -> Self:
-        """The same flow, with options of the task that a call inside another flow adds:
+        """Return the same flow with options for the task that a call inside another flow adds:
         `nightly.options(retries=2)(day)`."""
         check_options(options, f"{self.__name__}.options")
         other = copy.copy(self)
@@ -135,8 +138,8 @@ class Flow(PythonDefinition, Generic[P, R]):
         return self.result_from(plain_value(returned, f"{self.__name__} returned"))
 
     def inputs_from(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs of a run as JSON, with defaults, checked against the definition and the annotations. Raises
-        InputError."""
+        """Return the inputs of a run as JSON values, with defaults, checked against the definition and the
+        annotations. Raises InputError."""
         from weft.core.definition.inputs import checked_inputs
 
         plain = {name: document_value(None, value, f"the input {name}", data=False) for name, value in values.items()}
@@ -157,7 +160,7 @@ class Flow(PythonDefinition, Generic[P, R]):
             raise InputError(f"the input '{mismatch.path}' {mismatch.message}" if mismatch else str(wrong)) from None
 
     def result_from(self, value: Any) -> R:
-        """The output of a run, which is JSON, as the type of the return annotation. Raises TypeError."""
+        """Convert the output of a run, which is JSON, to the type of the return annotation. Raises TypeError."""
         from weft.executors.python_functions.annotations import hints_of
         from weft.executors.python_functions.json_values import WrongValue
         from weft.executors.python_functions.typed_values import TypeMismatch, convert_value
@@ -173,11 +176,11 @@ class Flow(PythonDefinition, Generic[P, R]):
             ) from None
 
     def definition(self) -> dict[str, Any]:
-        """The canonical document of this flow, the same as from a YAML file."""
+        """Return the canonical document of this flow, the same as that of a YAML file."""
         return copy.deepcopy(self.load().document)
 
     def load(self) -> "Loaded":
-        """The definition, ready to run. The function runs only at the first call."""
+        """Return the definition, ready to run. The function runs only at the first call. Raises FlowError."""
         if self._loaded is None:
             self._loaded = self._trace()
         return self._loaded
@@ -273,7 +276,8 @@ class Flow(PythonDefinition, Generic[P, R]):
         return trace.record(name, {"workflow": reference, **body, **options}, chosen="name" in self._called)
 
     def run(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run the flow durably in this process, in the store of the command line; its return value, or RunFailed."""
+        """Run the flow durably in this process, in the store of the command line, and return its result. Raises
+        RunFailed."""
         from weft.sdk.embedded import open as open_store
 
         _refuse_while_loading(self, "run")
@@ -281,7 +285,7 @@ class Flow(PythonDefinition, Generic[P, R]):
             return weft.run(self, *arguments, **named)
 
     def submit(self, *arguments: P.args, **named: P.kwargs) -> str:
-        """Store a run for workers; its id."""
+        """Store a run, which workers execute, in the store of the command line. Return its id."""
         from weft.sdk.embedded import open as open_store
 
         _refuse_while_loading(self, "submit")
@@ -349,6 +353,20 @@ def flow(function: Any = None, /, **options: Unpack[FlowOptions]) -> Any:
     """Make a function a flow: `@flow`, or `@flow(name="…", on_failure="continue", max_parallel=4, timeout="1h")`.
 
     The function runs once, with symbols for its parameters; every task that it calls becomes a task of the workflow.
+    A task whose result is passed to another one runs before it.
+
+    >>> from weft import flow, task
+    >>> @task
+    ... def extract(day: str) -> list[str]:
+    ...     return [f"{day}.csv"]
+    >>> @task
+    ... def load(paths: list[str]) -> int:
+    ...     return len(paths)
+    >>> @flow(max_parallel=4)
+    ... def nightly(day: str) -> int:
+    ...     return load(extract(day))
+    >>> nightly.definition()["tasks"]["load"]["with"]
+    {'paths': '${{ tasks.extract.output }}'}
     """
     if function is not None:
         return Flow(function, options)
