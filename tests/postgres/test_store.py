@@ -113,7 +113,7 @@ def test_a_database_of_a_development_version_is_refused(fresh_url: str, make_sto
     with psycopg.connect(fresh_url, autocommit=True) as connection:
         connection.execute("DELETE FROM meta WHERE key = 'origin'")
         connection.execute("UPDATE meta SET value = %s WHERE key = 'schema'", (str(schema),))
-    with pytest.raises(StoreUnusable, match=f"development version of Weft \\(schema {schema}, .*weft store copy"):
+    with pytest.raises(StoreUnusable, match=f"development version of Weft \\(schema {schema}, .*docs/guides/upgrade.md"):
         make_store(fresh_url)
 
 
