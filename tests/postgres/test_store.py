@@ -159,7 +159,7 @@ def test_wrong_addresses_are_explained(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "reported"),
+    ("said", "kind", "shown"),
     [
         ("connection failed: FATAL:  password authentication failed for user", StoreUnusable, "password is wrong"),
         ("connection failed: fe_sendauth: no password supplied", StoreUnusable, "asks for a password"),

@@ -79,7 +79,7 @@ def test_annotations_and_defaults_become_inputs() -> None:
         "size": {"type": "string", "default": "s", "enum": ["s", "m"]},
         "level": {"type": "integer", "default": 2, "enum": [1, 2, 3]},
         "maybe": {"type": "string", "default": None},
-        "reported": {"type": "string", "default": "x", "description": "what it is for"},
+        "shown": {"type": "string", "default": "x", "description": "what it is for"},
         "untyped": {"type": "integer", "default": 7},
     }
     del document["inputs"], document["tasks"]
