@@ -21,6 +21,7 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 #: Sideways all the same, each for a reason.
 SIDEWAYS = {
     ("authoring", "triggers"): "a cron expression is checked while its definition is loaded",
+    ("store", "executors"): "boot_clock.py: leases in a file and attempts on this machine are measured by one clock",
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",
     ("cli", "mcp"): "`weft mcp` is a command",

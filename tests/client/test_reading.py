@@ -100,6 +100,8 @@ def test_both_say_the_same(place: Place) -> None:
     assert ours.leader().session == theirs.leader().session
     until(lambda: theirs.node_work("here").running_count == 0)
     assert ours.node_work("here").claims == theirs.node_work("here").claims == 2
+    other = place.submit(CHAIN)
+    assert ours.last_event(run) == theirs.last_event(run) == ours.events(run)[-1].seq < ours.events(other)[0].seq
     assert abs(ours.now() - theirs.now()) < 60_000
 
 

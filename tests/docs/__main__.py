@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.docs.events import events_reference
 from tests.docs.http import errors_reference, http_reference
 from tests.docs.metrics import metrics_reference
+from tests.docs.python import python_reference
 from tests.docs.states import states_reference
 from tests.docs.tools import tools_reference
 from weft.cli.reference import cli_reference, settings_reference
@@ -18,6 +19,7 @@ PAGES = {
     "mcp.md": tools_reference,
     "http.md": http_reference,
     "errors.md": errors_reference,
+    "python.md": python_reference,
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import WEFT, environment
+from tests.docs.python import python_reference
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guides" / "python-sdk.md"
@@ -29,6 +30,10 @@ def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testmod(importlib.import_module(name))
     assert (failed, tried > 0) == (0, True)
+
+
+def test_the_reference_is_what_the_code_says() -> None:
+    assert (ROOT / "docs" / "reference" / "python.md").read_text() == python_reference(), "run `make docs`"
 
 
 def blocks(language: str) -> list[str]:

@@ -175,5 +175,8 @@ def test_everything_that_is_exported_is_there() -> None:
     for name in weft._HOMES:
         assert getattr(weft, name) is not None
         assert name in dir(weft)
+        exported = getattr(weft, name)
+        if isinstance(exported, type) and issubclass(exported, BaseException):
+            assert f"{exported.__module__}.{exported.__qualname__}" == f"weft.{name}", "as tracebacks show it"
     with pytest.raises(AttributeError):
         weft.nothing  # type: ignore[attr-defined]  # noqa: B018

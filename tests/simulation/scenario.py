@@ -15,8 +15,7 @@ from weft.authoring.children import family_of, workflows_of
 from weft.authoring.load import Loaded
 from weft.core import commands as c
 from weft.core.definition.child_workflows import references_of
-from weft.core.definition.compile import compile_workflow
-from weft.core.definition.document import document_hash, encode_document
+from weft.core.definition.document import encode_document
 from weft.core.definition.read import read
 
 NEVER = 99
@@ -144,7 +143,7 @@ def _limit(rng: random.Random, task: dict[str, Any]) -> None:
 def _loaded(document: dict[str, Any]) -> Loaded:
     reading = read(document)
     assert reading.document is not None, reading.problems
-    return Loaded(reading.document, compile_workflow(reading.document, document_hash(reading.document)), None, {})
+    return Loaded.of(reading.document, reading.encoded, reading.references)
 
 
 class Scenario:

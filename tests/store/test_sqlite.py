@@ -124,7 +124,7 @@ def test_a_store_of_a_development_version_is_refused(good: Path, sql: str, schem
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.execute(f"{sql}; PRAGMA user_version = {schema}")
     connection.close()
-    refused(good, "development version", f"schema {schema}", "a new store (--store)", "weft store copy")
+    refused(good, "development version", f"schema {schema}", "a new store (--store)", "docs/guides/upgrade.md")
 
 
 def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:

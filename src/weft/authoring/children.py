@@ -12,7 +12,7 @@ import msgspec
 from weft.authoring.code_positions import display_path
 from weft.authoring.errors import DefinitionErrors, LocatedError
 from weft.core.definition.child_workflows import DEPTH_MAX, kind_of
-from weft.core.definition.document import Document, encode_document
+from weft.core.definition.document import Document
 from weft.core.definition.inputs import wrong_inputs
 from weft.core.definition.problems import Path as ValuePath
 from weft.core.definition.problems import ValueProblem
@@ -71,7 +71,7 @@ def input_problems(document: Document, source: SourcePaths, children: dict[str, 
     for name, task in document["tasks"].items():
         child = children.get(task.get("workflow", ""))
         if child is not None:
-            out += _inputs(task, source.task(name)[0], child.workflow)
+            out += _inputs(task, source.task(name)[0], child)
     return out
 
 
@@ -107,7 +107,7 @@ def _load(reference: str, directory: Path, trail: LoadTrail) -> "Loaded":
     return loaded
 
 
-def _inputs(task: dict[str, Any], task_path: ValuePath, child: Workflow) -> list[ValueProblem]:
+def _inputs(task: dict[str, Any], task_path: ValuePath, child: "Loaded") -> list[ValueProblem]:
     out = []
     for problem in wrong_inputs(child.inputs, task.get("with", {})):
         path = (*task_path, "with", *problem.path) if "with" in task else (*task_path, "workflow")
@@ -122,15 +122,14 @@ def family_of(loaded: "Loaded", source: str) -> tuple[list[tuple[str, str, bytes
     documents: dict[str, tuple[str, str, bytes]] = {}
     pins: list[Pin] = []
     pending = [(loaded, source)]
-    seen = {(loaded.workflow.hash, source): None}
+    seen = {(loaded.hash, source): None}
     for parent, directory in pending:
         for name, child in parent.children.items():
-            hash = child.workflow.hash
             at = directory if child.source_path is None else str(child.source_path.parent)
-            pins.append(Pin(parent.workflow.hash, directory, name, hash, at))
-            documents.setdefault(hash, (hash, child.workflow.name, encode_document(child.document)))
-            if (hash, at) not in seen:
-                seen[(hash, at)] = None
+            pins.append(Pin(parent.hash, directory, name, child.hash, at))
+            documents.setdefault(child.hash, (child.hash, child.name, child.encoded))
+            if (child.hash, at) not in seen:
+                seen[(child.hash, at)] = None
                 pending.append((child, at))
     return list(documents.values()), pins
 
@@ -140,7 +139,7 @@ def workflows_of(loaded: "Loaded") -> list[Workflow]:
     workflows: dict[str, Workflow] = {}
     pending = [loaded]
     for one in pending:
-        if one.workflow.hash not in workflows:
-            workflows[one.workflow.hash] = one.workflow
+        if one.hash not in workflows:
+            workflows[one.hash] = one.workflow
             pending += one.children.values()
     return list(workflows.values())

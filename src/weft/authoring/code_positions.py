@@ -94,6 +94,6 @@ def _source(file: str, line: int) -> str:
 
 def flow_error(message: str, fix: str | None = None, position: CodePosition | None = None) -> Exception:
     """A FlowError to raise, at the author's line."""
-    from weft.authoring.flow_errors import FlowError
+    from weft.authoring.flow_errors import FlowError, in_code
 
-    return FlowError(message, fix, position or caller_position())
+    return FlowError([in_code(position or caller_position(), message, fix)])

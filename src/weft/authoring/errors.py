@@ -58,7 +58,11 @@ class LocatedError(msgspec.Struct, frozen=True):
 
 
 class DefinitionErrors(Exception):
-    """All errors of one definition. `more` counts those left out of the list."""
+    """All errors of one definition. The message has the place of each, its line and a fix."""
+
+    __module__ = "weft"
+    errors: list[LocatedError]  # each with file, line, column, message, fix and path
+    more: int  # how many are left out of the list
 
     def __init__(self, errors: list[LocatedError], more: int = 0) -> None:
         super().__init__(errors[0].message if errors else "the definition has errors")
@@ -70,6 +74,7 @@ class DefinitionErrors(Exception):
         return f"{shown}\n… and {self.more:,} more" if self.more else shown
 
     def as_json(self) -> dict[str, Any]:
+        """Return the errors as `weft validate --json` prints them."""
         return {"errors": msgspec.to_builtins(self.errors), "more": self.more}
 
 

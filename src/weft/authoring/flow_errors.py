@@ -7,17 +7,9 @@ from weft.authoring.errors import DefinitionErrors, LocatedError, excerpt
 
 
 class FlowError(DefinitionErrors):
-    """A flow cannot become a definition: the line of Python that is wrong, and what to write instead."""
+    """A flow cannot become a definition: the lines of Python that are wrong, and what to write instead."""
 
-    def __init__(self, message: str, fix: str | None, position: CodePosition) -> None:
-        super().__init__([in_code(position, message, fix)])
-
-
-class FlowErrors(FlowError):
-    """All errors of the definition to which a flow was traced."""
-
-    def __init__(self, errors: list[LocatedError], more: int = 0) -> None:
-        DefinitionErrors.__init__(self, errors, more)
+    __module__ = "weft"
 
 
 def in_code(position: CodePosition, message: str, fix: str | None, path: str | None = None) -> LocatedError:

@@ -21,15 +21,16 @@ from weft.authoring.errors import (
 )
 from weft.authoring.source_positions import TextToken, find_positions, name_length, nearest_position, position_in_text
 from weft.core.definition.compile import compile_workflow
-from weft.core.definition.document import Document, document_hash
+from weft.core.definition.document import Document, encode_document, encoded_hash
 from weft.core.definition.inferred_needs import ReferencesByText
+from weft.core.definition.inputs import define_inputs
 from weft.core.definition.problems import Path as ValuePath
 from weft.core.definition.problems import ValueProblem
 from weft.core.definition.read import ReadResult, read
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults, with_site_defaults
 from weft.core.definition.source_paths import SourcePaths
 from weft.core.expressions import place as line_and_column
-from weft.core.workflow import Workflow
+from weft.core.workflow import InputDef, Workflow
 
 Format = Literal["yaml", "json"]
 BYTES_MAX = 32 * 1024 * 1024
@@ -37,13 +38,45 @@ ERRORS_MAX = 100
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A loaded definition: `document` is stored, `workflow` runs, `source_path` is None without a file. `children`
-    are the workflows that its tasks name by file or flow."""
+    """A loaded definition: `encoded` is its document as it is hashed and stored, `workflow` runs, `source_path` is
+    None without a file. `children` are the workflows that its tasks name by file or flow."""
 
     document: Document
-    workflow: Workflow
+    encoded: bytes
+    hash: str
+    references: ReferencesByText | None = None
     source_path: Path | None = None
     children: "dict[str, Loaded]" = {}
+    compiled: Workflow | None = None
+
+    @classmethod
+    def of(
+        cls,
+        document: Document,
+        encoded: bytes,
+        references: ReferencesByText | None = None,
+        source_path: Path | None = None,
+        children: "dict[str, Loaded] | None" = None,
+    ) -> "Loaded":
+        return cls(document, encoded, encoded_hash(encoded), references, source_path, children or {})
+
+    @property
+    def name(self) -> str:
+        return str(self.document["name"])
+
+    @property
+    def inputs(self) -> dict[str, InputDef]:
+        return define_inputs(self.document.get("inputs", {}))
+
+    @property
+    def workflow(self) -> Workflow:
+        """Compiled at first use, because that costs as much as all checks: a client that only submits does not need
+        it, and a server may know it by its hash (`compiled`)."""
+        if self.compiled is None:
+            compiled = compile_workflow(self.document, self.hash, self.references)
+            msgspec.structs.force_setattr(self, "compiled", compiled)
+            return compiled
+        return self.compiled
 
 
 def load_file(path: str | Path, bytes_max: int = BYTES_MAX, trail: LoadTrail | None = None) -> Loaded:
@@ -88,7 +121,7 @@ def load_text(
     del value
     if faults or reading.document is None:
         raise _errors(file, reader.LINE_BREAK.split(text), faults, reading, reader.tokens(text), children.errors)
-    return msgspec.structs.replace(_loaded(reading.document, reading.references), children=children.loaded)
+    return Loaded.of(reading.document, reading.encoded, reading.references, None, children.loaded)
 
 
 def load_value(value: Any, name: str = "workflow", directory: str | Path | None = None) -> Loaded:
@@ -97,7 +130,7 @@ def load_value(value: Any, name: str = "workflow", directory: str | Path | None 
     if reading.document is None:
         errors = [_unlocated(name, problem) for problem in reading.problems[:ERRORS_MAX]]
         raise DefinitionErrors(errors, reading.more + len(reading.problems) - len(errors))
-    return _loaded(reading.document, reading.references)
+    return Loaded.of(reading.document, reading.encoded, reading.references)
 
 
 def with_defaults(loaded: Loaded, defaults: SiteDefaults) -> Loaded:
@@ -109,10 +142,10 @@ def _with_defaults(loaded: Loaded, defaults: SiteDefaults, done: dict[int, Loade
     if id(loaded) not in done:
         document = with_site_defaults(loaded.document, defaults)
         same = document == loaded.document
+        changed = loaded if same else Loaded.of(document, encode_document(document), loaded.references)
         done[id(loaded)] = msgspec.structs.replace(
-            loaded,
-            document=document,
-            workflow=loaded.workflow if same else compile_workflow(document, document_hash(document)),
+            changed,
+            source_path=loaded.source_path,
             children={name: _with_defaults(child, defaults, done) for name, child in loaded.children.items()},
         )
     return done[id(loaded)]
@@ -142,10 +175,6 @@ def _unlocated(name: str, problem: ValueProblem) -> LocatedError:
         number, at = line_and_column(text, column)
         source, caret = excerpt(text.split("\n")[number - 1], at - 1, name_length(problem.offset))
     return LocatedError(name, None, None, problem.message, problem.fix, path_text(problem.path), source, caret)
-
-
-def _loaded(document: Document, references: ReferencesByText) -> Loaded:
-    return Loaded(document, compile_workflow(document, document_hash(document), references))
 
 
 def workflow_name(stem: str) -> str:

@@ -11,9 +11,11 @@ import msgspec
 from weft.authoring.children import workflows_of
 from weft.authoring.load import Loaded, load_text, load_value, with_defaults
 from weft.client.child_definitions import with_children
+from weft.client.local import LocalControl
 from weft.client.plan import live_nodes
 from weft.client.verbs import Control
 from weft.core.commands import Submit
+from weft.core.definition.document import encode_document
 from weft.core.definition.inputs import resolve_inputs
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.core.placement.eligibility import NodeFacts
@@ -21,6 +23,7 @@ from weft.core.workflow import Workflow
 from weft.operations.errors import ApiError, bad_inputs
 from weft.operations.ids import id_from
 from weft.operations.reading.placement import facts_of, waits_for_nodes
+from weft.operations.replies import VersionInfo
 from weft.operations.resources.submissions import ApplyWorkflowRequest, ChildDefinition, RunRequest
 from weft.operations.submission import submission
 
@@ -36,6 +39,8 @@ class DefinitionLoader:
 
     def __init__(self, control: Control, source: str, defaults: SiteDefaults = NO_DEFAULTS) -> None:
         self._control = control
+        #: Of this process: it shares the workflows that it has compiled.
+        self._committer = control.link.committer if isinstance(control, LocalControl) else None
         self._source = source
         self._defaults = defaults  # for definitions that do not state them; stored ones are as they are
         self._lock = threading.Lock()
@@ -62,6 +67,8 @@ class DefinitionLoader:
             raise ApiError("body", "max_parallel must be at least 1")
         warnings: dict[str, None] = {}
         for one in workflows_of(loaded) if body.children else (workflow,):
+            if self._committer is not None:
+                self._committer.know(one)
             warnings |= dict.fromkeys(self._waits_for_nodes(one))
         command = submission(
             loaded, msgspec.json.encode(values).decode(), source=body.source or self._source,
@@ -73,8 +80,8 @@ class DefinitionLoader:
 
     def applied(self, body: ApplyWorkflowRequest) -> tuple[Loaded, str]:
         """(the definition, where its tasks start)."""
-        loaded = _load(RunRequest(definition=body.definition, format=body.format, name=body.name[:64]))
-        return with_defaults(loaded, self._defaults), body.source or self._source
+        loaded = self._load(RunRequest(definition=body.definition, format=body.format, name=body.name[:64]))
+        return loaded, body.source or self._source
 
     def loaded(self, body: RunRequest) -> Loaded:
         named = [name for name in ("definition", "workflow", "task") if getattr(body, name) is not None]
@@ -85,9 +92,22 @@ class DefinitionLoader:
             raise ApiError("body", "a version is of a workflow", "give its name in `workflow`")
         if body.workflow is not None:
             version = self._control.version(body.workflow, body.version)
-            return self._kept(version.hash.encode(), lambda: load_value(version.document, version.name))
+            return self._kept(version.hash.encode(), lambda: self._stored(version))
         what = [body.format, body.name, body.definition, body.task]
-        return self._kept(msgspec.json.encode(what), lambda: with_defaults(_load(body), self._defaults))
+        return self._kept(msgspec.json.encode(what), lambda: self._load(body))
+
+    def _load(self, body: RunRequest) -> Loaded:
+        loaded = with_defaults(_load(body), self._defaults)
+        return msgspec.structs.replace(loaded, compiled=self._compiled(loaded.hash))
+
+    def _stored(self, version: VersionInfo) -> Loaded:
+        """What is stored was checked before."""
+        assert version.document is not None
+        encoded = encode_document(version.document)
+        return Loaded(version.document, encoded, version.hash, compiled=self._compiled(version.hash))
+
+    def _compiled(self, hash: str) -> Workflow | None:
+        return None if self._committer is None else self._committer.workflows.get(hash)
 
     def _child(self, body: ChildDefinition) -> Loaded:
         return self.loaded(RunRequest(definition=body.definition, format=body.format, name=body.name))

@@ -8,7 +8,6 @@ from weft.client.following import EventFollower, PollingSource
 from weft.client.verbs import Control
 from weft.core import commands as c
 from weft.core.artifacts import ArtifactReference
-from weft.core.definition.document import encode_document
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.node.local import LocalLink
@@ -111,8 +110,8 @@ class LocalControl(Control):
                 " that one too, and name it: `workflow: NAME`",
             )
         self.link.committer.know(workflow)
-        document = encode_document(loaded.document)
-        reply = self.access.commit(c.Apply(workflow.hash, workflow.name, document, source, workflow.triggers, by))
+        command = c.Apply(workflow.hash, workflow.name, loaded.encoded, source, workflow.triggers, by)
+        reply = self.access.commit(command)
         return AppliedWorkflow(existing=reply.existing, **reply.data)
 
     def token_holder(self, token: str) -> TokenInfo | None:

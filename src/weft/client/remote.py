@@ -152,10 +152,9 @@ class RemoteControl(Control):
         return replies
 
     def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> AppliedWorkflow:
-        path = path_of("/v1/workflows/{name}", {"name": loaded.workflow.name})
-        found: AppliedWorkflow = self._write("PUT", path, {"definition": loaded.document, "source": source}).value(
-            AppliedWorkflow
-        )
+        path = path_of("/v1/workflows/{name}", {"name": loaded.name})
+        body = {"definition": msgspec.Raw(loaded.encoded), "source": source}
+        found: AppliedWorkflow = self._write("PUT", path, body).value(AppliedWorkflow)
         return found
 
     def close(self) -> None:

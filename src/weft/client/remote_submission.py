@@ -1,19 +1,18 @@
 """A submission as a request's body: the definition, what its tasks run from files and flows, and all that was said
-about the run."""
+about the run. Documents, inputs and labels are JSON already, and are sent as they are."""
 
 from typing import Any
 
 import msgspec
 
 from weft.core.commands import Submit
-from weft.core.definition.document import decode_document
 
 
 def submit_body(command: Submit) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "definition": decode_document(command.document), "inputs": msgspec.json.decode(command.inputs),
+        "definition": msgspec.Raw(command.document), "inputs": msgspec.Raw(command.inputs),
         "priority": command.priority, "max_parallel": command.max_parallel, "key": command.key,
-        "labels": msgspec.json.decode(command.labels), "source": command.source, "fresh": command.fresh,
+        "labels": msgspec.Raw(command.labels), "source": command.source, "fresh": command.fresh,
         "manual_advance": command.manual_advance,
     }  # fmt: skip
     if command.pins:
@@ -29,7 +28,7 @@ def _children(command: Submit) -> tuple[dict[str, str], dict[str, Any]]:
         key = f"{pin.child} {pin.child_source or ''}"
         places[key] = (pin.child, pin.child_source)
         calls.setdefault((pin.workflow, pin.source), {})[pin.name] = key
-    documents = {hash: decode_document(document) for hash, _, document in command.children}
+    documents = {hash: msgspec.Raw(document) for hash, _, document in command.children}
     children = {
         key: {"definition": documents[hash], "source": source, "calls": calls.get((hash, source), {})}
         for key, (hash, source) in places.items()

@@ -138,8 +138,10 @@ class Control:
     def now(self) -> int:
         return self.call(store.get_clock, NoArguments()).now
 
-    def last_event(self) -> int:
-        """The number of the newest event of all."""
+    def last_event(self, ref: str | None = None) -> int:
+        """The number of the newest event of a run, or of all."""
+        if ref is not None:
+            return self.call(runs.get_run, runs.GetRunRequest(run=ref, tasks=0)).last_event
         return self.call(store.get_clock, NoArguments()).last_event
 
     def info(self) -> StoreInfo:

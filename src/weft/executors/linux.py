@@ -6,9 +6,9 @@ All guarantees about processes hold on Linux and are tested there. What is weake
 * no /proc: processes are listed with `ps`, which costs milliseconds, and environments cannot be read, so
   that an orphan cannot be traced to its attempt by its token;
 * no hole punching: an attempt whose output passes the cap is stopped instead of losing its middle;
-* no boot clock: CLOCK_MONOTONIC is used, which on macOS includes time asleep.
+* no boot clock: see boot_clock.py.
 
-The spawner imports this module, so it may import nothing but the standard library, and little of that.
+The spawner imports this module, so it may import little, and nothing that is heavy.
 """
 
 import ctypes
@@ -17,8 +17,9 @@ import fcntl
 import os
 import signal
 import sys
-import time
 from typing import NamedTuple
+
+from weft.executors.boot_clock import boottime as boottime
 
 IS_LINUX = sys.platform.startswith("linux")
 
@@ -27,16 +28,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 _FALLOC_FL_KEEP_SIZE = 0x01
 _FALLOC_FL_PUNCH_HOLE = 0x02
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _TMPFILE: int = getattr(os, "O_TMPFILE", 0)
 _libc = ctypes.CDLL(None, use_errno=True)
 if IS_LINUX:
     _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-
-
-def boottime() -> float:
-    """Seconds since boot, time asleep included: the one clock of leases, starts and ends."""
-    return time.clock_gettime(_CLOCK)
 
 
 def become_subreaper() -> bool:

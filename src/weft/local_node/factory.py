@@ -16,6 +16,7 @@ from weft.client.opening import make_home
 from weft.config import Config
 from weft.core.commands import Refused
 from weft.core.placement.eligibility import NodeFacts
+from weft.executors.boot_clock import boot_id, boottime
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
@@ -28,7 +29,6 @@ from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.private_files import make_private_directory
-from weft.store.sqlite.clock import boot_id, boottime
 
 STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
 KINDS = ("shell", "python")  # of tasks that every node has executors for

@@ -198,7 +198,7 @@ class Committer:
     def _apply_once(
         self, transaction: Transaction, command: c.Command, command_id: str, files: Files, actor: str | None
     ) -> tuple[Any, Hint]:
-        body_hash = hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()
+        body_hash = _body_hash(command)
         try:
             transaction.remember(command_id, body_hash)
             reply, wake = self._apply(transaction, command, files, actor)
@@ -206,6 +206,17 @@ class Committer:
             return msgspec.json.decode(known.reply, type=c.Reply), Hint()
         transaction.keep_reply(command_id, body_hash, msgspec.json.encode(reply).decode())
         return reply, wake
+
+
+def _body_hash(command: c.Command) -> str:
+    """Of a command with an id, to refuse another one with that id. The documents of a submission, which may be large,
+    are in it as their hashes."""
+    if isinstance(command, c.Submit):
+        children = [(hash, name, b"") for hash, name, _ in command.children]
+        command = msgspec.structs.replace(command, document=b"", children=children)
+    elif isinstance(command, c.Apply):
+        command = msgspec.structs.replace(command, document=b"")
+    return hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()
 
 
 def _described(command: c.Command) -> tuple[str, dict[str, Any]]:

@@ -37,16 +37,15 @@ def submission(
     same run; where its tasks start is not asked."""
     from weft.authoring.children import family_of  # reads YAML, which looking at runs does not need
 
-    workflow = loaded.workflow
     children, pins = family_of(loaded, source or "")
     same = msgspec.json.encode(msgspec.json.decode(inputs), order="sorted").decode()  # however it is written
-    body = f"{workflow.hash}\n{same}\n{max_parallel}\n{priority}" + ("\nby hand" if manual_advance else "")
+    body = f"{loaded.hash}\n{same}\n{max_parallel}\n{priority}" + ("\nby hand" if manual_advance else "")
     body += "".join(f"\n{pin.name} {pin.child}" for pin in pins)
     return Submit(
         run_id=run_id or new_id(),
-        workflow=workflow.hash,
-        name=workflow.name,
-        document=encode_document(loaded.document),
+        workflow=loaded.hash,
+        name=loaded.name,
+        document=loaded.encoded,
         inputs=inputs,
         priority=priority,
         max_parallel=max_parallel,

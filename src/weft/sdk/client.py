@@ -1,12 +1,4 @@
-"""A client of a Weft server:
-
-    with weft.Client("http://127.0.0.1:8700", token="…") as client:
-        total = client.run(nightly, {"day": "2026-01-01"})   # on the server, durably; the result, or RunFailed
-        run_id = client.start("deploy.yaml", key="deploy-7")  # one run per key
-        client.wait(run_id)
-
-`client.control` has all other operations: the same as for a local store.
-"""
+"""weft.Client: a client of a Weft server."""
 
 import json
 import logging
@@ -32,7 +24,13 @@ WAIT_MAX_S = 10.0  # while the server sends the end of the run
 
 
 class Client(ConnectionOwner[RemoteControl]):
-    """Without a `token` it sends that of WEFT_TOKEN, or, to a server on this machine, that of the owner
+    """A client of a Weft server.
+
+        with weft.Client("http://127.0.0.1:8700", token="…") as client:
+            total = client.run(nightly, {"day": "2026-01-01"})  # on the server, durably
+            run_id = client.start("deploy.yaml", key="deploy-7")  # one run per key
+
+    Without a `token` it sends that of WEFT_TOKEN, or, to a server on this machine, that of the owner
     (`.weft/token`). Close it, or use it in a `with` statement; threads may share it."""
 
     _if_closed = "this client is closed: create another, or use it inside the `with` statement"
@@ -56,8 +54,12 @@ class Client(ConnectionOwner[RemoteControl]):
         source: str | Path | None = None,
         fresh: bool = False,
     ) -> str:
-        """Submit a run of a flow or of a definition file; its id. `source` is the directory on the server's nodes
-        where its tasks start; by default that of the file."""
+        """Submit a run of a flow or of a definition file, and return its id.
+
+        `key` is an idempotency key: one run per key, however often it is submitted. `source` is the directory on the
+        server's nodes where its tasks start, by default that of the file. `fresh`: tasks with `cache` run even if
+        there is a kept result, and replace it.
+        """
         loaded, values = load_for_run(definition, inputs or {}, self._defaults)
         if source is None:
             source = Path.cwd() if loaded.source_path is None else loaded.source_path.parent
@@ -72,14 +74,14 @@ class Client(ConnectionOwner[RemoteControl]):
         return reply.run_id
 
     def run(self, definition: "Flow[Any, Any] | str | Path | Loaded", *arguments: Any, **options: Any) -> Any:
-        """Submit a run as `start` does, and wait for it: its output, or RunFailed. The output is JSON, or, of a flow,
-        the type of its return annotation."""
+        """Submit a run as `start` does, wait for it, and return its output: JSON, or, of a flow, the type of its
+        return annotation. Raises RunFailed."""
         run_id = self.start(definition, *arguments, **options)
         self.wait(run_id)
         return output_of(self.control, run_id, definition if isinstance(definition, Flow) else None)
 
     def wait(self, run_id: str, timeout_s: float | None = None) -> RunInfo:
-        """Wait until the run ends; TimeoutError after `timeout_s`."""
+        """Wait until the run ends. Raises TimeoutError after `timeout_s` seconds."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
         if (run := self.control.run(run_id)).finished:
             return run

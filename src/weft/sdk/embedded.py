@@ -42,6 +42,14 @@ def open(
 ) -> "Weft":
     """Open a store, by default that of the command line. It is created if it does not exist.
 
+        with weft.open() as w:
+            total = w.run(nightly, day="2026-01-01")  # in this process, durably
+            run_id = w.submit(nightly, day="2026-01-02")  # stored; a worker takes it
+
+    `store` is a path or a URL (`postgresql://…`). `slots` is how many tasks run in this process at a time, `labels`
+    are those of its node, `workdir` is where tasks start, `python_runners` the number of processes for Python tasks.
+    What is not given comes from the settings: WEFT_* variables and weft.toml.
+
     `worker`: a node in this process claims queued tasks of all runs, until the store is closed. Without it, `run`
     starts a node that works on that run only.
 
@@ -56,8 +64,7 @@ def open(
 
 
 class Weft(ConnectionOwner["LocalControl"]):
-    """An open store. Close it, or use it in a `with` statement. That stops the nodes of this process: running tasks
-    get the drain time, then they go back to the queue."""
+    """An open store: what `weft.open` returns. Close it, or use it in a `with` statement."""
 
     _if_closed = "this store is closed: call weft.open() again, or use it inside the `with` statement"
 
@@ -92,11 +99,12 @@ class Weft(ConnectionOwner["LocalControl"]):
     # -- running -----------------------------------------------------------------------------------------
 
     def run(self, flow: Flow[P, R], /, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run a flow in this process and wait for it: its return value, as its annotation says, or RunFailed."""
+        """Run a flow in this process, wait for it, and return its result, as the type of its return annotation.
+        Raises RunFailed."""
         return self.finish(self._store(flow, arguments, named, in_process=True), flow)
 
     def submit(self, flow: Flow[P, R], /, *arguments: P.args, **named: P.kwargs) -> str:
-        """Store a run for workers; its id."""
+        """Store a run of a flow, which workers execute, and return its id."""
         return self._store(flow, arguments, named, in_process=self._worker)
 
     def start(
@@ -109,9 +117,10 @@ class Weft(ConnectionOwner["LocalControl"]):
         max_parallel: int | None = None,
         fresh: bool = False,
     ) -> str:
-        """Store a run of a flow or of a definition file, with all options; its id.
+        """Store a run of a flow or of a definition file, with all options, and return its id.
 
-        `key` is an idempotency key: one run per key, however often it is submitted. `fresh`: tasks with `cache` run
+        `key` is an idempotency key: one run per key, however often it is submitted. `priority` is 0 to 10, higher
+        goes first. `max_parallel` is how many tasks of the run may run at a time. `fresh`: tasks with `cache` run
         even if there is a kept result, and replace it.
         """
         loaded, values = load_for_run(definition, inputs or {}, self._config.definition_defaults)
@@ -122,14 +131,14 @@ class Weft(ConnectionOwner["LocalControl"]):
     @overload
     def finish(self, run_id: str, flow: Flow[Any, R]) -> R: ...
     def finish(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
-        """Work on a stored run in this process until it ends: its output, or RunFailed. The output is JSON, or, with
-        `flow`, the type of its return annotation."""
+        """Work on a stored run in this process until it ends, and return its output: JSON, or, with `flow`, the type
+        of its return annotation. Raises RunFailed."""
         if not self.control.run(run_id).finished:
             self._nodes().finish(run_id)
         return output_of(self.control, run_id, flow)
 
     def resume(self, run_id: str) -> Any:
-        """Retry what did not succeed, and finish the run in this process: its output, or RunFailed."""
+        """Retry what did not succeed, finish the run in this process, and return its output. Raises RunFailed."""
         _, run_id = self.control.find(run_id)
         self.control.resume(run_id)
         return self.finish(run_id)

@@ -1,12 +1,23 @@
 """Errors of runs that an application starts, and of stores and clients that it has closed."""
 
+from dataclasses import dataclass, field
+
 
 class Closed(RuntimeError):
     """A store or a client was used after it was closed."""
 
+    __module__ = "weft"
+
 
 class RunFailed(Exception):
-    """A run did not succeed. `failures` are its failed tasks, with their reasons."""
+    """A run did not succeed. The message names its failed tasks, with the traceback of the first."""
+
+    __module__ = "weft"
+    run_id: str  # for `weft resume`
+    name: str  # of the workflow
+    state: str  # of the run: failed or cancelled; another one if it has not ended
+    reason: str | None  # why it has this state
+    failures: "list[TaskFailure]"  # up to 20
 
     def __init__(self, run_id: str, name: str, state: str, reason: str | None, failures: "list[TaskFailure]") -> None:
         self.run_id = run_id
@@ -21,14 +32,11 @@ class RunFailed(Exception):
         super().__init__("\n".join(lines))
 
 
+@dataclass(frozen=True, slots=True)
 class TaskFailure:
-    """One failed task of a run; only Python tasks have a `traceback`."""
+    """One failed task of a run."""
 
-    def __init__(self, task: str, state: str, reason: str | None, traceback: str | None) -> None:
-        self.task = task
-        self.state = state
-        self.reason = reason
-        self.traceback = traceback
-
-    def __repr__(self) -> str:
-        return f"TaskFailure({self.task!r}, {self.state!r}, {self.reason!r})"
+    task: str  # its name; of a task of a child run "deploy/build"
+    state: str  # failed or dead_letter
+    reason: str | None  # why it failed
+    traceback: str | None = field(repr=False)  # of a Python task

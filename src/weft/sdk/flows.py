@@ -68,7 +68,8 @@ _LOADING: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("weft_loading"
 
 
 class Flow(PythonDefinition, Generic[P, R]):
-    """A workflow written in Python. `run` and `submit` take what the function takes."""
+    """A workflow written in Python: what `@flow` makes of a function. `run` and `submit` take the arguments of the
+    function."""
 
     __wrapped__: Callable[P, R]
     __name__: str
@@ -90,10 +91,11 @@ class Flow(PythonDefinition, Generic[P, R]):
 
     @property
     def name(self) -> str:
+        """The name of the workflow: `name=` of the decorator, or that of the function."""
         return self._options.get("name") or self.__name__
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Inside another flow: adds a task that runs this one. Outside: runs its tasks in this process, one after the
+        """Inside another flow, add a task that runs this one. Outside, run its tasks in this process, one after the
         other, without a store; inputs, arguments and results are checked and converted as in a run."""
         trace = current_trace()
         if trace is None:
@@ -107,7 +109,8 @@ class Flow(PythonDefinition, Generic[P, R]):
     def map(
         self: "Flow[Concatenate[T, Q], R]", items: Iterable[T], /, *arguments: Q.args, **constants: Q.kwargs
     ) -> list[R]:
-        """Inside another flow: one run per element, which is the first input; other inputs are the same for all."""
+        """Start one run per element, which is its first input; other inputs are the same for all. Inside another flow
+        this adds one task; outside, the runs are plain calls, one after the other."""
         from weft.sdk.tasks import batches, mapped_body
 
         trace = current_trace()
@@ -117,7 +120,7 @@ class Flow(PythonDefinition, Generic[P, R]):
         return cast(list[R], self._record(trace, body, mapped=True))
 
     def options(self, **options: Unpack[TaskOptions]) -> Self:
-        """The same flow, with options of the task that a call inside another flow adds:
+        """Return the same flow with options for the task that a call inside another flow adds:
         `nightly.options(retries=2)(day)`."""
         check_options(options, f"{self.__name__}.options")
         other = copy.copy(self)
@@ -135,12 +138,12 @@ class Flow(PythonDefinition, Generic[P, R]):
         return self.result_from(plain_value(returned, f"{self.__name__} returned"))
 
     def inputs_from(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs of a run as JSON, with defaults, checked against the definition and the annotations. Raises
-        InputError."""
+        """Return the inputs of a run as JSON values, with defaults, checked against the definition and the
+        annotations. Raises InputError."""
         from weft.core.definition.inputs import checked_inputs
 
         plain = {name: document_value(None, value, f"the input {name}", data=False) for name, value in values.items()}
-        checked = checked_inputs(self.load().workflow.inputs, plain)
+        checked = checked_inputs(self.load().inputs, plain)
         self._read_inputs(checked)
         return checked
 
@@ -157,13 +160,13 @@ class Flow(PythonDefinition, Generic[P, R]):
             raise InputError(f"the input '{mismatch.path}' {mismatch.message}" if mismatch else str(wrong)) from None
 
     def result_from(self, value: Any) -> R:
-        """The output of a run, which is JSON, as the type of the return annotation. Raises TypeError."""
+        """Convert the output of a run, which is JSON, to the type of the return annotation. Raises TypeError."""
         from weft.executors.python_functions.annotations import hints_of
         from weft.executors.python_functions.json_values import WrongValue
         from weft.executors.python_functions.typed_values import TypeMismatch, convert_value
 
         hint = hints_of(self._function).get("return", Any)
-        if value is None and self.load().workflow.output is None:
+        if value is None and self.load().document.get("output") is None:
             return cast(R, None)
         try:
             return cast(R, convert_value(hint, value))
@@ -173,11 +176,11 @@ class Flow(PythonDefinition, Generic[P, R]):
             ) from None
 
     def definition(self) -> dict[str, Any]:
-        """The canonical document of this flow, the same as from a YAML file."""
+        """Return the canonical document of this flow, the same as that of a YAML file."""
         return copy.deepcopy(self.load().document)
 
     def load(self) -> "Loaded":
-        """The definition, ready to run. The function runs only at the first call."""
+        """Return the definition, ready to run. The function runs only at the first call. Raises FlowError."""
         if self._loaded is None:
             self._loaded = self._trace()
         return self._loaded
@@ -225,23 +228,21 @@ class Flow(PythonDefinition, Generic[P, R]):
 
     def _read(self, document: dict[str, Any], trace: Trace, anchor: str | None) -> "Loaded":
         from weft.authoring.children import input_problems
-        from weft.authoring.flow_errors import FlowErrors
+        from weft.authoring.flow_errors import FlowError
         from weft.authoring.load import Loaded
-        from weft.core.definition.compile import compile_workflow
-        from weft.core.definition.document import document_hash
         from weft.core.definition.read import read
         from weft.core.definition.source_paths import SourcePaths
 
         home = definition_position(self._function)
         reading = read(document, self.name)
         if reading.document is None:
-            raise FlowErrors([_located(problem, trace, home) for problem in reading.problems[:100]], reading.more)
-        workflow = compile_workflow(reading.document, document_hash(reading.document), reading.references)
+            raise FlowError([_located(problem, trace, home) for problem in reading.problems[:100]], reading.more)
         children = self._children(trace)
         wrong = input_problems(reading.document, SourcePaths(reading.document), children) if children else []
         if wrong:
-            raise FlowErrors([_located(problem, trace, home) for problem in wrong[:100]], 0)
-        return Loaded(reading.document, workflow, Path(anchor) if anchor else None, children)
+            raise FlowError([_located(problem, trace, home) for problem in wrong[:100]], 0)
+        source_path = Path(anchor) if anchor else None
+        return Loaded.of(reading.document, reading.encoded, reading.references, source_path, children)
 
     def _children(self, trace: Trace) -> "dict[str, Loaded]":
         """The flows that this one calls, in the order of the calls. Raises FlowError if they call this one."""
@@ -275,7 +276,8 @@ class Flow(PythonDefinition, Generic[P, R]):
         return trace.record(name, {"workflow": reference, **body, **options}, chosen="name" in self._called)
 
     def run(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run the flow durably in this process, in the store of the command line; its return value, or RunFailed."""
+        """Run the flow durably in this process, in the store of the command line, and return its result. Raises
+        RunFailed."""
         from weft.sdk.embedded import open as open_store
 
         _refuse_while_loading(self, "run")
@@ -283,7 +285,7 @@ class Flow(PythonDefinition, Generic[P, R]):
             return weft.run(self, *arguments, **named)
 
     def submit(self, *arguments: P.args, **named: P.kwargs) -> str:
-        """Store a run for workers; its id."""
+        """Store a run, which workers execute, in the store of the command line. Return its id."""
         from weft.sdk.embedded import open as open_store
 
         _refuse_while_loading(self, "submit")
@@ -351,6 +353,20 @@ def flow(function: Any = None, /, **options: Unpack[FlowOptions]) -> Any:
     """Make a function a flow: `@flow`, or `@flow(name="…", on_failure="continue", max_parallel=4, timeout="1h")`.
 
     The function runs once, with symbols for its parameters; every task that it calls becomes a task of the workflow.
+    A task whose result is passed to another one runs before it.
+
+    >>> from weft import flow, task
+    >>> @task
+    ... def extract(day: str) -> list[str]:
+    ...     return [f"{day}.csv"]
+    >>> @task
+    ... def load(paths: list[str]) -> int:
+    ...     return len(paths)
+    >>> @flow(max_parallel=4)
+    ... def nightly(day: str) -> int:
+    ...     return load(extract(day))
+    >>> nightly.definition()["tasks"]["load"]["with"]
+    {'paths': '${{ tasks.extract.output }}'}
     """
     if function is not None:
         return Flow(function, options)

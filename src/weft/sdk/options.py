@@ -22,48 +22,48 @@ class TaskOptions(TypedDict, total=False):
     grace: str | float  # how long a stopped task may take to end by itself
     priority: int  # 0 to 10
     allow_failure: bool  # its failure counts as success for the tasks that need it
-    env: Mapping[str, Any]
-    cwd: str
-    description: str
+    env: Mapping[str, Any]  # variables of its process; values may be results of other tasks
+    cwd: str  # the directory where it starts, relative to that of the definition
+    description: str  # for people
     max_parallel: int  # of the elements of .map
     batch: int  # how many elements of .map one task takes, as a list
     tolerate: int | str  # how many elements of .map may fail: 3 or "5%"
     requires: Mapping[str, Any]  # what a node must have: labels, memory, gpu …
-    prefers: Mapping[str, Any]
+    prefers: Mapping[str, Any]  # labels that a node should have; they count with placement="scored"
     cache: bool | Mapping[str, Any]  # keep and reuse the result of a success: True, or {"key": …, "ttl": "1d"}
     pools: str | Sequence[str]  # in which it takes a place while it runs
-    secrets: Sequence[str]
+    secrets: Sequence[str]  # names of secrets that it gets as variables; they are masked in its output
     inline: bool  # run the async function in the application, on the event loop of its node
 
 
 class WaitOptions(TypedDict, total=False):
     """Options of a wait, which runs on no node and so has fewer."""
 
-    name: str
-    needs: Any
-    when: str
-    if_: Any
-    allow_failure: bool
-    description: str
+    name: str  # of the task; by default that of the signal
+    needs: Any  # as for tasks
+    when: str  # as for tasks
+    if_: Any  # as for tasks
+    allow_failure: bool  # as for tasks
+    description: str  # for people
 
 
 class FlowOptions(TypedDict, total=False):
     """Options of a workflow as a whole."""
 
-    name: str
-    description: str
+    name: str  # of the workflow; by default that of the function
+    description: str  # for people; by default the first paragraph of the function's docstring
     on_failure: str  # halt, halt_now, continue
     mode: str  # eager, levels
     ownership: str  # task, run
-    max_parallel: int
+    max_parallel: int  # tasks of one run at a time
     concurrency: int  # tasks of all its runs at a time
     placement: str  # pull, scored
     timeout: str | float  # of the whole run
     handlers_timeout: str | float  # of its handlers, after a cancel or the run's timeout
-    env: dict[str, Any]
-    defaults: dict[str, Any]
-    context: dict[str, Any]
-    triggers: list[dict[str, Any]]
+    env: dict[str, Any]  # variables of all its tasks
+    defaults: dict[str, Any]  # options of all its tasks that do not set their own
+    context: dict[str, Any]  # what the run's context begins with
+    triggers: list[dict[str, Any]]  # what starts runs, as in a definition
 
 
 _MAP_OPTIONS = ("batch", "tolerate", "max_parallel")

@@ -28,7 +28,8 @@ class ConnectionOwner(Generic[C]):
 
     @property
     def control(self) -> C:
-        """All other operations on this store or server."""
+        """All other operations on this store or server: `runs()`, `cancel(run_id)`, `signal(…)`, and the others that
+        the HTTP API has."""
         if self._control is None:
             raise Closed(self._if_closed)
         return self._control
@@ -41,6 +42,8 @@ class ConnectionOwner(Generic[C]):
         self.close()
 
     def close(self) -> None:
+        """Close it. A store's nodes in this process stop: running tasks get the drain time, then they go back to the
+        queue."""
         control, self._control = self._control, None
         try:
             self._stop()
@@ -117,6 +120,6 @@ def load_for_run(
         definition = load_file(definition)
     if isinstance(definition, Loaded):
         plain = {name: plain_value(value, f"the input {name} is") for name, value in inputs.items()}
-        return with_defaults(definition, defaults), checked_inputs(definition.workflow.inputs, plain)
+        return with_defaults(definition, defaults), checked_inputs(definition.inputs, plain)
     flow = require_flow(definition, "start")
     return with_defaults(flow.load(), defaults), flow.inputs_from(inputs)

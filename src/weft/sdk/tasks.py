@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Task(Generic[P, R]):
-    """A function that a flow can call as a task. Outside a flow, a call is a plain call of the function."""
+    """A function that flows call as a task: what `@task` makes of a function."""
 
     __wrapped__: Callable[P, R]
     __name__: str
@@ -43,6 +43,7 @@ class Task(Generic[P, R]):
         self._checked: Function | None = None  # for calls from a flow that is called directly
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """Inside a flow, add a task; the value stands for its result. Outside, call the function."""
         trace = current_trace()
         if trace is None:
             return cast(R, self._call(arguments, named))
@@ -52,9 +53,9 @@ class Task(Generic[P, R]):
     def map(
         self: "Task[Concatenate[T, Q], R]", items: Iterable[T], /, *arguments: Q.args, **constants: Q.kwargs
     ) -> list[R]:
-        """One task per element, which is the first argument of the function; other arguments are the same for all.
+        """Run the function once per element, which is its first argument; other arguments are the same for all.
 
-        The results are a list in the order of the elements.
+        The results are a list in the order of the elements. Inside a flow, `items` may be the result of another task.
 
         >>> from weft import task
         >>> @task
@@ -111,7 +112,8 @@ class Task(Generic[P, R]):
         return {"inline": self.__name__}
 
     def options(self, **options: Unpack[TaskOptions]) -> "Task[P, R]":
-        """The same task with other options, for one call: `load.options(needs=[checked], retries=5)(rows)`."""
+        """Return the same task with other options, for one call:
+        `load.options(needs=[checked], retries=5)(rows)`."""
         check_options(options, f"{self.__name__}.options")
         return Task(self._function, {**self._options, **options})
 
@@ -165,8 +167,7 @@ def task(function: Callable[P, R], /) -> Task[P, R]: ...
 @overload
 def task(**options: Unpack[TaskOptions]) -> "TaskDecorator": ...
 def task(function: Any = None, /, **options: Unpack[TaskOptions]) -> Any:
-    """Make a function of a module a task: `@task`, or `@task(retries=3, timeout="10m", backoff="1s", priority=5,
-    allow_failure=True, env={…}, name="…")`.
+    """Make a function of a module a task: `@task`, or with options `@task(retries=3, timeout="10m")`.
 
     The function can still be called, tested and imported without a store. A call of an async function has the type
     Any, because its result is awaited outside a flow and a value inside one.
@@ -209,10 +210,10 @@ class TaskDecorator:
 
 
 def shell(command: str | Sequence[Any], /, *, shell: Any = None, **options: Unpack[TaskOptions]) -> Any:
-    """A command as a task of the flow: a text for the shell, or a list of a program and its arguments.
+    """Add a command to the flow as a task: a text for the shell, or a list of a program and its arguments.
 
-    In a text `${{ inputs.day }}` is a value, as in YAML. A list, and `env`, can contain values of the flow. The call
-    returns what the command writes to `$WEFT_OUTPUT`.
+    In a text `${{ inputs.day }}` is a value, as in YAML. A list, and `env`, can contain values of the flow. `shell`
+    is the shell of a text, such as "bash". The call returns what the command writes to `$WEFT_OUTPUT`.
 
     >>> from weft import flow, shell
     >>> @flow
@@ -253,10 +254,19 @@ def wait(
     until: Any = None,
     **options: Unpack[WaitOptions],
 ) -> Any:
-    """Waits without using a slot: for a signal (`weft signal RUN NAME`), for a duration, or until a time.
+    """Add a task that waits without using a slot: for a signal (`weft signal RUN NAME`), for a duration (`for_`), or
+    until a time (`until`).
 
     The call returns the data of the signal. If no signal arrives within `timeout`, it returns `default`; without a
     default the task fails.
+
+    >>> from weft import flow, shell, wait
+    >>> @flow
+    ... def deploy() -> None:
+    ...     approved = wait("approve", timeout="1d")
+    ...     shell("./deploy.sh", needs=[approved])
+    >>> deploy.definition()["tasks"]["approve"]["wait"]
+    {'signal': 'approve', 'timeout': '1d'}
     """
     trace = _trace_of("wait")
     check_options(options, "wait()", WaitOptions)

@@ -50,8 +50,8 @@ def refuse_unknown(dialect: str, name: str, have: int, created_by: str | None) -
     if have and created_by != origin(dialect):
         raise StoreUnusable(
             f"{name} was created by an earlier development version of Weft (schema {have}, first migration"
-            f" {created_by or 'unnamed'}; this version has {origin(dialect)}). Use a new store (--store), or move"
-            " what it holds with `weft store copy` of the version that created it"
+            f" {created_by or 'unnamed'}; this version has {origin(dialect)}). Let its runs end with that"
+            " version, and use a new store (--store): docs/guides/upgrade.md"
         )
     if have > latest(dialect):
         raise StoreUnusable(

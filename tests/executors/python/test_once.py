@@ -180,6 +180,8 @@ def test_an_end_that_is_refused_is_no_success(tmp_path: Path) -> None:
         outcome = await ends(future)
         assert not outcome.ok
         assert outcome.error == "AttemptOver: once('pay') has run, but its result was not kept: it is over"
+        assert outcome.result is not None
+        assert outcome.result["error"]["type"] == "weft.AttemptOver"
 
     with_runners(tmp_path, SOURCE, story)
 

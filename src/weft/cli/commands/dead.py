@@ -6,7 +6,6 @@ from weft.cli.commands.ls import TASKS_LIMIT, limit_of, print_tasks
 from weft.cli.commands.run import go_on, refuse_for_server
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable
-from weft.cli.run_view.tracker import last_seq
 from weft.cli.session import CommandSession
 
 
@@ -41,5 +40,5 @@ def _retry(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     _, run_id = control.find(args.run)
     refuse_unplaceable(session, args, control, [control.workflow(run_id)])
-    after = last_seq(control, run_id)
+    after = control.last_event(run_id)
     return go_on(args, session, control, control.retry_dead(run_id, args.tasks or None), after)

@@ -12,7 +12,6 @@ from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
 from weft.cli.run_view.summary import summarise, summary_lines
-from weft.cli.run_view.tracker import last_seq
 from weft.cli.run_view.watching import watch
 from weft.cli.run_view.working import work_on
 from weft.cli.session import CommandSession
@@ -99,7 +98,7 @@ def resume(args: Namespace, session: CommandSession) -> int:
     control = session.control()
     _, run_id = control.find(args.run)
     refuse_unplaceable(session, args, control, control.workflows(run_id))
-    after = last_seq(control, run_id)
+    after = control.last_event(run_id)
     return go_on(args, session, control, control.resume(run_id), after)
 
 
@@ -107,7 +106,7 @@ def advance(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     control = session.control()
     _, run_id = control.find(args.run)
-    after = last_seq(control, run_id)
+    after = control.last_event(run_id)
     return go_on(args, session, control, control.advance(run_id, by_task=args.task), after)
 
 

@@ -151,18 +151,3 @@ class Tracker:
 
     def _name(self, pos: int, idx: int) -> str:
         return self.workflow.tasks[pos].called(idx)
-
-
-def last_seq(control: Control, run_id: str) -> int:
-    """The number of a run's last event, found by halving: a long history is not read."""
-    low, high = 0, 1
-    while control.events(run_id, after=high, limit=1):
-        low, high = high, high * 2
-    while low < high:
-        middle = (low + high) // 2
-        found = control.events(run_id, after=middle, limit=1)
-        if found:
-            low = found[0].seq
-        else:
-            high = middle
-    return low

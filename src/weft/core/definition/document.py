@@ -17,4 +17,9 @@ def decode_document(data: bytes | str) -> Document:
 
 
 def document_hash(document: Document) -> str:
-    return hashlib.sha256(encode_document(document)).hexdigest()
+    return encoded_hash(encode_document(document))
+
+
+def encoded_hash(encoded: bytes) -> str:
+    """The hash of a document that is encoded already."""
+    return hashlib.sha256(encoded).hexdigest()

@@ -30,11 +30,13 @@ from weft.core.definition.triggers import TRIGGERS, check_triggers
 
 
 class ReadResult(msgspec.Struct, frozen=True):
-    """`document` is None if there are problems; `more` counts the problems left out of the list."""
+    """`document` is None if there are problems; `more` counts the problems left out of the list. `encoded` is the
+    document as it is hashed and stored: the only time that a definition is encoded on its way to a run."""
 
     document: Document | None
     problems: tuple[ValueProblem, ...]
     more: int = 0
+    encoded: bytes = b""
     references: ReferencesByText = {}  # of its expressions: the compiler need not parse them again
 
 
@@ -43,11 +45,12 @@ def read(value: Any, name: str = "workflow") -> ReadResult:
     collector = ProblemCollector()
     references: ReferencesByText = {}
     document = _read_document(collector, value, name, references)
+    encoded = b""
     if document is not INVALID and not collector.problems:
-        check_encoding(collector, document)
+        encoded = check_encoding(collector, document)
     if document is INVALID or collector.problems:
         return ReadResult(None, tuple(collector.problems), collector.more)
-    return ReadResult(document, (), references=references)
+    return ReadResult(document, (), 0, encoded, references)
 
 
 def _read_document(collector: ProblemCollector, value: Any, name: str, references: ReferencesByText) -> Any:

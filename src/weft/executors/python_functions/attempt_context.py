@@ -18,6 +18,8 @@ class Stopped(BaseException):
     asyncio.CancelledError instead.
     """
 
+    __module__ = "weft"  # as people import it, and as tracebacks and `result.error.type` show it
+
 
 Ending = Literal["completed", "failed"] | None
 #: Asks the node a question of weft.once: (attempt id, key, ending, value, take_over) -> (status, value).
@@ -63,10 +65,10 @@ def running_attempt() -> RunningAttempt | None:
 
 
 def context_update(**values: Any) -> None:
-    """Change keys of the run's context, if this task succeeds.
+    """Change keys of the run's context once this task succeeds: `weft.context_update(last_day="2026-01-01")`.
 
-    Values are checked at once: they must have a JSON form. Outside a task there is no context, and RuntimeError is
-    raised.
+    Values are checked at once: they must have a JSON form. Raises RuntimeError outside a task, where there is no
+    context.
     """
     from weft.executors.python_functions.json_values import plain_value
 
@@ -81,11 +83,11 @@ def context_update(**values: Any) -> None:
 
 
 def variables() -> Mapping[str, str]:
-    """The variables of this attempt: `env` of the definition and Weft's own, such as WEFT_RUN_ID.
+    """Return the variables of this attempt: `env` of the definition and Weft's own, such as WEFT_RUN_ID.
 
     While a plain function runs they are in os.environ, too. Async functions run concurrently in one process, whose
-    os.environ cannot hold the variables of all of them: there, only this function has them. Outside a task it is
-    empty.
+    os.environ cannot hold the variables of all of them: they find their variables only here. Outside a task the
+    mapping is empty.
     """
     attempt = running_attempt()
     return {} if attempt is None else dict(attempt.variables)

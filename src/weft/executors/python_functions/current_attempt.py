@@ -10,13 +10,13 @@ from weft.executors.python_functions.attempt_context import current as _current
 
 @dataclass(frozen=True, slots=True)
 class CurrentAttempt:
-    """The calling attempt. `idempotency_key` is the same for all attempts of its task, in all generations."""
+    """The attempt that calls `weft.current`."""
 
-    run_id: str
+    run_id: str  # of its run
     task: str  # its name for people: "transform" or "transform.3"
-    attempt: int
+    attempt: int  # its number, from 1
     index: int | None  # of an element of a mapped task
-    idempotency_key: str
+    idempotency_key: str  # the same for all attempts of the task, in all generations
 
 
 class StandIn(RunningAttempt):
@@ -46,8 +46,11 @@ class StandIn(RunningAttempt):
 
 
 def current() -> CurrentAttempt:
-    """The calling attempt. A function that is called directly, for example in a test, has a stand-in: attempt 1 of a
-    run that does not exist, with an id of its own; `weft.fake_attempt` sets another."""
+    """Return the attempt that the calling code belongs to.
+
+    A function that is called directly, for example in a test, has a stand-in: attempt 1 of a run that does not exist,
+    with an id of its own; `weft.fake_attempt` sets another.
+    """
     attempt = running_attempt()
     if attempt is None:
         if IN_RUNNER:
@@ -74,9 +77,10 @@ def fake_attempt(
     idempotency_key: str | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[StandIn]:
-    """For tests: the attempt that functions see when they are called directly. `weft.current()` and
-    `weft.variables()` return these values, `weft.once` just calls its function, and `weft.context_update` changes the
-    `context` of the attempt that this yields.
+    """Set, for tests, the attempt that functions see when they are called directly.
+
+    Within the `with` statement `weft.current()` and `weft.variables()` return these values, `weft.once` just calls
+    its function, and `weft.context_update` changes `attempt.context`.
 
     >>> import weft
     >>> def charge(order: str) -> str:

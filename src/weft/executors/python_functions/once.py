@@ -19,12 +19,17 @@ VALUE_MAX = 1 << 20
 
 
 class OutcomeUnknown(Exception):
-    """An earlier attempt started this effect and was interrupted: it may have happened, or not."""
+    """Raised by `weft.once(…, unknown="raise")`: an earlier attempt started this effect and was interrupted, so that
+    it may have happened, or not."""
+
+    __module__ = "weft"
 
 
 class AttemptOver(Exception):
-    """This attempt is no longer the current one: its node lost the lease, and another node may have taken the task
-    over."""
+    """Raised by `weft.once`: this attempt is no longer the current one. Its node lost the lease, and another node may
+    have taken the task over."""
+
+    __module__ = "weft"
 
 
 @overload
@@ -34,7 +39,7 @@ def once(
 @overload
 def once(key: str, function: Callable[[], T], /, *, unknown: Literal["call", "raise"] = ...) -> T: ...
 def once(key: str, function: Callable[[], Any], /, *, unknown: Literal["call", "raise"] = "call") -> Any:
-    """Calls the function, unless an earlier attempt of this task has: then the kept value is returned.
+    """Call the function, unless an earlier attempt of this task has done so: then return the value that it kept.
 
     `await weft.once(key, function)` if the function is async. `key` names the effect within the task; an element of a
     mapped task has its own. The value that the function returns is kept as JSON, and is returned as the type of its

@@ -74,6 +74,7 @@ class RunDetail(msgspec.Struct, kw_only=True):
     tasks: list[TaskInfo]
     next: str | None  # where GET /v1/runs/{run}/tasks goes on
     awaiting_advance: bool  # advanced by hand, and nothing to do until it is advanced
+    last_event: int  # the number of its newest event: where to begin to follow
 
 
 class GetRunRequest(Request):
@@ -90,8 +91,9 @@ def get_run(access: StoreAccess, request: GetRunRequest) -> RunDetail:
     if request.tasks:
         tasks, after = task_page(access, info.id, None, TaskFilter(), 0, request.tasks)
     return RunDetail(
-        run=info, tasks=tasks, next=None if after is None else f"t{after}", awaiting_advance=is_resting(access, info)
-    )
+        run=info, tasks=tasks, next=None if after is None else f"t{after}", awaiting_advance=is_resting(access, info),
+        last_event=int(access.read("event_last_of_run", info.no)[0][0]),
+    )  # fmt: skip
 
 
 class RunWorkflows(msgspec.Struct, kw_only=True):

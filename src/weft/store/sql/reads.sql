@@ -78,6 +78,9 @@ AND (:since IS NULL OR e.at >= :since) AND (:until IS NULL OR e.at < :until) AND
 -- name: event_last
 SELECT coalesce(max(seq), 0) FROM events
 
+-- name: event_last_of_run (run_no bigint)
+SELECT coalesce(max(seq), 0) FROM events WHERE run_no = :run_no
+
 -- name: sessions_all (ended boolean)
 SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body, s.role, s.drain_at,
   (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),

@@ -5,27 +5,10 @@ when the store is first opened after a boot, never behind what the store has see
 """
 
 import time
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 
 import apsw
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-#: Seconds since boot, sleep included. On macOS, where there is no such clock, the monotonic one.
-boottime: Callable[[], float] = partial(time.clock_gettime, _CLOCK)
-
-
-def boot_id() -> str:
-    try:
-        return _BOOT_ID.read_text().strip()
-    except OSError:
-        return "unknown"
+from weft.executors.boot_clock import boot_id, boottime
 
 
 class StoreClock:

@@ -134,11 +134,11 @@ def _report_unknown_need(
     collector.problem_at(path, f"the task {quoted(name)} needs {quoted(need)}, which does not exist", fix)
 
 
-def check_encoding(collector: ProblemCollector, document: Document) -> None:
-    """Lone surrogates come from JSON escapes and Python strings, and no store can keep them."""
+def check_encoding(collector: ProblemCollector, document: Document) -> bytes:
+    """The encoded document; empty if there are problems. Lone surrogates come from JSON escapes and Python strings,
+    and no store can keep them."""
     try:
-        encode_document(document)
-        return
+        return encode_document(document)
     except UnicodeEncodeError:
         pass
     stack: list[tuple[Path, Any]] = [((), document)]
@@ -155,3 +155,4 @@ def check_encoding(collector: ProblemCollector, document: Document) -> None:
             stack += [((*path, at), inner) for at, inner in reversed(list(enumerate(item)))]
         elif isinstance(item, str) and not encodes(item):
             collector.problem_at(path, "the text contains half a character (a lone surrogate)", "remove it")
+    return b""
