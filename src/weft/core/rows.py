@@ -192,7 +192,7 @@ class EventRow(msgspec.Struct, gc=False):
     data: dict[str, Any] | str  # or JSON already
 
 
-#: Events that one row of history can hold; PostgreSQL draws its numbers in steps of this.
+#: Events that one row of history can hold; PostgreSQL draws numbers this far apart.
 EVENT_BLOCK = 1024
 
 

@@ -121,9 +121,6 @@ class Draft:
     def definition(self, task: TaskRow) -> TaskDef:
         return self.workflows[self.runs[task.run_no].workflow].tasks[task.pos]
 
-    def workflow_of(self, run: RunRow) -> Workflow:
-        return self.workflows[run.workflow]
-
     # -- changes -----------------------------------------------------------------------------------------
 
     def touch(self, task: TaskRow) -> None:

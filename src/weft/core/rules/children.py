@@ -163,7 +163,7 @@ def _report(draft: Draft, task: TaskRow, child: RunRow) -> Rule:
 
 
 def _add_output(draft: Draft, child: RunRow, result: dict[str, Any]) -> Rule:
-    workflow = draft.workflow_of(child)
+    workflow = draft.workflows[child.workflow]
     if workflow.output is not None:
         names = yield from names_of_run(draft, child, workflow, workflow.output_reads)
         result["output"] = resolve_value(workflow.output, names)
@@ -227,7 +227,7 @@ def _begin(draft: Draft, task: TaskRow, known: _Known, following: list[TaskRow])
     if child is None:
         child = yield from _created(draft, run, task, pin, inputs, known, following)
     known.begun += 1
-    known.tasks += len(draft.workflow_of(child).tasks)
+    known.tasks += len(draft.workflows[child.workflow].tasks)
     draft.touch(task)
     task.child_action, task.child = None, child.no
     task.attempt += 1
@@ -268,7 +268,7 @@ def _inputs(draft: Draft, run: RunRow, task: TaskRow, pin: Pin, known: _Known) -
         if place not in known.names:
             reads = tuple(dict.fromkeys((*definition.template_reads, *definition.map_reads)))
             files = definition.map_reads
-            names = yield from names_of(draft, run, draft.workflow_of(run), definition, reads, files_of=files)
+            names = yield from names_of(draft, run, draft.workflows[run.workflow], definition, reads, files_of=files)
             known.names[place] = (names, (yield from _array(draft, run, task, names)))
         names, array = known.names[place]
         if task.idx >= 0:

@@ -16,7 +16,7 @@ from weft.core.workflow import Workflow
 
 def update_context(draft: Draft, task: TaskRow, values: dict[str, Any]) -> Rule:
     run = draft.runs[task.run_no]
-    workflow = draft.workflow_of(run)
+    workflow = draft.workflows[run.workflow]
     known = yield from _load(draft, run)
     for key in sorted(values):
         before = known.get(key)

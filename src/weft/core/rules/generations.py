@@ -15,7 +15,7 @@ from weft.core.workflow import Workflow
 
 def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *, only_dead: bool) -> Rule:
     """Returns how many tasks got a new row; 0: there was nothing to do. All current rows are in the draft."""
-    workflow = draft.workflow_of(run)
+    workflow = draft.workflows[run.workflow]
     again = _positions_again(draft, run, workflow, chosen, only_dead)
     if not again:
         return 0

@@ -109,7 +109,7 @@ def void_level(draft: Draft, run: RunRow, why: str, reason: str) -> list[TaskRow
 
 def begin_pass(draft: Draft, run: RunRow, decide_start: DecideStart, following: list[TaskRow]) -> Rule:
     """The tasks at the cursor start, or are skipped, on what the levels before have committed."""
-    workflow = draft.workflow_of(run)
+    workflow = draft.workflows[run.workflow]
     assert run.level is not None
     rows = yield from _at(draft, run, level_plan_of(draft, run).tasks[run.level])
     spoilt = [need for t in rows if t.failed or t.skipped for need in workflow.tasks[t.pos].needs]
@@ -138,7 +138,7 @@ def _at(draft: Draft, run: RunRow, positions: tuple[int, ...]) -> Rule:
 
 def commit_level(draft: Draft, run: RunRow) -> Rule:
     """All of the level is done: it counts from now on. Returns the tasks whose dependents have to count it."""
-    workflow = draft.workflow_of(run)
+    workflow = draft.workflows[run.workflow]
     rows = yield from _rows_of_pass(draft, run)
     ends = yield from _ends(draft, rows)
     to_settle = []

@@ -128,7 +128,7 @@ def _array(draft: Draft, run: RunRow, definition: TaskDef) -> Rule:
     if definition.replicas is not None:
         return None, None
     reads = definition.map_reads
-    names = yield from names_of(draft, run, draft.workflow_of(run), definition, reads, files_of=reads)
+    names = yield from names_of(draft, run, draft.workflows[run.workflow], definition, reads, files_of=reads)
     try:
         array = resolve_value(definition.map, names)
     except ExpressionError as error:

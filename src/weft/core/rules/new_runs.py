@@ -77,7 +77,7 @@ def note_demand(draft: Draft, workflow: Workflow, definition: TaskDef) -> str:
 
 def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
     """`following`: what ended at once, because its condition said so."""
-    workflow = draft.workflow_of(run)
+    workflow = draft.workflows[run.workflow]
     roots: list[TaskRow] = []
     for pos, definition in enumerate(workflow.tasks):
         demand = note_demand(draft, workflow, definition)

@@ -72,7 +72,7 @@ def free_run(draft: Draft, run: RunRow) -> Rule:
     draft.touch_run(run)
     draft.event(run.no, "disowned", {"session": run.owner})
     run.owner = None
-    own = draft.workflow_of(run).own
+    own = draft.workflows[run.workflow].own
     assert own is not None
     for task in (yield from _queued(draft, run, QueuedTasksOfRun(run.no))):
         draft.touch(task)

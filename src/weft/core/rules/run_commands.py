@@ -59,7 +59,7 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
 
 
 def _task(draft: Draft, run: RunRow, name: str) -> Rule:
-    place = draft.workflow_of(run).place(name)
+    place = draft.workflows[run.workflow].place(name)
     if place is not None:
         (rows,) = yield (TasksAt([(run.no, *place)]),)
         if rows:

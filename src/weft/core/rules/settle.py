@@ -206,7 +206,7 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
         yield from open_map(draft, run, task, definition, following, make_ready)
         return
     if definition.kind == "wait":
-        yield from begin_wait(draft, run, draft.workflow_of(run), task, definition, following)
+        yield from begin_wait(draft, run, draft.workflows[run.workflow], task, definition, following)
         return
     if definition.kind == "workflow":
         draft.request_child_action(task, "begin")

@@ -27,7 +27,7 @@ def stop_run(draft: Draft, run: RunRow, why: str, reason: str, *, now: bool = Fa
     """Nothing of this run starts any more but handlers, which have a time of their own; what else runs is to stop.
     `now`: no handlers either, those of an earlier stop included. Returns the tasks that were cancelled."""
     draft.touch_run(run)
-    workflow = draft.workflow_of(run)
+    workflow = draft.workflows[run.workflow]
     if run.stop is None:
         run.stop, run.reason = why, reason
     data: dict[str, object] = {"why": run.stop, "reason": reason}
@@ -42,7 +42,7 @@ def stop_run(draft: Draft, run: RunRow, why: str, reason: str, *, now: bool = Fa
 
 def end_handlers(draft: Draft, run: RunRow) -> Rule:
     """The run was stopped, and the time of its handlers is over."""
-    late = f"its handlers did not end within {draft.workflow_of(run).handlers_timeout_ms / 1000:g} s"
+    late = f"its handlers did not end within {draft.workflows[run.workflow].handlers_timeout_ms / 1000:g} s"
     run.reason = f"{run.reason}; {late}"
     return (yield from stop_run(draft, run, run.stop or "", late, now=True))
 
@@ -67,7 +67,7 @@ def _end_unstarted(draft: Draft, run: RunRow, reason: str, *, stop: str | None) 
 
 
 def _stop_running(draft: Draft, run: RunRow, why: str) -> None:
-    definitions = draft.workflow_of(run).tasks
+    definitions = draft.workflows[run.workflow].tasks
     for task in [t for t in draft.tasks.values() if t.run_no == run.no and t.state == "running"]:
         if task.elements is not None or (run.stop and can_still_start(run, definitions[task.pos])):
             continue
@@ -102,7 +102,7 @@ def sweep(draft: Draft, run: RunRow, reason: str) -> Rule:
 
 def _cancel(draft: Draft, run: RunRow, tasks: list[TaskRow], reason: str) -> list[TaskRow]:
     """Cancel those of these tasks that have not started and do not outlive what stopped the run."""
-    definitions = draft.workflow_of(run).tasks
+    definitions = draft.workflows[run.workflow].tasks
     cancelled = []
     for task in tasks:
         if task.state not in ("pending", "queued", "scheduled", "waiting"):

@@ -88,7 +88,7 @@ def signal(draft: Draft, command: Signal) -> Rule:
     if not runs:
         raise Refused("not_found", f"there is no run {command.run_id}")
     run = draft.add_loaded_runs(runs)[0]
-    workflow = draft.workflow_of(run)
+    workflow = draft.workflows[run.workflow]
     waits = [pos for pos, d in enumerate(workflow.tasks) if d.kind == "wait" and d.spec.get("signal") == command.name]
     if not waits:
         known = sorted({d.spec["signal"] for d in workflow.tasks if d.kind == "wait" and "signal" in d.spec})

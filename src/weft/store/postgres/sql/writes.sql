@@ -28,5 +28,5 @@ FROM unnest(:task_ids, :attempts, :streams, :ats, :firsts, :lengths) AS v (task_
 ON CONFLICT DO NOTHING
 
 -- name: events_insert (now bigint) v (run_no bigint, pos int, idx int, kind text, session text, many int, data text): a row's
--- number comes from the sequence, after the locks, in steps of EVENT_BLOCK
+-- number comes from the sequence, after the locks, EVENT_BLOCK apart
 INSERT INTO events (run_no, pos, idx, kind, session, many, data, at) SELECT v.*, :now FROM v
