@@ -125,7 +125,7 @@ class Running:
         self._thread = threading.Thread(target=self._serve, args=(listener,), daemon=True)
         self._thread.start()
         until(lambda: self._server.started)
-        self._clients: list[Client] = []
+        self._clients: list[Any] = []
         self.call = self.client(token)
         self.get, self.post = self.call.get, self.call.post
 
@@ -137,8 +137,11 @@ class Running:
 
     def client(self, token: str | None = None) -> Client:
         client = Client(self.port, token)
-        self._clients.append(client)
+        self.close_with_me(client)
         return client
+
+    def close_with_me(self, client: Any) -> None:
+        self._clients.append(client)
 
     def submit(self, definition: Any, **more: Any) -> str:
         answer = self.post("/v1/runs", {"definition": definition, **more})

@@ -51,4 +51,6 @@ def test_pages_of_a_list(
     assert sorted(name(one) for one in [*first[field], *rest[field]]) == NAMES
     assert quiet.get(f"{path}?limit=3").json["next"] is None
     monkeypatch.setattr(protocol, "PAGE", 2)
-    assert sorted(whole(RemoteControl(f"http://127.0.0.1:{quiet.port}", None))) == NAMES
+    control = RemoteControl(f"http://127.0.0.1:{quiet.port}", None)
+    quiet.close_with_me(control)
+    assert sorted(whole(control)) == NAMES

@@ -47,8 +47,9 @@ class Process:
 
     def _listen(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(json.loads(line) if line.startswith("{") else {"message": line})
+        with self.process.stderr as lines:
+            for line in lines:
+                self.said.append(json.loads(line) if line.startswith("{") else {"message": line})
 
     @property
     def ready(self) -> dict[str, Any] | None:
@@ -280,7 +281,9 @@ def test_a_token_in_the_store_opens_a_server_for_its_role(serve: Callable[..., P
     assert json.loads(_weft(tmp_path, "token", "list", "--json"))["tokens"][0]["state"] == "revoked"
     other = _weft(tmp_path, "token", "create", "bob")
     closed = serve("--slots", "0", token=other)
-    assert Client(closed.port).get("/v1/runs").status == 401
+    stranger = Client(closed.port)
+    assert stranger.get("/v1/runs").status == 401
+    stranger.close()
     assert closed.client.get("/v1/runs").status == 200
     assert closed.client.post("/v1/tasks", {"run": "true"}).status == 403
 

@@ -39,9 +39,13 @@ class Reader:
         self._answer = self._connection.getresponse()
         self.status = self._answer.status
         self.comments = 0
+        if self.status == 200:
+            server.close_with_me(self)
+        else:
+            self.close()
 
     def __iter__(self) -> Iterator[Message]:
-        assert self.status == 200, self._answer.read()
+        assert self.status == 200, self.status
         assert self._answer.headers["content-type"].startswith("text/event-stream")
         fields: dict[str, str] = {}
         while line := self._answer.readline():
@@ -54,6 +58,7 @@ class Reader:
             elif fields:
                 yield Message(fields["id"], fields.get("event", "message"), json.loads(fields["data"]))
                 fields = {}
+        self.close()
 
     def take(self, count: int) -> list[Message]:
         messages = iter(self)

@@ -33,17 +33,22 @@ class Cut:
             self._open.clear()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the listener has been shut down
             while True:
                 here, _ = self._listener.accept()
-                if self.refusing:
-                    here.close()
-                    continue
-                there = socket.create_connection(("127.0.0.1", self._to))
+                threading.Thread(target=self._connect, args=(here,), daemon=True).start()
+
+    def _connect(self, here: socket.socket) -> None:
+        with here, contextlib.suppress(OSError):
+            if self.refusing:
+                return
+            with socket.create_connection(("127.0.0.1", self._to)) as there:
                 with self._lock:
                     self._open += [here, there]
-                threading.Thread(target=self._carry, args=(here, there, True), daemon=True).start()
-                threading.Thread(target=self._carry, args=(there, here, False), daemon=True).start()
+                back = threading.Thread(target=self._carry, args=(there, here, False), daemon=True)
+                back.start()
+                self._carry(here, there, True)
+                back.join()
 
     def _carry(self, source: socket.socket, target: socket.socket, asks: bool) -> None:
         with contextlib.suppress(OSError):
@@ -58,5 +63,6 @@ class Cut:
                 one.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        self._listener.close()
+        with self._listener:
+            self._listener.shutdown(socket.SHUT_RDWR)  # close alone would leave the thread in accept
         self.cut()

@@ -43,7 +43,8 @@ def test_it_is_read_where_it_can_be(place: Place) -> None:
     with file:
         assert file.read() == data
     assert (reference.bytes, reference.sha256) == (len(data), hashlib.sha256(data).hexdigest())
-    assert place.control.open_artifact(run, "make", 1)[1].read(5) == data[:5]
+    with place.control.open_artifact(run, "make", 1)[1] as file:
+        assert file.read(5) == data[:5]
     look_alike = {"$artifact": {"path": "mine"}}
     shown = place.control.output(run, whole=True)
     assert shown == {"all": list(range(1, COUNT + 1)), "last": 3, "small": look_alike}

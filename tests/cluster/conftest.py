@@ -49,7 +49,8 @@ class Cluster:
         self.kind = kind
         self.directory = directory
         self.store, self._control = STORES[kind](directory) if store is None else postgres(directory, store)
-        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self.processes: dict[str, subprocess.Popen[str]] = {}  # workers, by name
+        self._started: list[subprocess.Popen[str]] = []
         directory.joinpath(".weft").mkdir(exist_ok=True)
         self.control = self._control()
 
@@ -58,10 +59,12 @@ class Cluster:
         place = self.directory / at
         place.joinpath(".weft").mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("a") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "weft", *words, "--store", store or self.store], cwd=place,
                 env=self._env(env), stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
+        self._started.append(process)
+        return process
 
     def call(self, *words: str, **env: str) -> Any:
         done = forked.run(
@@ -158,10 +161,11 @@ class Cluster:
         return f"{shown}\n{(self.directory / 'log').read_text()[-3000:]}"
 
     def close(self) -> None:
-        for process in self.processes.values():
+        for process in self._started:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            with process:  # closes its pipe
+                pass
         self.control.close()
 
 

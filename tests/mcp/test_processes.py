@@ -102,10 +102,11 @@ class Talking:
     """The process itself, without the SDK: its pipes and its end."""
 
     def __init__(self, directory: Path, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft", "mcp", "--json", *words], cwd=directory, env=environment(),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(directory / "log").open("w"),
-        )  # fmt: skip
+        with (directory / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "weft", "mcp", "--json", *words], cwd=directory, env=environment(),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+            )  # fmt: skip
         self._numbers = 0
 
     def ask(self, method: str, **params: Any) -> Any:
@@ -150,7 +151,8 @@ def talking(tmp_path: Path) -> Any:
     for one in made:
         if one.process.poll() is None:
             one.process.kill()
-            one.process.wait()
+        with one.process:  # closes the pipes
+            pass
 
 
 def test_it_ends_with_its_input(talking: Callable[..., Talking]) -> None:

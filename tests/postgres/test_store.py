@@ -418,6 +418,7 @@ def test_reads_give_up_what_a_pooler_misplaces(store: PostgresStore) -> None:
     fresh = PostgresReader(lambda: crowded(store) if store._prepare else store._connected())
     store._prepare = True
     assert fresh.read("run_last") == [(9, "run-9")]
+    fresh.close()
 
 
 def crowded(store: PostgresStore) -> Wire:

@@ -8,6 +8,8 @@ attempt, a start after an end, two processes of one task at the same time, more 
 from collections.abc import Callable
 from typing import Any
 
+from tests.simulation.violations import Violation
+
 _NOBODY = "nobody"  # holds a task that runs another workflow; whoever finds the end of that run tells it
 LOST_MAX = 5
 END_STATES = {"succeeded", "failed", "cancelled", "skipped", "dead_letter"}
@@ -29,7 +31,7 @@ class Auditor:
         self.said: dict[tuple[int, int, int, int, str], str] = {}  # what a node's executor reported
         self.takes: dict[tuple[str, tuple[int, int, int], int], dict[str, int]] = {}  # by node, task, attempt
         self.has = has or {}
-        self.objections: list[str] = []
+        self.objections: list[Violation] = []
         self.stopped_runs: dict[int, tuple[str, ...]] = {}  # the `when` of those that may still start
         self.handled = 0  # handlers that started in a run that was stopped
         self.began: set[tuple[int, int, int, int]] = set()  # attempts that had a process
@@ -65,7 +67,8 @@ class Auditor:
                 self._end((run_no, p, i), "voided")
         if kind == "owned":
             if self.owners.get(run_no) is not None:
-                self.objections.append(f"run {run_no} was given to {data['session']}, {self.owners[run_no]} owns it")
+                text = f"run {run_no} was given to {data['session']}, {self.owners[run_no]} owns it"
+                self.objections.append(Violation("owner", text))
             self.owners[run_no] = data["session"]
         if kind in ("disowned", "run_finished"):
             self.owners.pop(run_no, None)
@@ -85,19 +88,21 @@ class Auditor:
 
     def _assigned(self, place: tuple[int, int, int], attempt: int, session: str | None) -> None:
         if session != _NOBODY and self.owners.get(place[0], session) != session:
-            self._object(place, f"attempt {attempt} was given to {session}, {self.owners[place[0]]} owns the run")
+            self._object(
+                place, "owner", f"attempt {attempt} was given to {session}, {self.owners[place[0]]} owns the run"
+            )
         if session in self.draining:
-            self._object(place, f"attempt {attempt} was assigned to {session} after its drain")
+            self._object(place, "drained", f"attempt {attempt} was assigned to {session} after its drain")
         if place[0] in self.stopped_runs:
             self.handled += 1
             if self._when_of(place[0], place[1]) not in self.stopped_runs[place[0]]:
-                self._object(place, f"attempt {attempt} was assigned after the run was stopped")
+                self._object(place, "stopped", f"attempt {attempt} was assigned after the run was stopped")
         if place in self.ended:
-            self._object(place, f"attempt {attempt} was assigned after its end ({self.ended[place]})")
+            self._object(place, "ended", f"attempt {attempt} was assigned after its end ({self.ended[place]})")
         if self.holder.get(place) is not None:
-            self._object(place, f"attempt {attempt} was assigned while {self.holder[place]} had not ended")
+            self._object(place, "holder", f"attempt {attempt} was assigned while {self.holder[place]} had not ended")
         if attempt != self.attempts.get(place, 0) + 1:
-            self._object(place, f"attempt {attempt} follows {self.attempts.get(place, 0)}")
+            self._object(place, "numbering", f"attempt {attempt} follows {self.attempts.get(place, 0)}")
         self.attempts[place] = attempt
         assert session is not None
         self.holder[place] = (attempt, session)
@@ -105,21 +110,23 @@ class Auditor:
     def _over(self, place: tuple[int, int, int], kind: str, data: Any, session: str | None) -> None:
         held = self.holder.get(place)
         if held is None or held[0] != data["attempt"]:
-            self._object(place, f"{kind} of attempt {data['attempt']}, but {held} is held")
+            self._object(place, "reporter", f"{kind} of attempt {data['attempt']}, but {held} is held")
             return
         if held[1] not in (session, _NOBODY):
-            self._object(place, f"{kind} of attempt {held[0]} came from {session}, it was held by {held[1]}")
+            self._object(
+                place, "reporter", f"{kind} of attempt {held[0]} came from {session}, it was held by {held[1]}"
+            )
         if kind == "finished" and "cached" in data:
             self.cached += 1
             came = data.get("end", data["state"])
             if came not in ("succeeded", "cancelled") or (*place, held[0]) in self.began:
-                self._object(place, f"attempt {held[0]} ran, and is called cached: {data}")
+                self._object(place, "cached", f"attempt {held[0]} ran, and is called cached: {data}")
         if kind == "finished":
             shown = self.said.get((*place, held[0], held[1]))
             accepted = "ok" if data.get("end", data["state"]) == "succeeded" else "not ok"
             too_late = data["state"] == "cancelled"  # a success in a level that had failed already
             if shown is not None and shown != accepted and not too_late:
-                self._object(place, f"attempt {held[0]} ended {shown}, the store says {data['state']}")
+                self._object(place, "report", f"attempt {held[0]} ended {shown}, the store says {data['state']}")
         if kind == "lost":
             self._lost(place, held[1], data)
         self.holder[place] = None
@@ -131,11 +138,13 @@ class Auditor:
         lost.append(session)
         counted = sum(one not in self.given_up for one in lost)
         if "dead_letter" in (data["state"], data.get("end")) and counted <= LOST_MAX:
-            self._object(place, f"a dead letter after {counted} losses that were not the store's: {lost}")
+            self._object(
+                place, "dead letter", f"a dead letter after {counted} losses that were not the store's: {lost}"
+            )
 
     def _end(self, place: tuple[int, int, int], state: str) -> None:
         if place in self.ended:
-            self._object(place, f"ended {state} after {self.ended[place]}")
+            self._object(place, "one end", f"ended {state} after {self.ended[place]}")
         self.ended[place] = state
 
     # -- the processes -----------------------------------------------------------------------------------
@@ -146,7 +155,7 @@ class Auditor:
         self._take(place, attempt, node, takes or {})
         others = self.alive.setdefault(place, [])
         if others and not self._overlap_allowed:
-            self._object(place, f"attempt {attempt} on {node} started beside {others}")
+            self._object(place, "overlap", f"attempt {attempt} on {node} started beside {others}")
         others.append((attempt, node))
         self.began.add((*place, attempt))
 
@@ -155,14 +164,16 @@ class Auditor:
         for name in takes:
             used = sum(held.get(name, 0) for (holder, _, _), held in self.takes.items() if holder == node)
             if used > self.has.get(name, 1):
-                self._object(place, f"attempt {attempt} takes {name} on {node} beyond what it has: {used}")
+                self._object(
+                    place, "capacity", f"attempt {attempt} takes {name} on {node} beyond what it has: {used}"
+                )
 
     def item_seen(self, place: tuple[int, int, int], generation: str, item: str) -> None:
         """All elements of a map see the same array, whatever becomes of the context meanwhile (the simulation's
         arrays hold one value, many times)."""
         before = self._items.setdefault((place[0], place[1], generation), item)
         if before != item:
-            self._object(place, f"sees {item} in generation {generation}, another element saw {before}")
+            self._object(place, "array", f"sees {item} in generation {generation}, another element saw {before}")
 
     def process_ended(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
         self.takes.pop((node, place, attempt))
@@ -175,21 +186,25 @@ class Auditor:
         if reply.status == "stale":
             return
         if self.holder.get(place) != (command.attempt, command.session):
-            self._object(place, f"{command} was answered {reply}, but {self.holder.get(place)} holds it")
+            self._object(
+                place, "effect holder", f"{command} was answered {reply}, but {self.holder.get(place)} holds it"
+            )
         known = self.done.get((place, command.key))
         if command.ending == "completed":
             if known is not None and known != command.value:
-                self._object(place, f"effect {command.key} was completed twice: {known}, {command.value}")
+                self._object(
+                    place, "effect twice", f"effect {command.key} was completed twice: {known}, {command.value}"
+                )
             self.done[place, command.key] = command.value
         elif command.ending is None and reply.status == "completed" and reply.value != known:
-            self._object(place, f"effect {command.key} gave {known}, the store says {reply.value}")
+            self._object(place, "effect value", f"effect {command.key} gave {known}, the store says {reply.value}")
         elif command.ending is None and reply.status != "completed" and known is not None:
-            self._object(place, f"effect {command.key} was granted after it was completed")
+            self._object(place, "effect granted", f"effect {command.key} was granted after it was completed")
 
     def effect(self, place: tuple[int, int, int], key: str, attempt: int) -> None:
         self.effects += 1
         if (place, key) in self.done and not self._overlap_allowed:
-            self._object(place, f"effect {key} happened in attempt {attempt} after it was completed")
+            self._object(place, "effect again", f"effect {key} happened in attempt {attempt} after it was completed")
 
-    def _object(self, place: tuple[int, int, int], text: str) -> None:
-        self.objections.append(f"task {place}: {text}")
+    def _object(self, place: tuple[int, int, int], rule: str, text: str) -> None:
+        self.objections.append(Violation(rule, f"task {place}: {text}"))

@@ -10,6 +10,7 @@ from typing import Any
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
 from tests.simulation.triggers import Triggered
+from tests.simulation.violations import Violated, Violation, require
 from tests.simulation.world import EXPIRE_S, LEADER_RENEW_S, LEADER_TTL_S, TTL_S, Faults, World
 from weft.authoring.children import family_of, workflows_of
 from weft.authoring.load import Loaded
@@ -319,8 +320,7 @@ class Scenario:
         dead = {self.world.sessions[owner] for owner in self.loop.dead if owner in self.world.sessions}
         await asyncio.sleep(2 * LEADER_TTL_S + LEADER_RENEW_S + TTL_S + 2 * 1.2 * EXPIRE_S + 0.1)
         for (session,) in self.world.store.reader().execute("SELECT DISTINCT session FROM tasks"):
-            if session in dead:
-                raise AssertionError(f"seed {self.seed}: {session} is dead and still holds attempts")
+            require(session not in dead, "reclaim", f"{session} is dead and still holds attempts")
 
     async def _finish(self) -> None:
         """Everything must end in bounded virtual time."""
@@ -332,12 +332,12 @@ class Scenario:
             ).get  # fmt: skip
             if not open_runs and (self.triggered is None or self.triggered.quiet):
                 return
-        raise AssertionError(f"seed {self.seed}: runs did not finish after healing")
+        raise Violated([Violation("liveness", "runs did not finish after healing")])
 
     def _no_node_failed(self) -> None:
         for _, task, _ in self.world.nodes.values():
             if task.done() and not task.cancelled() and task.exception() is not None:
-                raise AssertionError(f"a node failed: {task.exception()!r}") from task.exception()
+                raise Violated([Violation("node failed", repr(task.exception()))]) from task.exception()
 
     def _check_outcome(self) -> None:
         """Undisturbed `continue` runs have exactly one possible outcome, whatever the faults were."""
@@ -361,7 +361,7 @@ class Scenario:
                 "SELECT t.pos, t.state FROM tasks t JOIN runs r ON r.no = t.run_no WHERE r.id = ?", (run_id,)
             )
             have = {workflow.tasks[pos].name: state for pos, state in rows}
-            assert have == want, f"seed {self.seed}: {run_id}: {have} instead of {want}"
+            require(have == want, "outcome", f"{run_id}: {have} instead of {want}")
 
     def _failures(self, run_id: str, workflow: Any) -> dict[str, int]:
         """How many scripted failures a task really met: lost and returned attempts use up attempt numbers too."""
@@ -381,4 +381,5 @@ def play(seed: int) -> World:
         return scenario.play()
     except Exception as error:
         story = "\n".join(scenario.world.story[-60:])
-        raise AssertionError(f"seed {seed} failed: {error}\n\nthe story:\n{story}") from error
+        first = scenario.world.violations or (error.violations if isinstance(error, Violated) else ())
+        raise Violated(first, f"seed {seed} failed: {error}\n\nthe story:\n{story}") from error

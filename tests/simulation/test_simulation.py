@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.simulation.scenario import play
+from tests.simulation.violations import Violated, Violation
 from weft.core import commands as c
 from weft.core.decision.draft import Draft, Rule
 from weft.core.rows import MemoRow, TaskRow, TriggerRow
@@ -31,14 +32,39 @@ def test_a_seed_replays_exactly() -> None:
     assert one.loop.steps == two.loop.steps
 
 
-def noticed(seeds: Iterable[int]) -> bool:
-    """Some seed objects to an engine that was broken on purpose."""
+def first_objection(seeds: Iterable[int]) -> Violated | None:
     for seed in seeds:
         try:
             play(seed)
-        except AssertionError:
-            return True
-    return False
+        except Violated as objection:
+            return objection
+    return None
+
+
+def expect(rule: str, seeds: Iterable[int]) -> None:
+    """The engine was broken on purpose: the first seed that objects must do so because of this rule, and no other."""
+    objection = first_objection(seeds)
+    assert objection is not None, f"no seed found {rule}"
+    assert {violation.rule for violation in objection.violations} == {rule}, str(objection)
+
+
+def test_a_planted_bug_is_known_by_its_rule_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that breaks another rule, several rules, or the engine itself, is not taken for what was expected."""
+
+    def breaks(*rules: str) -> None:
+        def fails(seed: int) -> None:
+            raise Violated([Violation(rule, f"in seed {seed}") for rule in rules], f"seed {seed} failed")
+
+        monkeypatch.setattr(f"{__name__}.play", fails)
+
+    breaks("term")
+    expect("term", [1])
+    for rules in [("drained",), ("term", "drained"), ()]:
+        breaks(*rules)
+        with pytest.raises(AssertionError, match="seed 1 failed"):
+            expect("term", [1])
+    with pytest.raises(AssertionError, match="no seed found term"):
+        expect("term", [])
 
 
 def test_what_is_to_be_tried_occurs() -> None:
@@ -66,7 +92,7 @@ def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPat
 
     for rules in (fire, liveness, place):
         monkeypatch.setattr(rules, "require_term", unfenced)
-    assert noticed(range(60))
+    expect("term", range(60))
 
 
 def test_the_simulation_finds_a_trigger_that_fires_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,13 +121,7 @@ def test_the_simulation_finds_a_trigger_that_fires_twice(monkeypatch: pytest.Mon
         return c.Firing(f"{cause}#{run_id}", run_id, *more, **named)
 
     monkeypatch.setattr(fire, "Firing", another)
-
-    def play_all() -> None:
-        for seed in range(1, 30, 3):
-            play(seed)
-
-    with pytest.raises(AssertionError, match="clock/all was fired for"):
-        play_all()
+    expect("fires", range(1, 30, 3))  # the seeds with triggers
 
 
 def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,14 +137,16 @@ def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(exchange, "_is_over", forgets)
     monkeypatch.setattr(Node, "_drained", lambda self, left_s: None)
-    assert noticed(range(60))
+    expect("drained", range(60))
 
 
 def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Break the guard on reports: a late result of a dead session is applied. Some seed must notice."""
-    from weft.core.rules import exchange
+    """Break the guard on reports: a late result of a dead session is applied. Some seed must notice. Claims keep
+    their guard: what a dead session claims would never end, which is another violation."""
+    from weft.core.rules import claims, exchange
 
-    genuine = attempts.apply_report
+    genuine, genuine_claim, is_over = attempts.apply_report, claims.claim, exchange._is_over
+    over: set[str] = set()
 
     def unfenced(draft: Draft, session: str, report: c.Report, ended: list[TaskRow]) -> bool:
         task = draft.tasks.get(report.task_id)
@@ -133,13 +155,25 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
             session = task.session
         return genuine(draft, session, report, ended)
 
+    def never_over(overviews: list[Any]) -> bool:
+        over.clear()
+        if is_over(overviews):
+            over.add(overviews[0][0].id)
+        return False
+
+    def claim(draft: Draft, command: c.Exchange) -> Rule:
+        return [] if command.session in over else (yield from genuine_claim(draft, command))
+
     monkeypatch.setattr(exchange, "apply_report", unfenced)
-    monkeypatch.setattr(exchange, "_is_over", lambda sessions: False)
-    assert noticed(range(3, 243, 4))  # nodes with slow clocks: those whose results come late
+    monkeypatch.setattr(exchange, "_is_over", never_over)
+    monkeypatch.setattr(exchange, "claim", claim)
+    expect("reporter", range(3, 243, 4))  # nodes with slow clocks: those whose results come late
 
 
-@pytest.mark.parametrize("broken", ["the fence", "the memory"])
-def test_the_simulation_finds_effects_that_are_granted_wrongly(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("broken", "rule"), [("the fence", "effect holder"), ("the memory", "effect granted")])
+def test_the_simulation_finds_effects_that_are_granted_wrongly(
+    broken: str, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from weft.core.rules import memos as records
 
     if broken == "the fence":
@@ -152,4 +186,4 @@ def test_the_simulation_finds_effects_that_are_granted_wrongly(broken: str, monk
             return c.OnceReply("call") if reply.status == "completed" else reply
 
         monkeypatch.setattr(records, "_begin", forgetful)
-    assert noticed(range(60))
+    expect(rule, range(60))

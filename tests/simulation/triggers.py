@@ -7,6 +7,7 @@ import contextlib
 import random
 from typing import Any
 
+from tests.simulation.violations import require
 from tests.simulation.world import World
 from weft.core import commands as c
 from weft.core.definition.compile import compile_workflow
@@ -75,7 +76,7 @@ class Triggered:
     def stop(self) -> None:
         """No more fires by time; what is queued still has its turn. The leader had time enough to be up to date."""
         late = self._world.now() - self._row("clock/all").since_ms
-        assert late < 2 * EVERY_S * 1000, f"clock/all is {late} ms behind"
+        require(late < 2 * EVERY_S * 1000, "trigger late", f"clock/all is {late} ms behind")
         for trigger in self.ids[:3]:
             self._world.commit(c.PauseTrigger(trigger, True))
 
@@ -95,13 +96,13 @@ class Triggered:
         want = [at for at in range(0, until + 1, EVERY_S * 1000) if at > self._began]
         started = "SELECT due_at FROM fires WHERE \"trigger\" = 'clock/all' AND outcome = 'started' ORDER BY due_at"
         have = [at for (at,) in reader.execute(started)]
-        assert have == want, f"clock/all was fired for {have} instead of {want}"
+        require(have == want, "fires", f"clock/all was fired for {have} instead of {want}")
         runs = reader.execute("SELECT count(*) FROM runs WHERE \"trigger\" = 'clock/all'").get
-        assert runs == len(want), f"clock/all has {runs} runs instead of {len(want)}"
+        require(runs == len(want), "fired runs", f"clock/all has {runs} runs instead of {len(want)}")
         ends = (
             "SELECT count(*) FROM events e JOIN runs r ON r.no = e.run_no"
             " WHERE e.kind = 'run_finished' AND r.name = 'clock'"
         )
         followed = "SELECT count(*) FROM runs WHERE \"trigger\" = 'follower/after'"
         counts = reader.execute(ends).get, reader.execute(followed).get
-        assert counts[0] == counts[1], f"{counts[0]} runs of clock ended, {counts[1]} followed"
+        require(counts[0] == counts[1], "followers", f"{counts[0]} runs of clock ended, {counts[1]} followed")

@@ -15,6 +15,7 @@ import msgspec
 from tests.core.history import events
 from tests.simulation.auditor import Auditor
 from tests.simulation.loop import OWNER, SimulatedLoop
+from tests.simulation.violations import Violated, Violation, found_by
 from weft.core import commands as c
 from weft.core.decision.draft import Hint
 from weft.core.decision.needs import Leadership, Runs
@@ -91,7 +92,7 @@ class World:
         self.durations: dict[str, float] = {}
         self.away_until = self.full_until = float("-inf")  # the store does not answer; it has no space
         self.story: list[str] = []
-        self.violations: list[str] = []
+        self.violations: list[Violation] = []  # of the first commit that had any
         self.commits = 0
         self.stale = 0
         self.effects: dict[str, bool] = {}  # tasks that have effects once; True: they raise when they do not know
@@ -221,19 +222,26 @@ class World:
     def _check_leader(self, command: c.Command, before: LeadershipRow, lease: int | None, reply: Any) -> None:
         """Terms only go up, one holder each; a chore was done under the term that the store had; a session was ended
         by its lease only after that had passed."""
-        found = check_leadership(before, self._leadership())
+        found = found_by(check_leadership, before, self._leadership())
         term = getattr(command, "term", None)
         if term is not None and not isinstance(command, c.Resign):
             self.chores += 1
             if (before.term, before.session is None) != (term, False):
-                found.append(f"{command} was accepted in term {before.term} of {before.session}")
+                found.append(Violation("term", f"{command} was accepted in term {before.term} of {before.session}"))
         if isinstance(command, c.Expire) and command.proof == "lease" and reply.state == "dead":
             self.tell(f"session {command.session} is expired")
             if lease is not None and lease > self.now():
-                found.append(f"{command.session} was expired {lease - self.now()} ms before its lease had passed")
+                text = f"{command.session} was expired {lease - self.now()} ms before its lease had passed"
+                found.append(Violation("lease", text))
         self.violations += found
 
     def check(self) -> None:
+        if not self.violations:
+            self.violations += self._found()
+        if self.violations:
+            raise Violated(self.violations)
+
+    def _found(self) -> list[Violation]:
         connection = self.store.reader()
         told_of: set[int] = set()
         for seq, run_no, pos, idx, kind, session, shown in events(connection, "e.seq > ?", (self._seen_events,)):
@@ -243,12 +251,12 @@ class World:
             if "cached" in shown:
                 self._check_cached(run_no, shown)
         after = {row.id: row for row in self._all_rows()}
-        found = check_step({k: v for k, v in self._before.items() if k in after}, after)
+        found = found_by(check_step, {k: v for k, v in self._before.items() if k in after}, after)
         self._before = after
         records = {
             row[0]: MemoRow(*row) for row in connection.execute(f"SELECT {', '.join(MEMO_COLUMNS)} FROM memos")
         }
-        found += check_memos(self._memos, records)
+        found += found_by(check_memos, self._memos, records)
         self._memos = records
         by_run: dict[int, list[TaskRow]] = {}
         for row in after.values():
@@ -262,15 +270,12 @@ class World:
                 continue  # nothing of it has changed, and nothing was told of it
             self._checked[run.no] = seen
             workflow = self.committer.workflows[run.workflow]
-            found += check_run(run, by_run[run.no], workflow)
+            found += found_by(check_run, run, by_run[run.no], workflow)
             found += self._check_replay(run, by_run[run.no], workflow)
         found += self._check_pools(after.values())
-        found += check_family(runs, after.values())
+        found += found_by(check_family, runs, after.values())
         found += self._check_triggers()
-        found += self.auditor.objections
-        self.violations += found
-        if self.violations:
-            raise AssertionError(f"seed {self.seed}: " + "; ".join(self.violations[:5]))
+        return found + self.auditor.objections
 
     def _check_cached(self, run_no: int, shown: dict[str, Any]) -> None:
         """A cached result is that of a success, word for word, and never of a run that wanted none."""
@@ -283,14 +288,14 @@ class World:
             " WHERE t.run_no = ? AND t.pos = ? AND t.idx = ? AND a.attempt = ?", (*place, source["attempt"]),
         ).fetchall()  # fmt: skip
         if found != [("succeeded", shown["hash"])]:
-            self.violations.append(f"cached {shown}, but that attempt left {found}")
+            self.violations.append(Violation("cached source", f"cached {shown}, but that attempt left {found}"))
         if self.store.reader().execute("SELECT fresh FROM runs WHERE no = ?", (run_no,)).get:
-            self.violations.append(f"run {run_no} wanted nothing cached, and got {shown}")
+            self.violations.append(Violation("fresh", f"run {run_no} wanted nothing cached, and got {shown}"))
 
-    def _check_pools(self, rows: Iterable[TaskRow]) -> list[str]:
+    def _check_pools(self, rows: Iterable[TaskRow]) -> list[Violation]:
         pools = [PoolRow(*row) for row in self.store.reader().execute("SELECT name, size, used FROM pools")]
         running = [t.demand for t in rows if t.state == "running" and t.elements is None]
-        found = check_pools(pools, running) + check_pools_step(self._pools, pools)
+        found = found_by(check_pools, pools, running) + found_by(check_pools_step, self._pools, pools)
         self._pools = pools
         return found
 
@@ -298,7 +303,7 @@ class World:
         sql = f"SELECT {', '.join(TRIGGER_COLUMNS)} FROM triggers"
         return [TriggerRow(*row) for row in self.store.reader().execute(sql)]
 
-    def _check_triggers(self) -> list[str]:
+    def _check_triggers(self) -> list[Violation]:
         rows = self.trigger_rows()
         if not rows:
             return []
@@ -306,19 +311,19 @@ class World:
         reader = self.store.reader()
         fires = [FireRow(*row) for row in reader.execute("SELECT * FROM fires")]
         runs = list(reader.execute('SELECT id, "trigger" FROM runs WHERE "trigger" IS NOT NULL'))
-        return check_fires(fires, runs) + check_triggers_step(before, rows)
+        return found_by(check_fires, fires, runs) + found_by(check_triggers_step, before, rows)
 
     def _all_rows(self) -> list[TaskRow]:
         sql = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
         return [TaskRow(*row) for row in self.store.reader().execute(sql)]
 
-    def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[str]:
+    def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[Violation]:
         replay = Replay(workflow, run.limited)
         for _, _, pos, idx, kind, _, data in events(self.store.reader(), "e.run_no = ?", (run.no,)):
             replay.apply(kind, None if pos is None or idx is None else (pos, idx), data)
         replay.settle()
         hashes = self.store.reader().read("result_hashes", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)
-        return check_history(run, current_rows(rows), workflow, replay, dict(hashes))
+        return found_by(check_history, run, current_rows(rows), workflow, replay, dict(hashes))
 
 
 class SimulatedLink:

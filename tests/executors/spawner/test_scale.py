@@ -11,7 +11,8 @@ from weft.executors.linux import boottime
 
 
 def rss_kib(pid: int) -> int:
-    return next(int(line.split()[1]) for line in Path(f"/proc/{pid}/status").open() if line.startswith("VmRSS"))
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
 
 
 def wakeups(pid: int) -> int:
