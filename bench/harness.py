@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core.commands import Submit
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import document_hash, encode_document
@@ -53,10 +53,10 @@ def directory() -> Any:
 
 
 class Bench:
-    def __init__(self, control: LocalControl, node: Node | None) -> None:
-        self.control = control
+    def __init__(self, connection: StoreConnection, node: Node | None) -> None:
+        self.connection = connection
         self.node = node
-        self._reader = control.store.reader()
+        self._reader = connection.store.reader()
 
     def compile(self, tasks: dict[str, Any], **more: Any) -> tuple[Workflow, bytes]:
         reading = read({"name": "bench", "tasks": tasks, **more})
@@ -67,7 +67,7 @@ class Bench:
 
     def submit(self, workflow: Workflow, document: bytes) -> int:
         command = Submit(new_id(), workflow.hash, workflow.name, document, "{}")
-        reply = self.control.submit(command, workflow)
+        reply = self.connection.submit(command, workflow)
         assert reply.run_no is not None
         return reply.run_no
 
@@ -79,7 +79,7 @@ class Bench:
         return time.perf_counter() - started
 
     async def finished(self, run_no: int) -> None:
-        every_s = 0.002 if self.control.store.on_loop else 0.01  # a look over the network costs both sides more
+        every_s = 0.002 if self.connection.store.on_loop else 0.01  # a look over the network costs both sides more
         while True:
             await asyncio.sleep(every_s)
             ((state,),) = self._reader.read("run_state", run_no)
@@ -92,17 +92,17 @@ class Bench:
 async def node_on(
     path: Path, slots: int, inline: dict[str, Callable[..., Any]] | None = None, store: Store | None = None
 ) -> AsyncIterator[Bench]:
-    control = LocalControl(StoreAccess(store or SqliteStore(path / "weft.db"), root=path))
-    node = make_node(control, node_settings(control, slots=slots, workdir=path), inline=inline)
+    connection = StoreConnection(StoreAccess(store or SqliteStore(path / "weft.db"), root=path))
+    node = make_node(connection, node_settings(connection, slots=slots, workdir=path), inline=inline)
     task = asyncio.create_task(node.run())
     await node.ready()
     try:
-        yield Bench(control, node)
+        yield Bench(connection, node)
     finally:
         node.stop()
         node.stop()
         await task
-        control.close()
+        connection.close()
 
 
 def best(values: list[float]) -> float:

@@ -18,7 +18,7 @@ from bench import shell
 from bench.engine import SLOTS, TASKS
 from bench.harness import Bench, Result, best, directory, node_on
 from bench.scale import FILLED
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
 from weft.operations.access import StoreAccess
@@ -106,7 +106,9 @@ async def latency(server: Server) -> list[Result]:
     with directory() as path, database(server, "latency") as store:
         noted = {"noop": lambda launch: begun.append(time.perf_counter())}
         async with node_on(path, 4, noted, store) as bench:
-            elsewhere = Bench(LocalControl(StoreAccess(PostgresStore(server.socket_url("latency")), root=path)), None)
+            elsewhere = Bench(
+                StoreConnection(StoreAccess(PostgresStore(server.socket_url("latency")), root=path)), None
+            )
             flow = bench.compile({"t": {"inline": "noop"}})
             for number in range(1, 101):
                 await asyncio.sleep(0.02)
@@ -115,7 +117,7 @@ async def latency(server: Server) -> list[Result]:
                 while len(begun) < number:
                     await asyncio.sleep(0.0005)
                 delays.append((begun[-1] - submitted) * 1000)
-            elsewhere.control.close()
+            elsewhere.connection.close()
     delays.sort()
     note = "100 submissions from elsewhere to an idle node, until its function runs"
     return [
@@ -141,7 +143,7 @@ async def pair(server: Server) -> list[Result]:
 
 async def _with_nodes(server: Server, name: str, nodes: int) -> float:
     with directory() as path, database(server, name) as store:
-        bench = Bench(LocalControl(StoreAccess(store, root=path)), None)
+        bench = Bench(StoreConnection(StoreAccess(store, root=path)), None)
         words = [sys.executable, "-m", "bench.node", server.socket_url(name), str(SLOTS)]
         processes = [
             subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(nodes)
@@ -158,7 +160,7 @@ async def _with_nodes(server: Server, name: str, nodes: int) -> float:
         finally:
             for process in processes:
                 process.communicate()
-            bench.control.close()
+            bench.connection.close()
 
 
 async def distributed_shell(server: Server) -> list[Result]:
@@ -187,20 +189,20 @@ def million(server: Server) -> list[Result]:
 
 def _claims(server: Server, name: str, finished: int) -> list[float]:
     with directory() as path, database(server, name) as store:
-        control = LocalControl(StoreAccess(store, root=path))
+        connection = StoreConnection(StoreAccess(store, root=path))
         if finished:
-            with psycopg.connect(server.url(name), autocommit=True) as connection:
+            with psycopg.connect(server.url(name), autocommit=True) as direct:
                 values = (
                     "900000, i, -1, 1, 'succeeded', 1, 0, 0, 0, 0, 0, 0, 0, 'shell', 1, 1, 1, false, true, 1, 1, 2"
                 )
-                connection.execute(
+                direct.execute(
                     f"INSERT INTO tasks ({FILLED}) SELECT {900_000 << ORDINAL_BITS} + i, {values}"
                     f" FROM generate_series(0, {finished - 1}) i"
                 )
-                connection.execute("VACUUM ANALYZE tasks")
-        bench = Bench(control, None)
+                direct.execute("VACUUM ANALYZE tasks")
+        bench = Bench(connection, None)
         bench.submit(*bench.compile({f"q{i}": {"run": "true"} for i in range(10_000)}))
-        commit = control.link.committer.commit
+        commit = connection.link.committer.commit
         commit(c.Register("s", "n", 60_000, None, "{}"))
         times = []
         for number in range(1, 201):
@@ -208,7 +210,7 @@ def _claims(server: Server, name: str, finished: int) -> list[float]:
             reply = commit(c.Exchange("s", number, [], 50, ["shell"], 0))
             times.append((time.perf_counter() - started) * 1000)
             assert len(reply.claims) == 50
-        control.close()
+        connection.close()
     return sorted(times)
 
 
@@ -216,15 +218,15 @@ def renewals(server: Server) -> list[Result]:
     """What renewing costs the server, and what 100 nodes would cost it at the default interval."""
     count, sessions = 2000, 100
     with directory() as path, database(server, "renewals") as store:
-        control = LocalControl(StoreAccess(store, root=path))
+        connection = StoreConnection(StoreAccess(store, root=path))
         for number in range(sessions):
-            control.link.committer.commit(c.Register(f"s{number}", f"n{number}", 600_000, None, "{}"))
+            connection.link.committer.commit(c.Register(f"s{number}", f"n{number}", 600_000, None, "{}"))
         before = server.cpu_s
         for number in range(count):
             session = f"s{number % sessions}"
             assert store.renew(session, 600_000, None)
         each = (server.cpu_s - before) / count
-        control.close()
+        connection.close()
     share = each * sessions / RENEW_S * 100
     note = f"{each * 1e6:.0f} µs of the server's processor a renewal, one every 5 s from each of 100 nodes"
     return [Result("100 nodes renewing, PostgreSQL", share, "% of a core", 5, lower=True, note=note)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness import Bench, Result, directory, node_on
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core import commands as c
 from weft.core.rows import ORDINAL_BITS
 from weft.operations.access import StoreAccess
@@ -23,8 +23,8 @@ FILLED = (
 def _store_large() -> None:
     """In a process of its own, so that its memory can be told apart."""
     with directory() as path:
-        control = LocalControl(StoreAccess(SqliteStore(path / "weft.db")))
-        bench = Bench(control, None)
+        connection = StoreConnection(StoreAccess(SqliteStore(path / "weft.db")))
+        bench = Bench(connection, None)
         started = time.perf_counter()
         tasks = {"t0": {"run": "true"}, **{f"t{i}": {"run": "true", "needs": [f"t{i - 1}"]} for i in range(1, MANY)}}
         flow = bench.compile(tasks)
@@ -35,7 +35,7 @@ def _store_large() -> None:
         status = Path("/proc/self/status").read_text()
         peak = int(status.split("VmHWM:")[1].split()[0]) / 1024  # ru_maxrss would remember the parent's
         print(f"{stored - started} {stored - compiled} {peak}")
-        control.close()
+        connection.close()
 
 
 async def large_run() -> list[Result]:
@@ -82,27 +82,27 @@ async def million() -> list[Result]:
 
 def _claim_times(path: Path, finished: int) -> float:
     path = path.parent / path.stem / "weft.db"
-    control = LocalControl(StoreAccess(SqliteStore(path)))
-    bench = Bench(control, None)
+    connection = StoreConnection(StoreAccess(SqliteStore(path)))
+    bench = Bench(connection, None)
     if finished:
-        _fill(control, finished)
+        _fill(connection, finished)
     bench.submit(*bench.compile({f"q{i}": {"run": "true"} for i in range(10_000)}))
-    control.link.committer.commit(c.Register("s", "n", 60_000, None, "{}"))
+    connection.link.committer.commit(c.Register("s", "n", 60_000, None, "{}"))
     times = []
     for number in range(1, 60):
         command = c.Exchange("s", number, [], 100, ["shell"], 0)
         started = time.perf_counter()
-        reply = control.link.committer.commit(command)
+        reply = connection.link.committer.commit(command)
         times.append(time.perf_counter() - started)
         assert len(reply.claims) == 100
-    control.close()
+    connection.close()
     return sorted(times)[len(times) // 2]
 
 
-def _fill(control: LocalControl, count: int) -> None:
+def _fill(connection: StoreConnection, count: int) -> None:
     """Finished tasks, written straight into the tables: how they came there does not matter to a claim."""
-    assert isinstance(control.store, SqliteStore)
-    writer = control.store._writer
+    assert isinstance(connection.store, SqliteStore)
+    writer = connection.store._writer
     base = 900_000 << ORDINAL_BITS
     writer.execute("BEGIN IMMEDIATE")
     writer.execute(

@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.harness import Result, directory
 from weft.authoring.load import load_value
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.operations.access import StoreAccess
 from weft.operations.submission import submission
 from weft.store.sqlite.driver import SqliteStore
@@ -149,12 +149,12 @@ def _submits() -> list[Result]:
 
 def _lists() -> list[Result]:
     with directory() as path:
-        control = LocalControl(StoreAccess(SqliteStore(path / "weft.db")))
+        connection = StoreConnection(StoreAccess(SqliteStore(path / "weft.db")))
         loaded = load_value(ONE)
         for begin in range(0, LISTED, 1000):
             count = min(1000, LISTED - begin)
-            control.submit_each([submission(loaded, "{}", source=str(path)) for _ in range(count)])
-        control.close()
+            connection.submit_each([submission(loaded, "{}", source=str(path)) for _ in range(count)])
+        connection.close()
         with served(path, 0) as port:
             line = Line(port)
             found = [

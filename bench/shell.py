@@ -70,7 +70,7 @@ async def latency() -> list[Result]:
                 submitted = time.time_ns()
                 run_no = bench.submit(*probe)
                 await bench.finished(run_no)
-                out = bench.control.access.read("attempts_of_task", run_no, 0, -1)[0][9]
+                out = bench.connection.access.read("attempts_of_task", run_no, 0, -1)[0][9]
                 started = int(out.split('"stdout":"')[1].split("\\n")[0])
                 delays.append((started - submitted) / 1e6)
     delays.sort()
@@ -98,7 +98,7 @@ async def memory() -> list[Result]:
                     break
             await asyncio.sleep(1)
             grown = (_rss_kb() - idle) / 1024
-            bench.control.cancel(bench.control.access.read("run_last")[0][1])
+            bench.connection.cancel(bench.connection.access.read("run_last")[0][1])
             while bench.node is not None and bench.node.loop is not None and bench.node.loop.worker.running:
                 await asyncio.sleep(0.05)
     return [Result("memory beside 500 `sleep`", grown, "MB over idle", 10, lower=True)]

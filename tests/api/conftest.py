@@ -16,8 +16,8 @@ import uvicorn
 from weft import config as settings
 from weft.api.access.auth import Gate, Open
 from weft.api.app import create_app
-from weft.api.serving import Connection, Server, listening
-from weft.client.local import LocalControl
+from weft.api.serving import BoundedHttpProtocol, Server, listening
+from weft.client.local import StoreConnection
 from weft.local_node.node_thread import NodeThread
 from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
@@ -92,7 +92,7 @@ class Running:
         directory: Path,
         *,
         node: bool = True,
-        control: LocalControl | None = None,
+        connection: StoreConnection | None = None,
         port: int = 0,
         gate: Gate | None = None,
         token: str | None = None,
@@ -101,25 +101,27 @@ class Running:
     ) -> None:
         self.directory = directory
         directory.mkdir(exist_ok=True)
-        self.control = control or LocalControl(StoreAccess(SqliteStore(directory / ".weft" / "weft.db")))
+        self.connection = connection or StoreConnection(StoreAccess(SqliteStore(directory / ".weft" / "weft.db")))
         self._nodes: NodeThread | None = None
-        self.other: LocalControl = self.control  # of another process, where a test has one
+        self.other: StoreConnection = self.connection  # of another process, where a test has one
         if node:
             config = settings.load({}, directory, {"workdir": directory, "name": "here", "slots": 4})
-            self._nodes = NodeThread(self.control, config, {}, log)
+            self._nodes = NodeThread(self.connection, config, {}, log)
             self._nodes.start_worker()
         listener = listening("127.0.0.1", port)
         self.port: int = listener.getsockname()[1]
         self.app = create_app(
-            self.control,
+            self.connection,
             gate=gate or Open(),
             source=str(directory),
-            listen=self.control.link.on_commit,
-            figures=self.control.figures,
+            listen=self.connection.link.on_commit,
+            figures=self.connection.figures,
             **more,
         )
         self._server = Server(
-            uvicorn.Config(self.app, log_config=None, access_log=False, lifespan="on", ws="none", http=Connection)
+            uvicorn.Config(
+                self.app, log_config=None, access_log=False, lifespan="on", ws="none", http=BoundedHttpProtocol
+            )
         )
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, args=(listener,), daemon=True)
@@ -150,7 +152,7 @@ class Running:
 
     def ended(self, run: str) -> dict[str, Any]:
         """The run, once it has ended."""
-        until(lambda: self.control.run(run).finished)
+        until(lambda: self.connection.run(run).finished)
         found: dict[str, Any] = self.get(f"/v1/runs/{run}").json["run"]
         return found
 
@@ -167,7 +169,7 @@ class Running:
         assert not self._thread.is_alive()
         if self._nodes is not None:
             self._nodes.close()
-        self.control.close()
+        self.connection.close()
 
 
 def until(condition: Callable[[], Any]) -> Any:

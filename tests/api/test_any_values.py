@@ -26,7 +26,7 @@ RAW = ("%ff", "%00", "%ed%a0%80", "%c0%af", "a%00b")
 
 @pytest.fixture(params=sorted(STORES))
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Running]:
-    made = Running(tmp_path, node=False, control=STORES[request.param](tmp_path)[1]())
+    made = Running(tmp_path, node=False, connection=STORES[request.param](tmp_path)[1]())
     made.submit(CHAIN)
     yield made
     made.close()

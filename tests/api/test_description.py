@@ -24,7 +24,7 @@ from tests.cluster.conftest import STORES
 from weft.api.access.auth import OneToken, Open
 from weft.api.app import create_app
 from weft.api.responses import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.operations.access import StoreAccess
 from weft.operations.declare import JSON, Operation
 from weft.operations.errors import Problem
@@ -116,12 +116,12 @@ def test_without_a_token_there_is_only_one_answer(server: Running, operations: d
 def described() -> dict[str, Any]:
     """By route: what the description says of it."""
     with tempfile.TemporaryDirectory() as directory:
-        control = LocalControl(StoreAccess(SqliteStore(Path(directory) / "weft.db")))
+        connection = StoreConnection(StoreAccess(SqliteStore(Path(directory) / "weft.db")))
         try:
-            paths: dict[str, Any] = create_app(control, gate=Open()).openapi()["paths"]
+            paths: dict[str, Any] = create_app(connection, gate=Open()).openapi()["paths"]
             return {f"{method.upper()} {path}": paths[path][method] for path in paths for method in paths[path]}
         finally:
-            control.close()
+            connection.close()
 
 
 @pytest.mark.parametrize("route", OPERATIONS, ids=lambda route: f"{route.method} {route.path}")
@@ -162,21 +162,21 @@ def test_the_examples_of_requests_can_be_sent(serving: Callable[..., Running]) -
 
 
 def test_everything_that_is_declared_is_described(tmp_path: Path) -> None:
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     try:
-        paths = create_app(control, gate=Open()).openapi()["paths"]
+        paths = create_app(connection, gate=Open()).openapi()["paths"]
         found = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
         assert found == {f"{route.method} {route.path}" for route in OPERATIONS}
     finally:
-        control.close()
+        connection.close()
 
 
 @pytest.mark.parametrize("kind", sorted(STORES))
 def test_schemathesis_finds_nothing(kind: str, tmp_path: Path) -> None:
     """All its checks, in short: requests from the description, wrong ones too, and requests that follow each other.
     The long form: `make fuzz-api`."""
-    control = STORES[kind](tmp_path)[1]()
-    server = Running(tmp_path, node=False, control=control, gate=OneToken(TOKEN))
+    connection = STORES[kind](tmp_path)[1]()
+    server = Running(tmp_path, node=False, connection=connection, gate=OneToken(TOKEN))
     try:
         client = server.client(TOKEN)
         assert client.post("/v1/runs", {"definition": CHAIN}).status == 201

@@ -37,14 +37,14 @@ def test_what_the_guide_says_works(serving: Callable[..., Running]) -> None:
         if "/output/" in line:
             server.ended("last")
         if "cancel" in line:
-            until(lambda: server.control.run("last").state == "running")
+            until(lambda: server.connection.run("last").state == "running")
         done = subprocess.run([*words, "--fail-with-body"], capture_output=True, timeout=60, check=False)
         assert done.returncode == 0, (line, done.stdout, done.stderr)
         if "/output/" in line:
             assert done.stdout.endswith(b"\r\n999\n" if "-i" in words else b"\n1000\n"), done.stdout[-40:]
         else:
             json.loads(done.stdout)
-    assert server.control.run("last").state == "cancelled"
+    assert server.connection.run("last").state == "cancelled"
 
 
 def test_the_description_says_where_it_is(server: Running, tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ import pytest
 
 from tests.api.conftest import CHAIN, Running
 from weft.client import verbs as protocol
-from weft.client.remote import RemoteControl
+from weft.client.remote import ServerConnection
 
 NAMES = ["one", "three", "two"]
 
 
 def filled(server: Running) -> None:
     for name in reversed(NAMES):
-        server.control.set_pool(name, 1)
-        server.control.create_token(name, "viewer")
+        server.connection.set_pool(name, 1)
+        server.connection.create_token(name, "viewer")
         triggers = [{"name": "often", "every": "1h"}]
         answer = server.call(
             "PUT", f"/v1/workflows/{name}", {"definition": {**CHAIN, "name": name, "triggers": triggers}}
@@ -24,12 +24,12 @@ def filled(server: Running) -> None:
 
 
 #: (path, field, a line's name), each of three lines; and what a client gets
-LISTS: list[tuple[str, str, Callable[[Any], str], Callable[[RemoteControl], Any]]] = [
-    ("/v1/pools", "pools", lambda one: one["name"], lambda control: [one.name for one in control.pools()]),
-    ("/v1/tokens", "tokens", lambda one: one["label"], lambda control: [one.label for one in control.tokens()]),
+LISTS: list[tuple[str, str, Callable[[Any], str], Callable[[ServerConnection], Any]]] = [
+    ("/v1/pools", "pools", lambda one: one["name"], lambda connection: [one.name for one in connection.pools()]),
+    ("/v1/tokens", "tokens", lambda one: one["label"], lambda connection: [one.label for one in connection.tokens()]),
     ("/v1/triggers", "triggers", lambda one: one["workflow"],
-     lambda control: [one.workflow for one in control.triggers()]),
-    ("/v1/applied", "current", str, lambda control: list(control.applied())),
+     lambda connection: [one.workflow for one in connection.triggers()]),
+    ("/v1/applied", "current", str, lambda connection: list(connection.applied())),
 ]  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_pages_of_a_list(
     path: str,
     field: str,
     name: Callable[[Any], str],
-    whole: Callable[[RemoteControl], Any],
+    whole: Callable[[ServerConnection], Any],
 ) -> None:
     assert quiet.get(path).json["next"] is None
     assert quiet.get(f"{path}?cursor=W10").status == 422
@@ -51,6 +51,6 @@ def test_pages_of_a_list(
     assert sorted(name(one) for one in [*first[field], *rest[field]]) == NAMES
     assert quiet.get(f"{path}?limit=3").json["next"] is None
     monkeypatch.setattr(protocol, "PAGE", 2)
-    control = RemoteControl(f"http://127.0.0.1:{quiet.port}", None)
-    quiet.close_with_me(control)
-    assert sorted(whole(control)) == NAMES
+    connection = ServerConnection(f"http://127.0.0.1:{quiet.port}", None)
+    quiet.close_with_me(connection)
+    assert sorted(whole(connection)) == NAMES

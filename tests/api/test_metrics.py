@@ -61,7 +61,7 @@ def test_figures_of_the_store(quiet: Running) -> None:
     assert found["weft_queue_tasks", "3", "queued"] == 1
     assert found["weft_queue_oldest_seconds", "3", "queued"] >= 0
     assert found["weft_dead_letters",] == 0
-    assert found["weft_events_total",] == quiet.control.last_event()
+    assert found["weft_events_total",] == quiet.connection.last_event()
     assert found["weft_leader_term",] == 0
     assert not [key for key in found if key[0] == "weft_leader"]
 
@@ -108,7 +108,7 @@ def test_a_token_is_needed_as_elsewhere(serving: Callable[..., Running]) -> None
 
 
 def test_nodes_of_another_version_do_not_break_it(quiet: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = quiet.control.figures
+    read = quiet.connection.figures
 
     def strange() -> Any:
         found = read()

@@ -11,8 +11,8 @@ from tests.api.test_streams import Reader, happened, readers, shown
 from tests.postgres_server import emptied
 from weft.api.access.token_gate import Tokens
 from weft.api.metrics import METRICS
-from weft.client.local import LocalControl
-from weft.client.remote import RemoteControl
+from weft.client.local import StoreConnection
+from weft.client.remote import ServerConnection
 from weft.operations.access import StoreAccess
 from weft.operations.replies import EventInfo
 from weft.store.postgres.driver import PostgresStore
@@ -24,9 +24,9 @@ TOKEN = "0123456789abcdef"
 def elsewhere(tmp_path: Path) -> Iterator[Running]:
     """A server with a node, on a store that another connection of ours writes to."""
     url = emptied()
-    control = LocalControl(StoreAccess(PostgresStore(url), root=tmp_path / "server"))
-    made = Running(tmp_path, control=control, gate=Tokens(control.token_holder, TOKEN))
-    made.other = LocalControl(StoreAccess(PostgresStore(url), root=tmp_path / "other"))
+    connection = StoreConnection(StoreAccess(PostgresStore(url), root=tmp_path / "server"))
+    made = Running(tmp_path, connection=connection, gate=Tokens(connection.token_holder, TOKEN))
+    made.other = StoreConnection(StoreAccess(PostgresStore(url), root=tmp_path / "other"))
     yield made
     made.other.close()
     made.close()
@@ -34,7 +34,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Running]:
 
 def test_what_others_commit_is_told_too(elsewhere: Running) -> None:
     admin = elsewhere.client(TOKEN)
-    last = elsewhere.control.last_event()
+    last = elsewhere.connection.last_event()
     cluster = Reader(elsewhere, "/v1/events/stream", TOKEN)
     until(lambda: readers(elsewhere) == 1)
     made = elsewhere.other.create_token("of another process", "viewer")
@@ -48,14 +48,14 @@ def test_what_others_commit_is_told_too(elsewhere: Running) -> None:
     assert messages[-1].data["reason"] == "finished"
     elsewhere.other.revoke_token(made.id)
     until(lambda: Reader(elsewhere, f"/v1/runs/{run}/events/stream", made.token).status == 401)
-    (submitted,) = elsewhere.control.events(run, kinds=["submitted"])
+    (submitted,) = elsewhere.connection.events(run, kinds=["submitted"])
     assert submitted.data["actor"] == "WEFT_TOKEN"
 
 
 def test_metrics_are_read(elsewhere: Running) -> None:
     elsewhere.get = elsewhere.client(TOKEN).get
     run = elsewhere.client(TOKEN).post("/v1/runs", {"definition": CHAIN}).json["run"]
-    until(lambda: elsewhere.control.run(run).finished)
+    until(lambda: elsewhere.connection.run(run).finished)
     found = figures(elsewhere)
     assert found["weft_runs", "succeeded"] == 1
     assert {name for name, *_ in found} >= {name for name, known in METRICS.items() if known.kind == "gauge"} - {
@@ -65,16 +65,16 @@ def test_metrics_are_read(elsewhere: Running) -> None:
 
 def test_a_run_is_followed_from_elsewhere(elsewhere: Running) -> None:
     """Events that PostgreSQL shows later than others come in their order all the same, each once."""
-    control = RemoteControl(f"http://127.0.0.1:{elsewhere.port}", TOKEN)
+    connection = ServerConnection(f"http://127.0.0.1:{elsewhere.port}", TOKEN)
     run = elsewhere.client(TOKEN).post("/v1/runs", {"definition": CHAIN}).json["run"]
-    follower = control.follow(run)
+    follower = connection.follow(run)
     shown: list[EventInfo] = []
     while not shown or shown[-1].kind != "run_finished":
         follower.wait(5.0)
         shown += follower.events(2)
     follower.close()
     assert [event.seq for event in shown] == [event.seq for event in elsewhere.other.events(run)]
-    until(lambda: control.node_work("here").running_count == 0)
-    work = control.node_work("here")
+    until(lambda: connection.node_work("here").running_count == 0)
+    work = connection.node_work("here")
     assert (work.claims, work.outcomes, work.counted) == (2, {"succeeded": 2}, "all")
-    control.close()
+    connection.close()

@@ -32,7 +32,7 @@ class Seen(HTMLParser):
 def test_it_shows_runs_and_nodes(server: Running) -> None:
     run = server.submit(CHAIN)
     server.ended(run)
-    until(lambda: server.control.leader().session)
+    until(lambda: server.connection.leader().session)
     answer = server.get("/")
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -47,7 +47,7 @@ def test_it_shows_runs_and_nodes(server: Running) -> None:
 
 def test_everything_is_text(quiet: Running) -> None:
     run = quiet.submit(CHAIN)
-    quiet.control.cancel(run, None, NASTY)
+    quiet.connection.cancel(run, None, NASTY)
     body = quiet.get("/").body.decode()
     seen = Seen(body)
     assert NASTY in seen.text

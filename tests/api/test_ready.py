@@ -13,8 +13,8 @@ from weft.store.sqlite.driver import SqliteStore
 
 def test_readyz_is_503_while_writes_fail_and_200_once_they_work(quiet: Running) -> None:
     """After a write that failed it tries one by itself: nobody sends requests to a server that is not ready."""
-    assert isinstance(quiet.control.store, SqliteStore)
-    writer = quiet.control.store._writer
+    assert isinstance(quiet.connection.store, SqliteStore)
+    writer = quiet.connection.store._writer
     assert quiet.get("/readyz").status == 200
     writer.execute("PRAGMA query_only = ON")
     assert quiet.post("/v1/runs", {"definition": CHAIN}).status == 503
@@ -25,8 +25,8 @@ def test_readyz_is_503_while_writes_fail_and_200_once_they_work(quiet: Running) 
 
 
 def test_readyz_is_503_while_another_program_holds_the_write_lock(quiet: Running, tmp_path: Path) -> None:
-    assert isinstance(quiet.control.store, SqliteStore)
-    quiet.control.store._writer.set_busy_timeout(1)
+    assert isinstance(quiet.connection.store, SqliteStore)
+    quiet.connection.store._writer.set_busy_timeout(1)
     other = apsw.Connection(str(tmp_path / ".weft" / "weft.db"))
     other.execute("BEGIN IMMEDIATE")
     assert quiet.get("/readyz").status == 503
@@ -55,16 +55,16 @@ def test_a_command_id_with_another_body_does_not_stop_the_server_from_writing(
 def test_sessions_that_are_over_leave_no_lock_files_and_no_descriptors(server: Running, tmp_path: Path) -> None:
 
     def followed(session: str) -> bool:
-        nodes = server.control.nodes()
+        nodes = server.connection.nodes()
         return bool(nodes) and nodes[0].session != session
 
     for _ in range(3):
-        (node,) = until(server.control.nodes)
-        server.control.link.committer.commit(Expire(node.session, "process"))
+        (node,) = until(server.connection.nodes)
+        server.connection.link.committer.commit(Expire(node.session, "process"))
         server.submit({"name": "wake", "tasks": {"a": {"run": "true"}}})  # so that the node hears of it
         until(partial(followed, node.session))
-    files = server.control.link._files
+    files = server.connection.link._files
     assert files is not None
-    (node,) = server.control.nodes()
+    (node,) = server.connection.nodes()
     until(lambda: list(files._mine) == [node.session])
     assert [file.stem for file in (tmp_path / ".weft" / "sessions").iterdir()] == [node.session]

@@ -46,7 +46,7 @@ def test_pages_of_other_origins_are_refused(quiet: Running) -> None:
     for origin in ("https://evil.example", "null", f"http://127.0.0.1:{quiet.port + 1}", "http://localhost"):
         assert quiet.post("/v1/tasks", {"run": "true"}, Origin=origin).code == "origin"
     assert quiet.post("/v1/tasks", {"run": "true"}, Origin=f"http://{host}").status == 201
-    assert len(quiet.control.runs()) == 1
+    assert len(quiet.connection.runs()) == 1
 
 
 def test_a_form_is_no_json(quiet: Running) -> None:
@@ -169,13 +169,13 @@ def test_which_addresses_are_this_machines_own() -> None:
 
 def test_an_observer_names_the_leader(serving: Callable[..., Running]) -> None:
     leading = serving()
-    until(lambda: leading.control.leader().session)
-    from weft.client.local import LocalControl
+    until(lambda: leading.connection.leader().session)
+    from weft.client.local import StoreConnection
     from weft.operations.access import StoreAccess
     from weft.store.sqlite.driver import SqliteStore
 
     store = SqliteStore(leading.directory / ".weft" / "weft.db")
-    server = serving(node=False, control=LocalControl(StoreAccess(store, role="observer")))
+    server = serving(node=False, connection=StoreConnection(StoreAccess(store, role="observer")))
     answer = server.post("/v1/runs", {"definition": CHAIN})
     assert answer.status == 503
     assert answer.code == "observer"

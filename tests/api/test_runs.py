@@ -43,7 +43,7 @@ def test_mistakes_of_a_definition_come_with_line_column_and_fix(quiet: Running) 
     first, second = answer.json["errors"]
     assert (first["line"], first["column"], first["fix"]) == (3, 7, "did you mean 'run'?")
     assert second["line"] == 4
-    assert not quiet.control.runs()
+    assert not quiet.connection.runs()
 
 
 def test_mistakes_of_an_object_come_with_their_path(quiet: Running) -> None:
@@ -77,7 +77,7 @@ def test_bad_bodies_are_refused_and_start_nothing(quiet: Running, body: Any) -> 
     answer = quiet.post("/v1/runs", body)
     assert answer.status == 422, answer
     assert answer.code
-    assert not quiet.control.runs()
+    assert not quiet.connection.runs()
 
 
 def test_a_workflow_is_run_by_its_name_in_its_newest_version_or_another(server: Running) -> None:
@@ -98,7 +98,7 @@ def test_a_key_makes_one_run(quiet: Running) -> None:
     other = quiet.post("/v1/runs", {"definition": {**CHAIN, "name": "other"}}, Idempotency_Key="k1")
     assert other.status == 409
     assert other.code == "conflict"
-    assert len(quiet.control.runs()) == 1
+    assert len(quiet.connection.runs()) == 1
 
 
 def test_fifty_identical_submissions_at_once_make_one_run(quiet: Running) -> None:
@@ -117,21 +117,21 @@ def test_fifty_identical_submissions_at_once_make_one_run(quiet: Running) -> Non
         thread.join()
     assert sorted(answer.status for answer in answers) == [200] * 49 + [201]
     assert len({answer.json["run"] for answer in answers}) == 1
-    assert len(quiet.control.runs()) == 1
+    assert len(quiet.connection.runs()) == 1
 
 
 def test_a_request_said_again_under_its_id_is_applied_once(quiet: Running) -> None:
     first = quiet.post("/v1/runs", {"definition": CHAIN}, Weft_Command="abcdefgh1")
     again = quiet.post("/v1/runs", {"definition": CHAIN}, Weft_Command="abcdefgh1")
     assert first.json == again.json
-    assert len(quiet.control.runs()) == 1
+    assert len(quiet.connection.runs()) == 1
     run = first.json["run"]
     assert quiet.post(f"/v1/runs/{run}/cancel", Weft_Command="abcdefgh2").json["changed"] == 2
     assert quiet.post(f"/v1/runs/{run}/cancel", Weft_Command="abcdefgh2").json["changed"] == 2
     assert quiet.post(f"/v1/runs/{run}/cancel").json["existing"] is True
     reran = [quiet.post(f"/v1/runs/{run}/rerun", Weft_Command="abcdefgh3").json for _ in range(2)]
     assert reran[0] == reran[1]
-    assert len(quiet.control.runs()) == 2
+    assert len(quiet.connection.runs()) == 2
 
 
 def test_an_id_used_for_something_else_is_refused(quiet: Running) -> None:
@@ -152,14 +152,14 @@ def test_a_batch_starts_many_and_tells_of_each(quiet: Running) -> None:
     assert [item.get("code") for item in shown["runs"]] == [None, "definition", None, "conflict", None]
     assert shown["runs"][2]["run"] == shown["runs"][4]["run"]
     assert shown["runs"][4]["existing"] is True
-    assert len(quiet.control.runs()) == 2
+    assert len(quiet.connection.runs()) == 2
 
 
 def test_a_batch_said_again_is_applied_once(quiet: Running) -> None:
     runs = {"runs": [{"task": "true"}, {"task": "echo 1"}, {"task": "true"}]}
     first = quiet.post("/v1/runs:batch", runs, Weft_Command="batch-0001")
     assert first.json == quiet.post("/v1/runs:batch", runs, Weft_Command="batch-0001").json
-    assert len(quiet.control.runs()) == 3
+    assert len(quiet.connection.runs()) == 3
     assert quiet.post("/v1/runs:batch", {"runs": []}).status == 422
     assert quiet.post("/v1/runs:batch", {"runs": [{"task": "true"}] * 1001}).status == 422
 
@@ -184,7 +184,7 @@ def test_the_list_is_filtered(quiet: Running) -> None:
     queries = ("state=cancelled", "state=cancelled&state=running", "name=other", "state=failed")
     names = [[run["name"] for run in quiet.get(f"/v1/runs?{query}").json["runs"]] for query in queries]
     assert names == [["chain"], ["other", "chain"], ["other"], []]
-    now = quiet.control.now()
+    now = quiet.connection.now()
     assert quiet.get(f"/v1/runs?since={now + 1000}").json == {"runs": [], "next": None}
     assert len(quiet.get(f"/v1/runs?since={now - 600_000}").json["runs"]) == 2
 
@@ -234,7 +234,7 @@ def test_levels_are_advanced_by_hand(server: Running) -> None:
     run = server.submit({**CHAIN, "mode": "levels"}, manual_advance=True)
     until(lambda: server.get(f"/v1/runs/{run}").json["awaiting_advance"])
     assert server.post(f"/v1/runs/{run}/advance").status == 200
-    until(lambda: server.control.run(run).finished or server.get(f"/v1/runs/{run}").json["awaiting_advance"])
+    until(lambda: server.connection.run(run).finished or server.get(f"/v1/runs/{run}").json["awaiting_advance"])
     assert server.get(f"/v1/runs/{run}/records").json["lines"]
 
 
@@ -283,7 +283,7 @@ def test_old_runs_are_pruned_with_their_output(server: Running) -> None:
     run = server.submit(CHAIN)
     server.ended(run)
     assert (server.directory / ".weft" / "output" / run).exists()
-    answer = server.post("/v1/runs:prune", {"before": server.control.now() + 1000})
+    answer = server.post("/v1/runs:prune", {"before": server.connection.now() + 1000})
     assert answer.json == {"runs": [run], "more": False}
     assert not (server.directory / ".weft" / "output" / run).exists()
     assert server.get(f"/v1/runs/{run}").status == 404

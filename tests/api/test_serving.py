@@ -306,8 +306,8 @@ def test_loopback_needs_a_token_and_the_owners_tools_find_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("WEFT_TOKEN", raising=False)
     with weft.Client(url) as client:
-        assert client.control.runs()[0].name == "true"
-        submitted, *_ = client.control.events(None, kinds=["submitted"])
+        assert client.connection.runs()[0].name == "true"
+        submitted, *_ = client.connection.events(None, kinds=["submitted"])
         assert submitted.data["actor"] == "local"
     assert others_may(tmp_path / ".weft") == []
     again = serve("--slots", "0")

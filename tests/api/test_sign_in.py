@@ -65,7 +65,7 @@ def give(browser: Browser, token: str) -> None:
 def test_in_a_browser(locked: Running, browser: Browser) -> None:
     client = locked.client(TOKEN)
     runs = [client.post("/v1/runs", {"definition": CHAIN}).json["run"] for _ in range(2)]
-    locked.control.cancel(runs[1], None, NASTY)
+    locked.connection.cancel(runs[1], None, NASTY)
     url = f"http://127.0.0.1:{locked.port}/?limit=1"
     browser.open(url)
     give(browser, "wrong")

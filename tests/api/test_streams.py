@@ -73,7 +73,7 @@ def shown(messages: list[Message]) -> list[int]:
 
 
 def happened(server: Running, run: str | None = None) -> list[int]:
-    return [event.seq for event in server.control.events(run)]
+    return [event.seq for event in server.connection.events(run)]
 
 
 def readers(server: Running) -> int:
@@ -116,7 +116,7 @@ def test_kinds_can_be_chosen_and_the_end_is_told_all_the_same(server: Running) -
 
 def test_the_cluster_is_told_from_now_on(server: Running) -> None:
     server.ended(server.submit(CHAIN))
-    last = server.control.last_event()
+    last = server.connection.last_event()
     reader = Reader(server, "/v1/events/stream")
     until(lambda: readers(server) == 1)
     run = server.submit(CHAIN)
@@ -140,14 +140,14 @@ def test_many_readers_share_one_poller(quiet: Running, monkeypatch: pytest.Monke
     (topic,) = hub._topics.values()
     until(lambda: topic._floor is not None)
     asked = 0
-    read = quiet.control.events
+    read = quiet.connection.events
 
     def counted(*given: Any, **more: Any) -> Any:
         nonlocal asked
         asked += 1
         return read(*given, **more)
 
-    monkeypatch.setattr(quiet.control, "events", counted)
+    monkeypatch.setattr(quiet.connection, "events", counted)
     quiet.post(f"/v1/runs/{run}/cancel")
     rest = [list(follower) for follower in followers]
     assert all(messages == rest[0] for messages in rest)
@@ -164,7 +164,7 @@ def test_a_slow_reader_reads_from_the_store_and_slows_nobody(quiet: Running, mon
     fast = Reader(quiet, "/v1/events/stream?after=0")
     until(lambda: readers(quiet) == 2)
     for _ in range(25):  # 10 MB: more than the kernel takes for a connection that nobody reads from
-        quiet.control.cancel(run, reason="x" * 130_000)
+        quiet.connection.cancel(run, reason="x" * 130_000)
         run = quiet.submit({"name": "w", "tasks": {"a": {"run": "true"}}})
     expected = happened(quiet)
     assert shown(fast.take(len(expected))) == expected, "it did not wait for the slow one"
@@ -194,7 +194,7 @@ def _unchunked(text: bytes) -> bytes:
 def test_output_is_told_as_it_comes_through_all_attempts(server: Running, tmp_path: Path) -> None:
     wait = "echo one; while [ ! -e go ]; do sleep 0.01; done; printf 'zwei \\303'; sleep 0.2; printf '\\274\\n'"
     run = server.submit({"name": "w", "tasks": {"a": {"run": wait}}})
-    until(lambda: server.control.task(run, "a").attempt)
+    until(lambda: server.connection.task(run, "a").attempt)
     reader = iter(Reader(server, f"/v1/runs/{run}/tasks/a/output/stdout/stream"))
     first = next(reader)
     assert first.data == {"attempt": 1, "offset": 0, "next": 4, "text": "one\n"}
@@ -217,7 +217,7 @@ def test_output_is_told_as_it_comes_through_all_attempts(server: Running, tmp_pa
 
 def test_output_of_a_task_that_is_tried_again(server: Running) -> None:
     run = server.submit(RETRIED)
-    until(lambda: server.control.task(run, "a").attempt)
+    until(lambda: server.connection.task(run, "a").attempt)
     server.ended(run)
     path = f"/v1/runs/{run}/tasks/a/output/stdout/stream"
     messages = list(Reader(server, path, Last_Event_ID="1.0"))
@@ -249,18 +249,18 @@ def test_a_character_is_never_cut() -> None:
 
 
 def test_heartbeats_come_and_a_revoked_token_ends_the_stream(serving: Callable[..., Running], tmp_path: Path) -> None:
-    from weft.client.local import LocalControl
+    from weft.client.local import StoreConnection
     from weft.operations.access import StoreAccess
     from weft.store.sqlite.driver import SqliteStore
 
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
-    made = control.create_token("x", "viewer")
-    server = serving(node=False, control=control, gate=Tokens(control.token_holder))
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
+    made = connection.create_token("x", "viewer")
+    server = serving(node=False, connection=connection, gate=Tokens(connection.token_holder))
     server.app.state.heartbeat_s = 0.02
     assert Reader(server, "/v1/events/stream").status == 401
     reader = Reader(server, "/v1/events/stream", made.token)
     until(lambda: readers(server) == 1)
-    control.revoke_token(made.id)
+    connection.revoke_token(made.id)
     messages = list(reader)
     assert reader.comments > 2
     assert [message.data["kind"] for message in messages[:-1]] == ["token_revoked"]
@@ -290,8 +290,8 @@ def test_a_removed_run_ends_its_streams(quiet: Running, monkeypatch: pytest.Monk
     def gone(ref: str) -> None:
         raise NotFound(f"there is no run {ref}")
 
-    monkeypatch.setattr(quiet.control, "run", gone)
-    quiet.control.set_pool("p", 1)
+    monkeypatch.setattr(quiet.connection, "run", gone)
+    quiet.connection.set_pool("p", 1)
     quiet.submit(CHAIN)
     assert list(reader)[-1].data["reason"] == "gone"
 
@@ -302,7 +302,7 @@ def test_readers_that_go_away_leave_nothing_behind(quiet: Running) -> None:
         reader.close()
     until(lambda: readers(quiet) == 0)
     until(lambda: not quiet.app.state.hub._topics)
-    until(lambda: quiet.control.link.committer.committed is None)
+    until(lambda: quiet.connection.link.committer.committed is None)
 
 
 def test_there_is_a_bound_on_readers(quiet: Running, monkeypatch: pytest.MonkeyPatch) -> None:

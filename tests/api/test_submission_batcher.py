@@ -13,7 +13,7 @@ from tests.api.conftest import CHAIN, Running
 from weft.api.app_state import SMALL
 from weft.api.submission_batcher import SubmissionBatcher
 from weft.authoring.load import load_value
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core.commands import Refused, Reply, Submit
 from weft.operations.access import StoreAccess
 from weft.operations.ids import id_from
@@ -22,7 +22,7 @@ from weft.store.protocol import CommandUsed
 from weft.store.sqlite.driver import SqliteStore
 
 
-class Counted(LocalControl):
+class Counted(StoreConnection):
     """Holds the first transaction until the others have come."""
 
     def __init__(self, path: Path) -> None:
@@ -45,9 +45,9 @@ def command(number: int, **more: Any) -> Submit:
 
 
 def test_those_that_wait_go_together(tmp_path: Path) -> None:
-    control = Counted(tmp_path / "weft.db")
-    control.submit_each([command(100)], ["used-before"])
-    control.sizes.clear()
+    connection = Counted(tmp_path / "weft.db")
+    connection.submit_each([command(100)], ["used-before"])
+    connection.sizes.clear()
 
     def mistaken() -> Submit:
         raise ValueError("no such workflow")
@@ -58,39 +58,39 @@ def test_those_that_wait_go_together(tmp_path: Path) -> None:
     made += [(lambda: other, None), (partial(command, 8), "used-before"), (mistaken, None)]
 
     async def submit() -> list[Any]:
-        gathering = SubmissionBatcher(control)
+        gathering = SubmissionBatcher(connection)
         first = gathering.submit(*made[0])
         rest = [gathering.submit(*one) for one in made[1:]]
-        control.go.set()
+        connection.go.set()
         shown = await asyncio.gather(first, *rest, return_exceptions=True)
         gathering.close()
         return [type(one) if isinstance(one, BaseException) else one[1].run_id for one in shown]
 
     shown = asyncio.run(submit())
-    assert control.sizes == [1, 8, *[1] * 8]  # somebody's id was used before: then each alone
+    assert connection.sizes == [1, 8, *[1] * 8]  # somebody's id was used before: then each alone
     assert shown[:6] == [id_from(str(n)) for n in range(6)]
     assert shown[6] == id_from("6")
     assert shown[7:] == [Refused, CommandUsed, ValueError]
-    assert len(control.runs(limit=100)) == 8
-    control.close()
+    assert len(connection.runs(limit=100)) == 8
+    connection.close()
 
 
 def test_who_has_gone_holds_up_nobody(tmp_path: Path) -> None:
-    control = Counted(tmp_path / "weft.db")
+    connection = Counted(tmp_path / "weft.db")
 
     async def submit() -> str | None:
-        gathering = SubmissionBatcher(control)
+        gathering = SubmissionBatcher(connection)
         gone = gathering.submit(partial(command, 0))
         stays = gathering.submit(partial(command, 1))
         gone.cancel()
-        control.go.set()
+        connection.go.set()
         found = (await stays)[1].run_id
         gathering.close()
         return found
 
     assert asyncio.run(submit()) == id_from("1")
-    assert len(control.runs(limit=100)) == 2, "it was under way"
-    control.close()
+    assert len(connection.runs(limit=100)) == 2, "it was under way"
+    connection.close()
 
 
 def test_a_large_one_over_http(quiet: Running) -> None:
@@ -120,4 +120,4 @@ def test_many_at_once_over_http(quiet: Running, clients: int) -> None:
     for thread in threads:
         thread.join()
     assert len(set(found)) == len(found) == clients * 10
-    assert {run.id for run in quiet.control.runs(limit=1000)} == set(found)
+    assert {run.id for run in quiet.connection.runs(limit=1000)} == set(found)

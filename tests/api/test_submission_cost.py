@@ -13,7 +13,7 @@ from tests.api.conftest import Running
 from weft.authoring import load
 from weft.authoring.load import load_value
 from weft.client import verbs
-from weft.client.remote import RemoteControl
+from weft.client.remote import ServerConnection
 from weft.core.definition.compile import compile_workflow
 from weft.node import committer
 from weft.operations import access
@@ -83,23 +83,23 @@ def test_one_submission(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_same_document_in_other_words_is_not_compiled_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    control = RemoteControl(url)
+    connection = ServerConnection(url)
     costs = Costs(monkeypatch)
-    control.apply(load_value(DEFINITION))
+    connection.apply(load_value(DEFINITION))
     assert costs.taken()["server compiled"] == 1
     for other in ({"definition": DEFINITION, "name": "unused"}, {"workflow": "large"}):
-        control._write("POST", "/v1/runs", other)
+        connection._write("POST", "/v1/runs", other)
         assert "server compiled" not in costs.taken()
-    control.close()
+    connection.close()
 
 
 def test_a_batch_of_equal_definitions(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    control = RemoteControl(url)
+    connection = ServerConnection(url)
     costs = Costs(monkeypatch)
     loaded = load_value(DEFINITION)
-    replies = control.submit_each([submission(loaded, "{}", source=str(tmp_path)) for _ in range(10)])
+    replies = connection.submit_each([submission(loaded, "{}", source=str(tmp_path)) for _ in range(10)])
     assert len({reply.run_id for reply in replies if not isinstance(reply, Exception)}) == 10
     assert costs.taken() == {
         "client encoded": 2, "server decoded": 1, "server encoded": 10 + 1, "server compiled": 1,
     }  # fmt: skip
-    control.close()
+    connection.close()

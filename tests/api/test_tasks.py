@@ -176,12 +176,12 @@ def test_nodes_and_what_they_did(server: Running) -> None:
     assert server.get(f"/v1/nodes/{node['session'][:6]}").json["session"] == node["session"]
     work = server.get("/v1/nodes/here/workers").json
     assert (work["claims"], work["outcomes"], work["running"]) == (2, {"succeeded": 2}, [])
-    assert work["active_at"] >= server.control.run(run).created_at
+    assert work["active_at"] >= server.connection.run(run).created_at
     long = server.submit({"name": "long", "tasks": {"a": {"run": "sleep 600"}}})
     work = until(lambda: (found := server.get("/v1/nodes/here/workers").json)["running"] and found)
     (claim,) = work["running"]
     assert (claim["run_id"], claim["task"], claim["attempt"], work["claims"]) == (long, "a", 1, 3)
-    assert claim["lease_expires_at"] > server.control.now()
+    assert claim["lease_expires_at"] > server.connection.now()
     server.post(f"/v1/runs/{long}/cancel")
     server.ended(long)
     assert server.get("/v1/nodes/nobody").status == 404

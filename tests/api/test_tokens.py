@@ -18,7 +18,7 @@ from weft.api.access.token_gate import (
     Failures,
     Tokens,
 )
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core.commands import Refused
 from weft.operations.access import StoreAccess
 from weft.operations.errors import Ambiguous, NotFound
@@ -29,12 +29,12 @@ from weft.store.sqlite.driver import SqliteStore
 
 
 @pytest.fixture
-def control(tmp_path: Path) -> LocalControl:
-    return LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
+def connection(tmp_path: Path) -> StoreConnection:
+    return StoreConnection(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
 
 
-def events(control: LocalControl, *kinds: str) -> list[dict[str, Any]]:
-    return [event.data for event in control.events(None, kinds=list(kinds))]
+def events(connection: StoreConnection, *kinds: str) -> list[dict[str, Any]]:
+    return [event.data for event in connection.events(None, kinds=list(kinds))]
 
 
 class Clock:
@@ -70,65 +70,65 @@ class Asking:
         return None if caller is None else f"{caller.role} {caller.name}"
 
 
-def test_only_a_hash_is_kept_and_nothing_else_opens(control: LocalControl, tmp_path: Path) -> None:
-    made = control.create_token("of ann", "operator")
+def test_only_a_hash_is_kept_and_nothing_else_opens(connection: StoreConnection, tmp_path: Path) -> None:
+    made = connection.create_token("of ann", "operator")
     secret = made.token.split("_")[2]
     assert len(bytes.fromhex(secret)) == 32
-    found = control.token_holder(made.token)
+    found = connection.token_holder(made.token)
     assert found is not None
     assert (found.id, found.label, found.role) == (made.id, "of ann", "operator")
     for wrong in (made.token[:-1], made.token + "0", secret, f"weft_{made.id}_", "", "weft__", "ü_ü_ü", "w" * 10_000):
-        assert control.token_holder(wrong) is None
-    control.close()
+        assert connection.token_holder(wrong) is None
+    connection.close()
     for file in (tmp_path / ".weft").iterdir():
         if file.is_file():
             assert secret.encode() not in file.read_bytes()
 
 
-def test_revoked_and_expired_ones_open_nothing(control: LocalControl) -> None:
-    good, short, gone = (control.create_token(label, "viewer", ms) for label, ms in
+def test_revoked_and_expired_ones_open_nothing(connection: StoreConnection) -> None:
+    good, short, gone = (connection.create_token(label, "viewer", ms) for label, ms in
                          (("good", 3_600_000), ("short", 1), ("gone", None)))  # fmt: skip
-    assert not control.revoke_token(gone.id[:6]).existing
-    assert control.revoke_token("gone").existing
-    while control.now() <= (short.expires_at or 0):
+    assert not connection.revoke_token(gone.id[:6]).existing
+    assert connection.revoke_token("gone").existing
+    while connection.now() <= (short.expires_at or 0):
         pass
-    assert [control.token_holder(one.token) is not None for one in (good, short, gone)] == [True, False, False]
-    assert {one.label: one.state for one in control.tokens()} == {
+    assert [connection.token_holder(one.token) is not None for one in (good, short, gone)] == [True, False, False]
+    assert {one.label: one.state for one in connection.tokens()} == {
         "good": "valid",
         "short": "expired",
         "gone": "revoked",
     }
     with pytest.raises(NotFound):
-        control.revoke_token("nobody")
-    control.create_token("good", "viewer")
+        connection.revoke_token("nobody")
+    connection.create_token("good", "viewer")
     with pytest.raises(Ambiguous):
-        control.revoke_token("good")
+        connection.revoke_token("good")
 
 
-def test_a_token_is_believed_for_a_moment_only(control: LocalControl) -> None:
-    asking = Asking(control.token_holder)
-    made = control.create_token("x", "viewer")
+def test_a_token_is_believed_for_a_moment_only(connection: StoreConnection) -> None:
+    asking = Asking(connection.token_holder)
+    made = connection.create_token("x", "viewer")
     assert [asking(made.token) for _ in range(3)] == [f"viewer {made.id} x"] * 3
     assert asking.asked == 1
-    control.revoke_token(made.id)
+    connection.revoke_token(made.id)
     assert asking(made.token) is not None
     asking.clock.now += BELIEVED_S
     assert asking(made.token) is None
     assert asking.asked == 2
 
 
-def test_the_one_from_the_environment_is_an_admin_beside_the_others(control: LocalControl) -> None:
-    asking = Asking(control.token_holder, "0123456789abcdef")
-    made = control.create_token("x", "viewer")
+def test_the_one_from_the_environment_is_an_admin_beside_the_others(connection: StoreConnection) -> None:
+    asking = Asking(connection.token_holder, "0123456789abcdef")
+    made = connection.create_token("x", "viewer")
     assert asking("0123456789abcdef") == "admin WEFT_TOKEN"
     assert asking(made.token) == f"viewer {made.id} x"
     assert asking(None) is None
     assert asking("0123456789abcdeF") is None
 
 
-def test_whoever_keeps_guessing_is_not_listened_to(control: LocalControl) -> None:
-    asking = Asking(control.token_holder)
-    good, late = control.create_token("good", "viewer"), control.create_token("late", "viewer")
+def test_whoever_keeps_guessing_is_not_listened_to(connection: StoreConnection) -> None:
+    asking = Asking(connection.token_holder)
+    good, late = connection.create_token("good", "viewer"), connection.create_token("late", "viewer")
     assert asking(good.token) is not None
     assert [asking(f"weft_{good.id}_{n}") for n in range(FAILURES_MAX)] == [None] * FAILURES_MAX
     asked = asking.asked
@@ -146,7 +146,7 @@ def test_whoever_keeps_guessing_is_not_listened_to(control: LocalControl) -> Non
     assert [asking("weft_x_y") for _ in range(FAILURES_MAX)] == [None] * FAILURES_MAX
 
 
-def test_what_is_remembered_is_bounded(control: LocalControl) -> None:
+def test_what_is_remembered_is_bounded(connection: StoreConnection) -> None:
     clock = Clock()
     failures = Failures(clock)
     for n in range(ADDRESSES_MAX + 100):
@@ -161,8 +161,10 @@ def test_what_is_remembered_is_bounded(control: LocalControl) -> None:
     assert len(asking.gate._known) == KNOWN_MAX
 
 
-def test_over_http_an_admin_makes_lists_and_revokes(serving: Callable[..., Running], control: LocalControl) -> None:
-    server = serving(node=False, control=control, gate=Tokens(control.token_holder, "0123456789abcdef"))
+def test_over_http_an_admin_makes_lists_and_revokes(
+    serving: Callable[..., Running], connection: StoreConnection
+) -> None:
+    server = serving(node=False, connection=connection, gate=Tokens(connection.token_holder, "0123456789abcdef"))
     admin = server.client("0123456789abcdef")
     answer = admin.post("/v1/tokens", {"role": "operator", "label": "ci", "expires_ms": 3_600_000})
     assert answer.status == 201
@@ -182,22 +184,26 @@ def test_over_http_an_admin_makes_lists_and_revokes(serving: Callable[..., Runni
                  {"role": "viewer", "label": "x"}, {"role": "viewer", "label": "x", "expires_ms": 0}):  # fmt: skip
         assert admin.post("/v1/tokens", body).status == 422
     who = f"{made['id']} ci"
-    assert [data["actor"] for data in events(control, "submitted", "stopped")] == [who, who]
-    assert [data["actor"] for data in events(control, "token_created", "token_revoked")] == ["WEFT_TOKEN"] * 2
+    assert [data["actor"] for data in events(connection, "submitted", "stopped")] == [who, who]
+    assert [data["actor"] for data in events(connection, "token_created", "token_revoked")] == ["WEFT_TOKEN"] * 2
 
 
-def test_who_changed_what_leaves_no_event_is_told_too(serving: Callable[..., Running], control: LocalControl) -> None:
-    server = serving(node=False, control=control)
+def test_who_changed_what_leaves_no_event_is_told_too(
+    serving: Callable[..., Running], connection: StoreConnection
+) -> None:
+    server = serving(node=False, connection=connection)
     assert server.call("PUT", "/v1/pools/p", {"size": 3}).status == 200
     assert server.post("/v1/runs:batch", {"runs": [{"definition": CHAIN}]}).status in (200, 201, 404)
-    assert events(control, "asked") == [{"actor": "local", "command": "set_pool", "name": "p", "size": 3}]
-    before = len(events(control, "asked"))
+    assert events(connection, "asked") == [{"actor": "local", "command": "set_pool", "name": "p", "size": 3}]
+    before = len(events(connection, "asked"))
     server.post("/v1/runs:prune", {"before": 1})
-    assert len(events(control, "asked")) == before, "nothing was changed"
+    assert len(events(connection, "asked")) == before, "nothing was changed"
 
 
-def test_too_many_wrong_tokens_are_429_with_a_time(serving: Callable[..., Running], control: LocalControl) -> None:
-    server = serving(node=False, control=control, gate=Tokens(control.token_holder))
+def test_too_many_wrong_tokens_are_429_with_a_time(
+    serving: Callable[..., Running], connection: StoreConnection
+) -> None:
+    server = serving(node=False, connection=connection, gate=Tokens(connection.token_holder))
     stranger = server.client("weft_0000_guess")
     answers = [stranger.get("/v1/runs").status for _ in range(FAILURES_MAX + 1)]
     assert answers == [401] * FAILURES_MAX + [429]
@@ -208,10 +214,10 @@ def test_too_many_wrong_tokens_are_429_with_a_time(serving: Callable[..., Runnin
 
 
 @pytest.mark.parametrize("label", ["ci\n", "\x1b[31mred", "", "x" * 101])
-def test_a_label_is_one_line_of_text(control: LocalControl, label: str) -> None:
+def test_a_label_is_one_line_of_text(connection: StoreConnection, label: str) -> None:
     with pytest.raises(Refused, match="a label has 1 to 100 characters"):
-        control.create_token(label, "viewer")
-    assert control.tokens() == []
+        connection.create_token(label, "viewer")
+    assert connection.tokens() == []
 
 
 def test_who_has_shown_no_token_learns_nothing_of_the_store(
@@ -221,9 +227,9 @@ def test_who_has_shown_no_token_learns_nothing_of_the_store(
         raise StoreBusy("postgresql://weft@db.internal/weft does not answer: connection refused")
 
     server = serving(node=False, gate=Tokens(silent))
-    monkeypatch.setattr(server.control, "last_event", silent)
+    monkeypatch.setattr(server.connection, "last_event", silent)
     monkeypatch.setattr("weft.api.hooks.fire_webhook", silent)
-    monkeypatch.setattr(server.control, "for_request", lambda *args: server.control)
+    monkeypatch.setattr(server.connection, "for_request", lambda *args: server.connection)
     answers = [
         server.get("/readyz"), server.client("of-no-use").get("/v1/runs"), server.post("/v1/hooks/push", {}),
         server.get("/healthz"),
@@ -235,9 +241,9 @@ def test_who_has_shown_no_token_learns_nothing_of_the_store(
     assert answers[3].json.keys() == {"status", "version"}
 
 
-def test_the_words_for_a_token_that_will_not_do(serving: Callable[..., Running], control: LocalControl) -> None:
-    server = serving(node=False, control=control, gate=Tokens(control.token_holder))
-    made = control.create_token("looks", "viewer")
+def test_the_words_for_a_token_that_will_not_do(serving: Callable[..., Running], connection: StoreConnection) -> None:
+    server = serving(node=False, connection=connection, gate=Tokens(connection.token_holder))
+    made = connection.create_token("looks", "viewer")
     looks = server.client(made.token)
     refused = looks.post("/v1/tasks", {"run": "true"})
     assert (refused.status, refused.json["fix"]) == (403, "use a token with that role")

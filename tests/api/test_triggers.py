@@ -52,7 +52,7 @@ def test_a_signed_call_starts_a_run_with_its_body_as_input(server: Running) -> N
     answer = hook(server, {"ref": "main"})
     assert answer.status == 202, answer
     assert server.ended(answer.json["run"])["state"] == "succeeded"
-    assert server.control.run(answer.json["run"]).inputs == {"ref": "main"}
+    assert server.connection.run(answer.json["run"]).inputs == {"ref": "main"}
 
 
 def test_a_delivery_that_comes_again_starts_nothing(server: Running) -> None:
@@ -66,7 +66,7 @@ def test_a_delivery_that_comes_again_starts_nothing(server: Running) -> None:
 def test_a_hook_takes_put_as_well(server: Running) -> None:
     answer = hook(server, {"ref": "main"}, "PUT")
     assert answer.status == 202, answer
-    assert server.control.run(answer.json["run"]).inputs == {"ref": "main"}
+    assert server.connection.run(answer.json["run"]).inputs == {"ref": "main"}
     assert hook(server, {"ref": "main"}, "PUT", X_GitHub_Delivery="").code == "delivery"
 
 
@@ -76,7 +76,7 @@ def test_a_call_that_is_not_signed_learns_nothing(server: Running, signature: st
     unknown = server.post("/v1/hooks/unknown", {})
     assert (wrong.status, wrong.code) == (unknown.status, unknown.code) == (401, "unauthorized")
     assert wrong.json["detail"] == unknown.json["detail"]
-    assert server.control.runs() == []
+    assert server.connection.runs() == []
 
 
 def test_a_condition_that_does_not_hold_ignores_the_call(server: Running) -> None:

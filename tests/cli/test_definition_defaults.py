@@ -79,11 +79,11 @@ def test_a_server_and_python_use_theirs(
     with sdk.Client(f"http://127.0.0.1:{server.port}", token="any") as client:
         assert meaning_of(server, client.start("plain.yaml")) == ("halt_now", [60_000])
     with sdk.open(tmp_path / "own.db") as own:
-        assert own.control.workflow(own.start("plain.yaml")).on_failure == "halt_now"
+        assert own.connection.workflow(own.start("plain.yaml")).on_failure == "halt_now"
 
 
 def meaning_of(server: Running, run: str) -> tuple[str, list[int | None]]:
-    workflow = server.control.workflow(run)
+    workflow = server.connection.workflow(run)
     return workflow.on_failure, [task.timeout_ms for task in workflow.tasks]
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
@@ -30,13 +30,13 @@ def test_an_attempt_that_waits_for_a_runner_has_not_started(weft: Weft, tmp_path
     (tmp_path / "functions.py").write_text(FUNCTIONS)
     (tmp_path / "queue.yaml").write_text(DEFINITION)
     assert weft("run", "queue.yaml", "--python-runners", "1").code == 0
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
     try:
         first, second = sorted(
-            (control.task("last", name) for name in ("long", "short")), key=lambda t: t.finished_at or 0
+            (connection.task("last", name) for name in ("long", "short")), key=lambda t: t.finished_at or 0
         )
         assert first.finished_at is not None
-        for started in control.events("last", kinds=["started"], task=second.name):
+        for started in connection.events("last", kinds=["started"], task=second.name):
             assert started.data["started_at"] >= first.finished_at - 400, "it was behind the other until then"
     finally:
-        control.close()
+        connection.close()

@@ -83,12 +83,12 @@ def test_submit_change_and_prune(weft: Weft, server: Running, url: str, tmp_path
     env = {"WEFT_SERVER": url}
     run = weft("submit", "parent.yaml", "--key", "k", env=env).out.strip()
     assert weft("submit", "parent.yaml", "--key", "k", "--json", env=env).json["existing"]
-    wait_for(lambda: server.control.waiting_below(run, 1))
-    (wanted,) = server.control.waiting_below(run, 1)
+    wait_for(lambda: server.connection.waiting_below(run, 1))
+    (wanted,) = server.connection.waiting_below(run, 1)
     assert "sent" in weft("signal", wanted.run, "go", "--data", "[1]", env=env).out
     server.ended(run)
     again = weft("rerun", run, "--detach", env=env).out.strip()
-    wait_for(lambda: server.control.waiting_below(again, 1))
+    wait_for(lambda: server.connection.waiting_below(again, 1))
     done = weft("cancel", again, env=env)
     assert (done.code, "cancelled" in done.out) == (0, True)
     assert weft("resume", again, "--detach", env=env).out.strip() == again
@@ -111,9 +111,9 @@ def test_interrupted_it_stops_watching_and_the_run_goes_on(
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "no longer watched" in err
-    run = server.control.find("last")[1]
-    assert server.control.run(run).state == "running"
-    server.control.signal(run, "go")
+    run = server.connection.find("last")[1]
+    assert server.connection.run(run).state == "running"
+    server.connection.signal(run, "go")
     assert server.ended(run)["state"] == "succeeded"
 
 
@@ -164,12 +164,12 @@ def test_the_command_line_through_breaks(
     cut = Cut(server.port)
 
     def disturb() -> None:
-        run = until(lambda: [one.id for one in server.control.runs()])[0]
+        run = until(lambda: [one.id for one in server.connection.runs()])[0]
         beside.append(start("logs", run, "-f", "--server", cut.url))
         for i in range(1, 7):
             size = len("line 1\n") * i
-            until(lambda: server.control.attempts(run, "a"))
-            until(lambda: server.control.read_output(run, "a", 1, "stdout").size == size)  # noqa: B023
+            until(lambda: server.connection.attempts(run, "a"))
+            until(lambda: server.connection.read_output(run, "a", 1, "stdout").size == size)  # noqa: B023
             if i % 2:
                 cut.refusing = True
             cut.cut()
@@ -183,9 +183,9 @@ def test_the_command_line_through_breaks(
     done = weft("run", "lines.yaml", "--logs", "--json", "--server", cut.url)
     disturbing.join()
     assert done.code == 0, done
-    run = server.control.runs()[0].id
+    run = server.connection.runs()[0].id
     events = [line["seq"] for line in done.lines if line.get("type") == "event" or "seq" in line]
-    assert events == [event.seq for event in server.control.events(run)]
+    assert events == [event.seq for event in server.connection.events(run)]
     printed = "".join(f"line {i}\n" for i in range(1, 7)) + "more\n"
     assert "".join(line.partition("│ ")[2] + "\n" for line in done.err.splitlines() if "│ " in line) == printed
     shown, _ = beside[0].communicate(timeout=60)

@@ -9,9 +9,9 @@ import pytest
 from tests.api.conftest import Running, until
 from weft import config as settings
 from weft.authoring.load import Loaded, load_value
-from weft.client.local import LocalControl
-from weft.client.remote import RemoteControl
-from weft.client.verbs import Control
+from weft.client.local import StoreConnection
+from weft.client.remote import ServerConnection
+from weft.client.verbs import Connection
 from weft.core.commands import Submit
 from weft.local_node.node_thread import NodeThread
 from weft.operations.access import StoreAccess
@@ -24,13 +24,13 @@ class Place:
 
     def __init__(self, kind: Literal["local", "remote"], directory: Path) -> None:
         self.directory = directory
-        self.store = LocalControl(StoreAccess(SqliteStore(directory / ".weft" / "weft.db")))
+        self.store = StoreConnection(StoreAccess(SqliteStore(directory / ".weft" / "weft.db")))
         self.server: Running | None = None
-        self.control: Control = self.store
+        self.connection: Connection = self.store
         self._nodes: NodeThread | None = None
         if kind == "remote":
-            self.server = Running(directory, node=False, control=self.store)
-            self.control = RemoteControl(f"http://127.0.0.1:{self.server.port}")
+            self.server = Running(directory, node=False, connection=self.store)
+            self.connection = ServerConnection(f"http://127.0.0.1:{self.server.port}")
 
     def work(self) -> None:
         config = settings.load({}, self.directory, {"workdir": self.directory, "name": "here", "slots": 4})
@@ -42,20 +42,20 @@ class Place:
         return submission(loaded, inputs, source=str(self.directory), **more)
 
     def submit(self, definition: Any, inputs: str = "{}", **more: Any) -> str:
-        reply = self.control.submit(self.submission(definition, inputs, **more))
+        reply = self.connection.submit(self.submission(definition, inputs, **more))
         assert reply.run_id is not None
         return reply.run_id
 
     def ended(self, run: str) -> str:
         """The state that it ended in."""
-        until(lambda: self.control.run(run).finished)
-        return self.control.run(run).state
+        until(lambda: self.connection.run(run).finished)
+        return self.connection.run(run).state
 
     def close(self) -> None:
         if self._nodes is not None:
             self._nodes.close()
         if self.server is not None:
-            self.control.close()
+            self.connection.close()
             self.server.close()
         else:
             self.store.close()

@@ -39,31 +39,31 @@ def test_it_is_read_where_it_can_be(place: Place) -> None:
     run = place.submit(LARGE)
     assert place.ended(run) == "succeeded"
     data = file_of(place.directory).read_bytes()
-    reference, file = place.control.open_artifact(run, "make")
+    reference, file = place.connection.open_artifact(run, "make")
     with file:
         assert file.read() == data
     assert (reference.bytes, reference.sha256) == (len(data), hashlib.sha256(data).hexdigest())
-    with place.control.open_artifact(run, "make", 1)[1] as file:
+    with place.connection.open_artifact(run, "make", 1)[1] as file:
         assert file.read(5) == data[:5]
     look_alike = {"$artifact": {"path": "mine"}}
-    shown = place.control.output(run, whole=True)
+    shown = place.connection.output(run, whole=True)
     assert shown == {"all": list(range(1, COUNT + 1)), "last": 3, "small": look_alike}
     with pytest.raises(NotFound, match="make has no attempt 2; its last is 1"):
-        place.control.open_artifact(run, "make", 2)
+        place.connection.open_artifact(run, "make", 2)
     with pytest.raises(NotFound, match="attempt 1 of small has no artifact"):
-        place.control.open_artifact(run, "small")
+        place.connection.open_artifact(run, "small")
     with pytest.raises(NotFound, match="no task nobody"):
-        place.control.open_artifact(run, "nobody")
+        place.connection.open_artifact(run, "nobody")
 
 
 def test_without_being_asked_there_are_references(place: Place) -> None:
     place.work()
     run = place.submit({**LARGE, "output": "${{ tasks.make.output }}"})
     assert place.ended(run) == "succeeded"
-    reference, file = place.control.open_artifact(run, "make")
+    reference, file = place.connection.open_artifact(run, "make")
     file.close()
     shown = {"path": reference.path, "bytes": reference.bytes, "sha256": reference.sha256, "node": "here"}
-    assert place.control.output(run) == {"$artifact": shown}
+    assert place.connection.output(run) == {"$artifact": shown}
 
 
 def test_a_file_that_is_not_here_or_was_changed_is_named(place: Place) -> None:
@@ -74,18 +74,18 @@ def test_a_file_that_is_not_here_or_was_changed_is_named(place: Place) -> None:
     data = path.read_bytes()
     path.write_bytes(data[:-1])
     with pytest.raises(ArtifactError, match=f"{path} does not hold what node here wrote"):
-        place.control.open_artifact(run, "make")
+        place.connection.open_artifact(run, "make")
     path.unlink()
     with pytest.raises(ArtifactError, match=f"written on node here, and node here cannot read {path}: No such file"):
-        place.control.open_artifact(run, "make")
+        place.connection.open_artifact(run, "make")
     with pytest.raises(Refused, match=r"output: this output is in the artifact .* cannot read"):
-        place.control.output(run, whole=True)
+        place.connection.output(run, whole=True)
 
 
 def test_a_task_that_has_not_run_has_none(place: Place) -> None:
     run = place.submit(LARGE)
     with pytest.raises(NotFound, match="make has not run yet"):
-        place.control.open_artifact(run, "make")
+        place.connection.open_artifact(run, "make")
 
 
 def test_through_http_by_range(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.client.cut import Cut
 from weft.authoring.load import load_value
 from weft.client.event_stream_reader import EventStreamReader, messages
 from weft.client.following import EventFollower
-from weft.client.remote import RemoteControl
+from weft.client.remote import ServerConnection
 from weft.client.server_following import ServerSource
 from weft.operations.reading.attempt_output import AttemptOutput
 from weft.operations.replies import EventInfo
@@ -42,7 +42,7 @@ def read_until(follower: EventFollower, seq: int) -> list[EventInfo]:
 
 def test_every_event_once_in_its_order(place: Place) -> None:
     run = place.submit(WAITS)
-    follower = place.control.follow(run)
+    follower = place.connection.follow(run)
     try:
         began = [event.seq for event in read_until(follower, place.store.events(run)[-1].seq)]
         for name in ("a", "b", "c", "d"):
@@ -60,13 +60,13 @@ def test_every_event_once_in_its_order(place: Place) -> None:
 def test_filters_are_those_of_events(place: Place) -> None:
     run = place.submit(WAITS)
     for filters in ({"kinds": ["answered", "run_finished"]}, {"task": "b"}, {"task": "b", "kinds": ["answered"]}):
-        follower = place.control.follow(run, **filters)
+        follower = place.connection.follow(run, **filters)
         for _ in range(3):
             follower.wait(0.05)
         found = follower.events(100)
         assert [e.seq for e in found] == [e.seq for e in place.store.events(run, **filters)], filters
         follower.close()
-    follower = place.control.follow(None, after=0, task="b", kinds=["answered"])
+    follower = place.connection.follow(None, after=0, task="b", kinds=["answered"])
     assert follower.events(10) == []
     place.store.signal(run, "a")
     place.store.signal(run, "b")
@@ -78,7 +78,7 @@ def test_filters_are_those_of_events(place: Place) -> None:
 def test_what_has_happened_is_there_after_catching_up(place: Place) -> None:
     """Whatever a stream still has on its way."""
     run = place.submit(WAITS)
-    follower = place.control.follow(run)
+    follower = place.connection.follow(run)
     read_until(follower, place.store.events(run)[-1].seq)
     for name in ("a", "b", "c", "d"):
         place.store.signal(run, name)
@@ -100,11 +100,11 @@ def test_pages_go_on_to_the_last_event(place: Place) -> None:
             place.store.signal(run, names.pop(0))
         return len(names) < 3
 
-    follower = place.control.follow(run)
+    follower = place.connection.follow(run)
     shown = [event.seq for page in follower.pages(ended) for event in page]
     assert shown == [event.seq for event in place.store.events(run)]
     follower.close()
-    follower = place.control.follow(run)
+    follower = place.connection.follow(run)
     assert [event.seq for page in follower.pages(lambda: True, 3) for event in page] == shown[:3]
     follower.close()
 
@@ -127,8 +127,8 @@ def cut(server: Running) -> Iterator[Cut]:
 
 
 @pytest.fixture
-def control(cut: Cut) -> Iterator[RemoteControl]:
-    made = RemoteControl(cut.url)
+def connection(cut: Cut) -> Iterator[ServerConnection]:
+    made = ServerConnection(cut.url)
     yield made
     made.close()
 
@@ -145,13 +145,13 @@ def is_told(follower: EventFollower) -> bool:
     return is_live(follower)
 
 
-def test_nobody_asks_while_a_stream_tells(server: Running, cut: Cut, control: RemoteControl) -> None:
+def test_nobody_asks_while_a_stream_tells(server: Running, cut: Cut, connection: ServerConnection) -> None:
     run = server.submit(WAITS)
-    follower = control.follow(run)
-    began = read_until(follower, server.control.events(run)[-1].seq)
+    follower = connection.follow(run)
+    began = read_until(follower, server.connection.events(run)[-1].seq)
     until(lambda: is_told(follower))
     asked = len(cut.requests)
-    threading.Timer(0.3, lambda: server.control.signal(run, "a")).start()
+    threading.Timer(0.3, lambda: server.connection.signal(run, "a")).start()
     while not (found := follower.events(10)):
         follower.wait(30.0)
     assert found[0].seq > began[-1].seq
@@ -159,32 +159,34 @@ def test_nobody_asks_while_a_stream_tells(server: Running, cut: Cut, control: Re
     follower.close()
 
 
-def test_a_stream_that_breaks_is_taken_up_where_it_was(server: Running, cut: Cut, control: RemoteControl) -> None:
+def test_a_stream_that_breaks_is_taken_up_where_it_was(
+    server: Running, cut: Cut, connection: ServerConnection
+) -> None:
     run = server.submit(WAITS)
-    follower = control.follow(run)
+    follower = connection.follow(run)
     shown: list[EventInfo] = []
     for name in ("a", "b", "c", "d"):
         until(lambda: is_told(follower))
         cut.cut()
         until(lambda: not is_live(follower))
-        server.control.signal(run, name)
-        shown += read_until(follower, server.control.events(run)[-1].seq)
-    assert [e.seq for e in shown] == [e.seq for e in server.control.events(run)]
+        server.connection.signal(run, name)
+        shown += read_until(follower, server.connection.events(run)[-1].seq)
+    assert [e.seq for e in shown] == [e.seq for e in server.connection.events(run)]
     assert len(cut.streams) >= 4
     assert all(b"last-event-id: " in line.lower() for line in cut.streams)
     follower.close()
 
 
-def test_a_server_that_stops_its_streams_is_asked(server: Running, control: RemoteControl) -> None:
+def test_a_server_that_stops_its_streams_is_asked(server: Running, connection: ServerConnection) -> None:
     run = server.submit(WAITS)
-    follower = control.follow(run)
+    follower = connection.follow(run)
     until(lambda: is_told(follower))
     server.stop_streams()
     until(lambda: not is_told(follower))
     for name in ("a", "b", "c", "d"):
-        server.control.signal(run, name)
-    shown = read_until(follower, server.control.events(run)[-1].seq)
-    assert [e.seq for e in shown] == [e.seq for e in server.control.events(run)]
+        server.connection.signal(run, name)
+    shown = read_until(follower, server.connection.events(run)[-1].seq)
+    assert [e.seq for e in shown] == [e.seq for e in server.connection.events(run)]
     follower.close()
 
 
@@ -200,13 +202,13 @@ def read_all(follower: EventFollower, output: AttemptOutput, size: int) -> bytes
     return data
 
 
-def test_output_comes_whole_through_breaks(server: Running, cut: Cut, control: RemoteControl) -> None:
+def test_output_comes_whole_through_breaks(server: Running, cut: Cut, connection: ServerConnection) -> None:
     (server.directory / "p.yaml").write_text(PRINTS)
     from weft.authoring.load import load_file
 
     run = server.submit(load_file(server.directory / "p.yaml").document)
-    until(lambda: server.control.task(run, "first").state == "running")
-    follower = control.follow(run)
+    until(lambda: server.connection.task(run, "first").state == "running")
+    follower = connection.follow(run)
     output = follower.open_output("first", 1, "stdout")
     assert read_all(follower, output, 5) == b"\xff\0 \xce\xa9"
     for _ in range(3):
@@ -228,21 +230,21 @@ def test_output_comes_whole_through_breaks(server: Running, cut: Cut, control: R
 
 
 def test_the_output_of_an_ended_attempt_is_asked_for(
-    server: Running, control: RemoteControl, monkeypatch: pytest.MonkeyPatch
+    server: Running, connection: ServerConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its stream may lag behind the event of its end, which is not to be shown before what it printed."""
     (server.directory / "p.yaml").write_text(PRINTS)
     from weft.authoring.load import load_file
 
     run = server.submit(load_file(server.directory / "p.yaml").document)
-    follower = control.follow(run)
-    until(lambda: server.control.task(run, "first").state == "running")
+    follower = connection.follow(run)
+    until(lambda: server.connection.task(run, "first").state == "running")
     output = follower.open_output("first", 1, "stdout")
     assert read_all(follower, output, 5) == b"\xff\0 \xce\xa9"
     until(lambda: not output.read(5).data and output.live)  # type: ignore[attr-defined]
     monkeypatch.setattr(EventStreamReader, "take", lambda stream: None)
     (server.directory / "go").touch()
-    until(lambda: server.control.run(run).finished)
+    until(lambda: server.connection.run(run).finished)
     monkeypatch.setattr(output._stream, "live", True)  # type: ignore[attr-defined]
     assert output.read(5).data == b"", "it waits for what it will be shown"
     output.over()
@@ -259,7 +261,7 @@ def test_a_client_is_told_of_the_end(server: Running, cut: Cut) -> None:
         until(lambda: server.app.state.hub.readers == 1)
         cut.cut()
         for name in ("a", "b", "c", "d"):
-            server.control.signal(run, name)
+            server.connection.signal(run, name)
         waiting.join(30)
         assert ends == ["succeeded"]
 

@@ -17,7 +17,7 @@ def test_what_is_kept_is_bounded_and_the_rest_is_read_again(
     assert known.tasks == len(known)
     place.work()
     assert {place.ended(run) for run in runs} == {"succeeded"}
-    assert place.control.read_output(runs[0], "a", 1, "stdout").data == b"0\n"
+    assert place.connection.read_output(runs[0], "a", 1, "stdout").data == b"0\n"
     assert len(known) <= 5 + len(runs)  # one exchange may need them all
     place.submit({"name": "last", "tasks": {"a": {"run": "true"}}})
-    assert all(place.control.verify(run).ok for run in runs)
+    assert all(place.connection.verify(run).ok for run in runs)

@@ -10,7 +10,7 @@ import pytest
 
 from weft import config as settings
 from weft.client import owner_token
-from weft.client.opening import open_control
+from weft.client.opening import open_connection
 from weft.client.owner_token import server_token, token_for
 from weft.store.artifact_files import ArtifactFiles
 
@@ -107,13 +107,13 @@ def test_a_store_of_an_earlier_version_is_tightened(tmp_path: Path, name: str) -
     home = tmp_path / name
     config = settings.load({}, tmp_path, {"store": home / "weft.db"})
     home.mkdir(mode=0o755)
-    open_control(config, tmp_path).close()
+    open_connection(config, tmp_path).close()
     (home / "output").mkdir()
     for file in (home, *home.iterdir()):
         file.chmod(0o755 if file.is_dir() else 0o644)
-    control = open_control(config, tmp_path)
+    connection = open_connection(config, tmp_path)
     assert others_may(home) == ([] if name == ".weft" else [str(home)])
-    control.close()
+    connection.close()
 
 
 def test_artifacts_are_as_open_as_their_directory(tmp_path: Path) -> None:

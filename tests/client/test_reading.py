@@ -8,8 +8,8 @@ import pytest
 from tests.api.conftest import until
 from tests.client.conftest import Place
 from weft.authoring.load import load_file
-from weft.client.remote import RemoteControl
-from weft.client.verbs import Control
+from weft.client.remote import ServerConnection
+from weft.client.verbs import Connection
 from weft.core.commands import Refused
 from weft.operations.errors import Ambiguous, NotFound
 
@@ -34,8 +34,8 @@ tasks:
 
 
 def test_a_remote_control_has_every_verb() -> None:
-    verbs = {name for name in vars(Control) if not name.startswith("_")}
-    assert verbs <= set(dir(RemoteControl))
+    verbs = {name for name in vars(Connection) if not name.startswith("_")}
+    assert verbs <= set(dir(ServerConnection))
 
 
 def test_why_says_that_there_is_no_such_element(place: Place) -> None:
@@ -43,40 +43,40 @@ def test_why_says_that_there_is_no_such_element(place: Place) -> None:
     run = place.submit(
         {"name": "w", "tasks": {"a": {"run": "true"}, "now": {"replicas": 3, "run": "true"}, "m": later}}
     )
-    assert place.control.why(run, "now.2")[0].task == "now.2"
+    assert place.connection.why(run, "now.2")[0].task == "now.2"
     for task, why in (
         ("a.7", "a is one task, without elements"),
         ("m.0", "m gets its elements when it starts"),
         ("now.3", "now has 3 elements, numbered from 0"),
     ):
         with pytest.raises(NotFound, match=f"the run has no task {task}.*: {why}"):
-            place.control.why(run, task)
+            place.connection.why(run, task)
 
 
 def test_a_run_from_its_beginning_to_its_end(place: Place) -> None:
-    control = place.control
+    connection = place.connection
     run = place.submit(CHAIN, '{"who": "them"}')
-    assert control.find(run[:6]) == control.find("last") == (1, run)
-    assert control.run(run).state == "running"
-    assert [task.state for task in control.all_tasks(run)] == ["queued", "pending"]
+    assert connection.find(run[:6]) == connection.find("last") == (1, run)
+    assert connection.run(run).state == "running"
+    assert [task.state for task in connection.all_tasks(run)] == ["queued", "pending"]
     place.work()
     assert place.ended(run) == "succeeded"
-    info = control.run(run)
+    info = connection.run(run)
     assert (info.inputs, info.source, info.total) == ({"who": "them"}, str(place.directory), 2)
-    assert control.output(run) == "one\n"
-    assert control.context(run) == {}
-    assert control.task(run, "b").node == "here"
-    assert [attempt.outcome for attempt in control.attempts(run, "b")] == ["succeeded"]
-    part = control.read_output(run, "b", 1, "stderr", offset=1, limit=2)
+    assert connection.output(run) == "one\n"
+    assert connection.context(run) == {}
+    assert connection.task(run, "b").node == "here"
+    assert [attempt.outcome for attempt in connection.attempts(run, "b")] == ["succeeded"]
+    part = connection.read_output(run, "b", 1, "stderr", offset=1, limit=2)
     assert (part.data, part.offset, part.next, part.size, part.ended) == (b"wo", 1, 3, 4, True)
-    assert control.verify(run).ok
-    assert control.workflow(run).hash == control.workflows(run)[0].hash == info.workflow
-    assert control.document(info.workflow)["name"] == "chain"
-    assert control.family(run) == [(1, run)]
-    assert control.starter(run) is None
-    assert control.canonical(run) == []
-    assert control.why(run, "b")[0].task == "b"
-    assert not control.awaiting_advance(run)
+    assert connection.verify(run).ok
+    assert connection.workflow(run).hash == connection.workflows(run)[0].hash == info.workflow
+    assert connection.document(info.workflow)["name"] == "chain"
+    assert connection.family(run) == [(1, run)]
+    assert connection.starter(run) is None
+    assert connection.canonical(run) == []
+    assert connection.why(run, "b")[0].task == "b"
+    assert not connection.awaiting_advance(run)
 
 
 def test_both_say_the_same(place: Place) -> None:
@@ -84,7 +84,7 @@ def test_both_say_the_same(place: Place) -> None:
     place.work()
     run = place.submit(CHAIN)
     place.ended(run)
-    ours, theirs = place.control, place.store
+    ours, theirs = place.connection, place.store
     for verb in ("run", "workflow", "workflows", "family", "starter", "context", "output", "verify", "why"):
         assert getattr(ours, verb)(run) == getattr(theirs, verb)(run), verb
     for verb in ("runs", "tasks", "pools", "dead_letters", "workflow_names", "last_event"):
@@ -106,26 +106,26 @@ def test_both_say_the_same(place: Place) -> None:
 
 
 def test_lists_go_on_where_a_page_ended(place: Place) -> None:
-    control = place.control
+    connection = place.connection
     runs = [place.submit(MANY) for _ in range(5)]
-    first = control.runs(limit=2)
+    first = connection.runs(limit=2)
     assert [run.id for run in first] == runs[:2:-1]
-    assert [run.id for run in control.runs(before=first[-1].no)] == runs[2::-1]
-    page, after = control.tasks(runs[0], limit=10)
+    assert [run.id for run in connection.runs(before=first[-1].no)] == runs[2::-1]
+    page, after = connection.tasks(runs[0], limit=10)
     assert after is not None
-    rest, end = control.tasks(runs[0], after=after)
+    rest, end = connection.tasks(runs[0], after=after)
     names = [task.name for task in [*page, *rest]]
     assert (len(names), len(set(names)), end) == (26, 26, None)
-    everything, _ = control.tasks(states=["queued"], limit=2000)
+    everything, _ = connection.tasks(states=["queued"], limit=2000)
     assert len(everything) == 125
-    history = control.events(runs[0], limit=1)
-    assert control.events(runs[0], after=history[0].seq)[0].seq > history[0].seq
+    history = connection.events(runs[0], limit=1)
+    assert connection.events(runs[0], after=history[0].seq)[0].seq > history[0].seq
 
 
 @pytest.mark.parametrize("limit", [1, 1000, 1001, 2500])
 def test_a_list_longer_than_a_servers_page_comes_whole(place: Place, limit: int) -> None:
     place.submit({"name": "wide", "tasks": {"t": {"replicas": 1200, "run": "true"}}})
-    found, after = place.control.tasks(limit=limit)
+    found, after = place.connection.tasks(limit=limit)
     assert len(found) == min(limit, 1201)
     assert (after is None) == (limit > 1201)
 
@@ -134,39 +134,39 @@ def test_events_by_their_filters(place: Place) -> None:
     place.work()
     run = place.submit(CHAIN)
     place.ended(run)
-    control = place.control
-    kinds = [event.kind for event in control.events(run, task="a")]
+    connection = place.connection
+    kinds = [event.kind for event in connection.events(run, task="a")]
     assert "finished" in kinds
-    assert {event.kind for event in control.events(None, kinds=["finished"])} == {"finished"}
-    assert control.events(run, until=0) == []
-    assert control.events(run, task="no task's name!") == []
-    assert len(control.events(None, node="here")) > 0
+    assert {event.kind for event in connection.events(None, kinds=["finished"])} == {"finished"}
+    assert connection.events(run, until=0) == []
+    assert connection.events(run, task="no task's name!") == []
+    assert len(connection.events(None, node="here")) > 0
     with pytest.raises(NotFound, match="there is no node nobody"):
-        control.events(None, node="nobody")
+        connection.events(None, node="nobody")
 
 
 def asked(place: Place) -> dict[str, Any]:
-    control, run = place.control, place.submit(CHAIN)
+    connection, run = place.connection, place.submit(CHAIN)
     place.submit(CHAIN)
     return {
-        "no such run": lambda: control.run("zzz"),
-        "no id": lambda: control.run("../etc"),
-        "no such task": lambda: control.task(run, "zzz"),
-        "no name of a task": lambda: control.task(run, "a b/c"),
-        "no such attempt": lambda: control.read_output(run, "a", 7, "stdout"),
-        "attempt 0": lambda: control.read_output(run, "a", 0, "stdout"),
-        "no such node": lambda: control.node("zzz"),
-        "no such workflow": lambda: control.version("zzz"),
-        "nearly its name": lambda: control.version("chian"),
-        "no such version": lambda: control.version("chain", "0000"),
-        "no such document": lambda: control.document("0" * 64),
-        "no hash": lambda: control.document("zzz"),
-        "too early": lambda: control.output(run),
-        "not resting": lambda: control.advance(run),
-        "no signal": lambda: control.signal(run, "zzz"),
-        "cancel no task": lambda: control.cancel(run, "zzz"),
-        "retry no dead letter": lambda: control.retry_dead(run),
-        "drain nobody": lambda: control.drain("zzz", 1000),
+        "no such run": lambda: connection.run("zzz"),
+        "no id": lambda: connection.run("../etc"),
+        "no such task": lambda: connection.task(run, "zzz"),
+        "no name of a task": lambda: connection.task(run, "a b/c"),
+        "no such attempt": lambda: connection.read_output(run, "a", 7, "stdout"),
+        "attempt 0": lambda: connection.read_output(run, "a", 0, "stdout"),
+        "no such node": lambda: connection.node("zzz"),
+        "no such workflow": lambda: connection.version("zzz"),
+        "nearly its name": lambda: connection.version("chian"),
+        "no such version": lambda: connection.version("chain", "0000"),
+        "no such document": lambda: connection.document("0" * 64),
+        "no hash": lambda: connection.document("zzz"),
+        "too early": lambda: connection.output(run),
+        "not resting": lambda: connection.advance(run),
+        "no signal": lambda: connection.signal(run, "zzz"),
+        "cancel no task": lambda: connection.cancel(run, "zzz"),
+        "retry no dead letter": lambda: connection.retry_dead(run),
+        "drain nobody": lambda: connection.drain("zzz", 1000),
     }
 
 
@@ -196,7 +196,7 @@ def test_a_beginning_that_several_share_is_ambiguous(place: Place) -> None:
     ids = [run.id for run in place.store.runs(limit=40)]
     shared = next(id[0] for id in ids if sum(other[0] == id[0] for other in ids) > 1)
     with pytest.raises(Ambiguous, match="could be any of"):
-        place.control.run(shared)
+        place.connection.run(shared)
 
 
 def test_a_family_and_what_it_waits_for(place: Place) -> None:
@@ -204,16 +204,16 @@ def test_a_family_and_what_it_waits_for(place: Place) -> None:
     (place.directory / "child.yaml").write_text(CHILD)
     place.work()
     run = place.submit(load_file(place.directory / "parent.yaml"))
-    control = place.control
-    until(lambda: control.waiting_below(run, 10))
-    (wanted,) = control.waiting_below(run, 10)
+    connection = place.connection
+    until(lambda: connection.waiting_below(run, 10))
+    (wanted,) = connection.waiting_below(run, 10)
     assert (wanted.task, wanted.signal) == ("hold", "go")
-    assert [id for _, id in control.family(run)] == [run, wanted.run]
-    starter = control.starter(wanted.run)
+    assert [id for _, id in connection.family(run)] == [run, wanted.run]
+    starter = connection.starter(wanted.run)
     assert starter is not None
     assert (starter.run_id, starter.name) == (run, "call")
-    assert [workflow.name for workflow in control.workflows(run)] == ["parent", "child"]
-    control.signal(wanted.run, "go")
+    assert [workflow.name for workflow in connection.workflows(run)] == ["parent", "child"]
+    connection.signal(wanted.run, "go")
     assert place.ended(run) == "succeeded"
 
 
@@ -221,14 +221,14 @@ def test_what_a_node_did_is_counted_within_bounds(place: Place, monkeypatch: pyt
     place.work()
     place.ended(place.submit(CHAIN))
     until(lambda: place.store.node_work("here").running_count == 0)
-    work = place.control.node_work("here")
+    work = place.connection.node_work("here")
     assert (work.counted, work.claims, work.outcomes) == ("all", 2, {"succeeded": 2})
     monkeypatch.setattr("weft.operations.reading.nodes.LOOKED_AT", 1)
     session = place.store.node("here").session
     until(lambda: place.store.node("here").measured_at)  # the next time is in ten seconds
     place.store.store.renew(session, 30_000, '{"counted":{"claims":7,"outcomes":{"succeeded":5,"failed":1}}}')
-    work = place.control.node_work("here")
+    work = place.connection.node_work("here")
     assert (work.counted, work.claims, work.outcomes) == ("node", 7, {"succeeded": 5, "failed": 1})
     place.store.store.renew(session, 30_000, "{}")
-    work = place.control.node_work("here")
+    work = place.connection.node_work("here")
     assert (work.counted, work.claims, work.outcomes) == ("newest", 1, {"succeeded": 1})

@@ -11,7 +11,7 @@ import pytest
 from tests.api.conftest import Running
 from tests.client.test_reading import CHAIN
 from weft.authoring.load import load_value
-from weft.client.remote import RemoteControl
+from weft.client.remote import ServerConnection
 from weft.core.commands import Submit
 from weft.operations.errors import ServerFailed, ServerSilent
 from weft.operations.submission import submission
@@ -70,57 +70,57 @@ def command(directory: Path) -> Submit:
 
 
 @pytest.fixture
-def lossy(tmp_path: Path) -> Iterator[Callable[[int], tuple[Running, Lossy, RemoteControl]]]:
-    made: list[tuple[Running, Lossy, RemoteControl]] = []
+def lossy(tmp_path: Path) -> Iterator[Callable[[int], tuple[Running, Lossy, ServerConnection]]]:
+    made: list[tuple[Running, Lossy, ServerConnection]] = []
 
-    def make(lost: int) -> tuple[Running, Lossy, RemoteControl]:
+    def make(lost: int) -> tuple[Running, Lossy, ServerConnection]:
         server = Running(tmp_path / f"server{len(made)}", node=False)
         between = Lossy(server.port, lost)
-        made.append((server, between, RemoteControl(f"http://127.0.0.1:{between.port}")))
+        made.append((server, between, ServerConnection(f"http://127.0.0.1:{between.port}")))
         return made[-1]
 
     yield make
-    for server, between, control in made:
-        control.close()
+    for server, between, connection in made:
+        connection.close()
         between.close()
         server.close()
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_a_write_whose_reply_was_lost_is_applied_once(
-    lossy: Callable[[int], tuple[Running, Lossy, RemoteControl]], lost: int
+    lossy: Callable[[int], tuple[Running, Lossy, ServerConnection]], lost: int
 ) -> None:
-    server, between, control = lossy(lost)
-    reply = control.submit(command(server.directory))
+    server, between, connection = lossy(lost)
+    reply = connection.submit(command(server.directory))
     assert between.writes == lost + 1
-    assert [run.id for run in server.control.runs()] == [reply.run_id]
+    assert [run.id for run in server.connection.runs()] == [reply.run_id]
 
 
 def test_a_lost_reply_to_a_batch_makes_no_second_batch(
-    lossy: Callable[[int], tuple[Running, Lossy, RemoteControl]],
+    lossy: Callable[[int], tuple[Running, Lossy, ServerConnection]],
 ) -> None:
-    server, between, control = lossy(1)
-    replies = control.submit_each([command(server.directory) for _ in range(20)])
+    server, between, connection = lossy(1)
+    replies = connection.submit_each([command(server.directory) for _ in range(20)])
     assert between.writes == 2
-    assert sorted(run.id for run in server.control.runs()) == sorted(reply.run_id for reply in replies)  # type: ignore[union-attr, type-var]
+    assert sorted(run.id for run in server.connection.runs()) == sorted(reply.run_id for reply in replies)  # type: ignore[union-attr, type-var]
 
 
 def test_a_connection_that_the_server_closed_is_made_anew(tmp_path: Path) -> None:
     """At once, without a word: it says nothing about the server."""
     server = Running(tmp_path, node=False)
     shown: list[str] = []
-    control = RemoteControl(f"http://127.0.0.1:{server.port}")
-    control.notify(shown.append)
+    connection = ServerConnection(f"http://127.0.0.1:{server.port}")
+    connection.notify(shown.append)
     try:
-        control.now()
-        kept = control._wire._connection().sock
+        connection.now()
+        kept = connection._wire._connection().sock
         assert kept is not None
         kept.shutdown(socket.SHUT_RDWR)
-        control.now()
-        control.submit(command(tmp_path))
+        connection.now()
+        connection.submit(command(tmp_path))
         assert shown == []
     finally:
-        control.close()
+        connection.close()
         server.close()
 
 
@@ -129,29 +129,29 @@ def test_a_server_that_comes_back_is_waited_for(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{first.port}"
     first.close()
     shown: list[str] = []
-    control = RemoteControl(url, wait_s=30.0)
+    connection = ServerConnection(url, wait_s=30.0)
     again: list[Running] = []
 
     def come_back(text: str) -> None:
         shown.append(text)
         again.append(Running(tmp_path, node=False, port=first.port))
 
-    control.notify(come_back)
+    connection.notify(come_back)
     try:
-        reply = control.submit(command(tmp_path))
+        reply = connection.submit(command(tmp_path))
         assert len(shown) == 1
         assert "waiting for the server" in shown[0]
-        assert [run.id for run in again[0].control.runs()] == [reply.run_id]
+        assert [run.id for run in again[0].connection.runs()] == [reply.run_id]
     finally:
-        control.close()
+        connection.close()
         for server in again:
             server.close()
 
 
 def test_a_silent_server_is_given_up_in_time() -> None:
-    control = RemoteControl("http://127.0.0.1:9", wait_s=0.3)
+    connection = ServerConnection("http://127.0.0.1:9", wait_s=0.3)
     with pytest.raises(ServerSilent, match=r"the server http://127.0.0.1:9 does not answer: Connection refused"):
-        control.now()
+        connection.now()
 
 
 class Other(http.server.BaseHTTPRequestHandler):
@@ -170,7 +170,7 @@ def test_something_else_that_speaks_http() -> None:
     thread.start()
     try:
         with pytest.raises(ServerFailed, match="not as a Weft server does") as caught:
-            RemoteControl(f"http://127.0.0.1:{other.server_port}").now()
+            ServerConnection(f"http://127.0.0.1:{other.server_port}").now()
         assert "\x1b" not in str(caught.value)
     finally:
         other.shutdown()
@@ -183,4 +183,4 @@ def test_something_else_that_speaks_http() -> None:
 )
 def test_addresses_that_cannot_be(url: str) -> None:
     with pytest.raises(ValueError, match="expected an address"):
-        RemoteControl(url)
+        ServerConnection(url)

@@ -17,22 +17,22 @@ DEAD = {"name": "dead", "tasks": {"a": {"run": "test -e fine", "retry": {"max": 
 def test_all_that_can_be_said_about_a_run_arrives(place: Place) -> None:
     said = {"priority": 7, "max_parallel": 3, "key": "once", "labels": {"team": "blue"}, "fresh": True}
     command = place.submission(CHAIN, '{"who": "them"}', **said)
-    reply = place.control.submit(command)
+    reply = place.connection.submit(command)
     assert (reply.existing, reply.state) == (False, "running")
     assert reply.run_id is not None
     info = place.store.run(reply.run_id)
     assert (info.priority, info.max_parallel, info.key, info.inputs) == (7, 3, "once", {"who": "them"})
     assert info.workflow == command.workflow
-    again = place.control.submit(place.submission(CHAIN, '{"who": "them"}', **said))
+    again = place.connection.submit(place.submission(CHAIN, '{"who": "them"}', **said))
     assert (again.run_id, again.existing) == (reply.run_id, True)
     with pytest.raises(Refused, match="key"):
-        place.control.submit(place.submission(CHAIN, '{"who": "others"}', **said))
+        place.connection.submit(place.submission(CHAIN, '{"who": "others"}', **said))
 
 
 def test_a_key_means_the_same_run_on_a_store_and_through_a_server(place: Place) -> None:
     said = {"key": "once", "max_parallel": 2}
     first = place.store.submit(place.submission(CHAIN, '{"who":   "a b"}', **said))
-    then = place.control.submit(place.submission(CHAIN, '{"who": "a b"}', **said))
+    then = place.connection.submit(place.submission(CHAIN, '{"who": "a b"}', **said))
     assert (then.run_id, then.existing) == (first.run_id, True)
 
 
@@ -41,7 +41,7 @@ def test_many_at_once_each_with_its_own_answer(place: Place) -> None:
         place.submission(MANY, key="one"), place.submission(MANY, key="one"), place.submission(CHAIN, key="one"),
         place.submission(CHAIN),
     ]  # fmt: skip
-    first, same, other, alone = place.control.submit_each(commands)
+    first, same, other, alone = place.connection.submit_each(commands)
     assert isinstance(first, Reply)
     assert isinstance(same, Reply)
     assert isinstance(other, Refused)
@@ -53,9 +53,9 @@ def test_many_at_once_each_with_its_own_answer(place: Place) -> None:
 
 def test_a_request_said_twice_is_applied_once(place: Place) -> None:
     command = place.submission(MANY)
-    replies = [place.control.for_request("request-1").submit(command) for _ in range(2)]
+    replies = [place.connection.for_request("request-1").submit(command) for _ in range(2)]
     assert replies[0].run_id == replies[1].run_id
-    runs = [place.control.for_request("request-2").rerun(str(replies[0].run_id)) for _ in range(2)]
+    runs = [place.connection.for_request("request-2").rerun(str(replies[0].run_id)) for _ in range(2)]
     assert runs[0].run == runs[1].run
     assert len(place.store.runs()) == 2
 
@@ -63,16 +63,16 @@ def test_a_request_said_twice_is_applied_once(place: Place) -> None:
 def test_cancelling(place: Place) -> None:
     place.work()
     run = place.submit({"name": "long", "tasks": {"a": {"run": "sleep 60"}, "b": {"run": "sleep 60"}}})
-    control = place.control
-    until(lambda: control.task(run, "a").started_at and control.task(run, "b").started_at)
-    control.cancel(run, "a", "not this one")
-    until(lambda: control.task(run, "a").state == "cancelled")
-    assert control.task(run, "b").state == "running"
-    assert not control.cancel(run).existing
+    connection = place.connection
+    until(lambda: connection.task(run, "a").started_at and connection.task(run, "b").started_at)
+    connection.cancel(run, "a", "not this one")
+    until(lambda: connection.task(run, "a").state == "cancelled")
+    assert connection.task(run, "b").state == "running"
+    assert not connection.cancel(run).existing
     assert place.ended(run) == "cancelled"
-    assert control.cancel(run).existing
-    control.expire_dead()
-    control.tidy(run)
+    assert connection.cancel(run).existing
+    connection.expire_dead()
+    connection.tidy(run)
 
 
 @pytest.mark.parametrize("now", [False, True])
@@ -84,40 +84,40 @@ def test_handlers_run_after_a_cancel_unless_it_is_now(place: Place, now: bool) -
         "clean": {"when": "always", "run": "true"},
     }
     run = place.submit({"name": "long", "tasks": tasks})
-    until(lambda: place.control.task(run, "a").started_at)
-    place.control.cancel(run, now=now)
+    until(lambda: place.connection.task(run, "a").started_at)
+    place.connection.cancel(run, now=now)
     assert place.ended(run) == "cancelled"
-    states = {task.name: task.state for task in place.control.all_tasks(run)}
+    states = {task.name: task.state for task in place.connection.all_tasks(run)}
     assert states == {"a": "cancelled", "b": "cancelled", "clean": "cancelled" if now else "succeeded"}
-    assert place.control.verify(run).ok
+    assert place.connection.verify(run).ok
 
 
 def test_a_signal_and_its_refusal(place: Place) -> None:
     place.work()
     run = place.submit(WAITS)
-    control = place.control
-    until(lambda: control.task(run, "ask").state == "waiting")
-    assert control.signal(run, "ask", {"who": "me"}).changed == 1
-    assert control.signal(run, "go", {"who": "me"}).existing
+    connection = place.connection
+    until(lambda: connection.task(run, "ask").state == "waiting")
+    assert connection.signal(run, "ask", {"who": "me"}).changed == 1
+    assert connection.signal(run, "go", {"who": "me"}).existing
     with pytest.raises(Refused):
-        control.signal(run, "go", {"who": "you"})
+        connection.signal(run, "go", {"who": "you"})
     assert place.ended(run) == "succeeded"
     other = place.submit(WAITS)
-    control.signal(other, "go", reject="no")
+    connection.signal(other, "go", reject="no")
     assert place.ended(other) == "failed"
 
 
 def test_what_failed_runs_again(place: Place) -> None:
     place.work()
-    control = place.control
+    connection = place.connection
     failed, dead = place.submit(FLAKY), place.submit(DEAD)
     assert (place.ended(failed), place.ended(dead)) == ("failed", "failed")
-    assert [task.run_id for task in control.dead_letters()[0]] == [dead]
+    assert [task.run_id for task in connection.dead_letters()[0]] == [dead]
     (place.directory / "fine").touch()
-    assert control.resume(failed).run == failed
-    assert control.retry_dead(dead, ["a"]).run == dead
+    assert connection.resume(failed).run == failed
+    assert connection.retry_dead(dead, ["a"]).run == dead
     assert (place.ended(failed), place.ended(dead)) == ("succeeded", "succeeded")
-    again = control.rerun(failed, fresh=True).run
+    again = connection.rerun(failed, fresh=True).run
     assert again is not None
     assert place.ended(again) == "succeeded"
 
@@ -125,25 +125,25 @@ def test_what_failed_runs_again(place: Place) -> None:
 def test_levels_by_hand(place: Place) -> None:
     place.work()
     run = place.submit(LEVELS, manual_advance=True)
-    control = place.control
-    until(lambda: control.awaiting_advance(run))
-    assert control.run(run).succeeded == 1
-    control.advance(run, by_task=True)
+    connection = place.connection
+    until(lambda: connection.awaiting_advance(run))
+    assert connection.run(run).succeeded == 1
+    connection.advance(run, by_task=True)
     assert place.ended(run) == "succeeded"
-    assert control.canonical(run) == place.store.canonical(run) != []
+    assert connection.canonical(run) == place.store.canonical(run) != []
 
 
 def test_pools_and_nodes(place: Place) -> None:
     place.work()
-    control = place.control
-    assert not control.set_pool("db", 2).existing
-    assert control.set_pool("db", 2).existing
-    assert [(pool.name, pool.size) for pool in control.pools()] == [("db", 2)]
-    until(lambda: control.nodes())
-    node = control.drain("here", 5000)
+    connection = place.connection
+    assert not connection.set_pool("db", 2).existing
+    assert connection.set_pool("db", 2).existing
+    assert [(pool.name, pool.size) for pool in connection.pools()] == [("db", 2)]
+    until(lambda: connection.nodes())
+    node = connection.drain("here", 5000)
     assert node.node == "here"
     assert node.drain_at > 0
-    until(lambda: control.node(node.session).ended_at)
+    until(lambda: connection.node(node.session).ended_at)
 
 
 def test_pruning_gives_every_id_once(place: Place) -> None:
@@ -152,9 +152,9 @@ def test_pruning_gives_every_id_once(place: Place) -> None:
     kept = place.submit(WAITS)
     for run in runs:
         place.ended(run)
-    gone = [id for some in place.control.prune(2**52, ["succeeded"]) for id in some]
+    gone = [id for some in place.connection.prune(2**52, ["succeeded"]) for id in some]
     assert sorted(gone) == sorted(runs)
-    assert [run.id for run in place.control.runs()] == [kept]
+    assert [run.id for run in place.connection.runs()] == [kept]
     assert not any((place.directory / ".weft" / "output" / run).exists() for run in runs)
 
 
@@ -183,10 +183,10 @@ def test_workflows_of_files_come_along(place: Place) -> None:
     run = place.submit(loaded, key="k")
     assert place.ended(run) == "succeeded"
     said = {}
-    for _, id in place.control.family(run):
-        if place.control.run(id).name == "part":
-            starter = place.control.starter(id)
+    for _, id in place.connection.family(run):
+        if place.connection.run(id).name == "part":
+            starter = place.connection.starter(id)
             assert starter is not None
-            said[starter.name] = place.control.read_output(id, "say", 1, "stdout").data
+            said[starter.name] = place.connection.read_output(id, "say", 1, "stdout").data
     assert said == {"one": b"here a\n", "three": f"{below}\n".encode()}
     assert place.store.submit(place.submission(loaded, key="k")).existing

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests import forked
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
@@ -26,17 +26,17 @@ TIMES = {
 }  # fmt: skip
 
 
-def sqlite(directory: Path) -> tuple[str, Callable[[], LocalControl]]:
+def sqlite(directory: Path) -> tuple[str, Callable[[], StoreConnection]]:
     path = directory / ".weft" / "weft.db"
-    return str(path), lambda: LocalControl(StoreAccess(SqliteStore(path)))
+    return str(path), lambda: StoreConnection(StoreAccess(SqliteStore(path)))
 
 
-def postgres(directory: Path, store: str | None = None) -> tuple[str, Callable[[], LocalControl]]:
+def postgres(directory: Path, store: str | None = None) -> tuple[str, Callable[[], StoreConnection]]:
     from tests.postgres_server import emptied
     from weft.store.postgres.driver import PostgresStore
 
     url = store or emptied()
-    return url, lambda: LocalControl(StoreAccess(PostgresStore(url), root=directory / ".weft"))
+    return url, lambda: StoreConnection(StoreAccess(PostgresStore(url), root=directory / ".weft"))
 
 
 STORES = {"sqlite": sqlite, "postgres": postgres}
@@ -48,11 +48,11 @@ class Cluster:
     def __init__(self, kind: str, directory: Path, store: str | None = None) -> None:
         self.kind = kind
         self.directory = directory
-        self.store, self._control = STORES[kind](directory) if store is None else postgres(directory, store)
+        self.store, self._connection = STORES[kind](directory) if store is None else postgres(directory, store)
         self.processes: dict[str, subprocess.Popen[str]] = {}  # workers, by name
         self._started: list[subprocess.Popen[str]] = []
         directory.joinpath(".weft").mkdir(exist_ok=True)
-        self.control = self._control()
+        self.connection = self._connection()
 
     def weft(self, *words: str, at: str = "", store: str | None = None, **env: str) -> "subprocess.Popen[str]":
         """`at`: a directory of its own, as if on another machine. `store`: another way to the same one."""
@@ -96,7 +96,7 @@ class Cluster:
 
         def here() -> bool:
             over = {process.pid for process in started if process.poll() is not None}
-            known = {node.pid for node in self.control.nodes(ended=True)}  # one that has crashed was here too
+            known = {node.pid for node in self.connection.nodes(ended=True)}  # one that has crashed was here too
             assert over <= known, self.story()
             return pids <= known
 
@@ -109,7 +109,7 @@ class Cluster:
         return run_id
 
     def leader(self) -> str | None:
-        return self.control.leader().node
+        return self.connection.leader().node
 
     def until(self, condition: Callable[[], Any], seconds: float = STARTUP_MAX_S) -> Any:
         deadline = time.monotonic() + seconds
@@ -119,7 +119,7 @@ class Cluster:
         return value
 
     def ended(self, run_id: str) -> None:
-        self.until(lambda: self.control.run(run_id).finished)
+        self.until(lambda: self.connection.run(run_id).finished)
 
     def outcomes(self) -> dict[str, int]:
         """How attempts ended, all together."""
@@ -127,7 +127,7 @@ class Cluster:
         return {str(outcome): int(count) for outcome, count in rows}
 
     def query(self, sql: str) -> list[Any]:
-        reader: Any = self.control.store.reader()  # both kinds of stores have it, but only for tests
+        reader: Any = self.connection.store.reader()  # both kinds of stores have it, but only for tests
         try:
             return list(reader.query(sql))
         finally:
@@ -140,23 +140,23 @@ class Cluster:
 
     def over(self, session: str) -> bool:
         """The store has ended it, and what it held is queued again."""
-        return self.control.node(session).ended_at is not None
+        return self.connection.node(session).ended_at is not None
 
     def stale_reports(self) -> int:
         return int(self.query("SELECT count(*) FROM stale_reports")[0][0])
 
     def sound(self, run_id: str, tasks: int) -> None:
         """All have succeeded, once; no attempt of any began twice; state and events agree."""
-        run = self.control.run(run_id)
+        run = self.connection.run(run_id)
         assert (run.state, run.succeeded) == ("succeeded", tasks), self.story()
         assert self.outcomes()["succeeded"] == tasks, self.outcomes()
         twice = [line for line, times in self.journal().items() if times > 1]
         assert not twice, f"{twice}\n{self.story()}"
-        found = self.control.verify(run_id)
+        found = self.connection.verify(run_id)
         assert found.ok, found.differences
 
     def story(self) -> str:
-        events = self.control.events(None, limit=10_000)[-80:]
+        events = self.connection.events(None, limit=10_000)[-80:]
         shown = "\n".join(f"{e.kind:15} {e.task or '':10} {e.node or '':8} {e.data}" for e in events)
         return f"{shown}\n{(self.directory / 'log').read_text()[-3000:]}"
 
@@ -166,7 +166,7 @@ class Cluster:
                 process.kill()
             with process:  # closes its pipe
                 pass
-        self.control.close()
+        self.connection.close()
 
 
 @pytest.fixture

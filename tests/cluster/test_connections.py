@@ -93,7 +93,7 @@ def state(cluster: Cluster, crowd: Crowd) -> Callable[[], tuple[str, int, int]]:
 
 def test_a_node_whose_lease_connection_does_not_work_claims_nothing(cluster: Cluster, crowd: Crowd) -> None:
     cluster.submit(LONG)
-    cluster.control.close()  # its connections are not part of the count
+    cluster.connection.close()  # its connections are not part of the count
     task = state(cluster, crowd)
     crowd.leave(1)
     worker = cluster.weft("worker", "--name", "one")
@@ -113,7 +113,7 @@ def test_a_node_whose_lease_connection_does_not_work_claims_nothing(cluster: Clu
 
 def test_a_node_that_lost_its_lease_connection_to_others_keeps_its_work(cluster: Cluster, crowd: Crowd) -> None:
     cluster.submit(LONG)
-    cluster.control.close()
+    cluster.connection.close()
     task = state(cluster, crowd)
     cluster.processes["one"] = cluster.weft("worker", "--name", "one")
     cluster.until(lambda: task()[0] == "running" and crowd.ask(OURS) >= 2)

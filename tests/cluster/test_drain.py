@@ -24,17 +24,17 @@ tasks:
 def test_a_drained_node_finishes_and_leaves(cluster: Cluster) -> None:
     one = cluster.worker("one")
     run_id = cluster.submit(HOLDS)
-    cluster.until(lambda: cluster.control.task(run_id, "waits").state == "running")
+    cluster.until(lambda: cluster.connection.task(run_id, "waits").state == "running")
     shown = cluster.call("drain", "one", "--deadline", "60s")
     assert (shown["node"], shown["already"], shown["left"]) == ("one", False, None)
-    node = cluster.control.node("one")
+    node = cluster.connection.node("one")
     assert (node.state, node.health, node.running) == ("draining", "draining", 1)
     assert one.poll() is None
     (cluster.directory / "open").touch()
     assert one.wait(30) == 0
-    assert cluster.control.task(run_id, "waits").state == "succeeded"
-    assert cluster.control.task(run_id, "after").state == "queued", "it claimed nothing more"
-    assert cluster.control.node("one").state == "left"
+    assert cluster.connection.task(run_id, "waits").state == "succeeded"
+    assert cluster.connection.task(run_id, "after").state == "queued", "it claimed nothing more"
+    assert cluster.connection.node("one").state == "left"
     assert cluster.outcomes() == {"succeeded": 1}
     assert "drained, and left" in (cluster.directory / "log").read_text()
     assert cluster.call("drain", "one") == 3, "there is nobody to drain any more"
@@ -43,30 +43,30 @@ def test_a_drained_node_finishes_and_leaves(cluster: Cluster) -> None:
 def test_what_still_runs_at_the_deadline_goes_back(cluster: Cluster) -> None:
     cluster.worker("one")
     run_id = cluster.submit(HOLDS)
-    cluster.until(lambda: cluster.control.task(run_id, "waits").state == "running")
+    cluster.until(lambda: cluster.connection.task(run_id, "waits").state == "running")
     shown = cluster.call("drain", "one", "--deadline", "300ms", "--wait")
     assert shown["left"] is True
     assert cluster.processes["one"].wait(20) == 0
-    task = cluster.control.task(run_id, "waits")
+    task = cluster.connection.task(run_id, "waits")
     assert (task.state, task.failures, task.lost) == ("queued", 0, 0)
     assert cluster.outcomes() == {"returned": 1}
     (cluster.directory / "open").touch()
     cluster.worker("two")
     cluster.ended(run_id)
-    assert cluster.control.run(run_id).state == "succeeded"
-    assert cluster.control.verify(run_id).ok
+    assert cluster.connection.run(run_id).state == "succeeded"
+    assert cluster.connection.verify(run_id).ok
 
 
 def test_sigterm_drains_and_a_second_one_kills(cluster: Cluster) -> None:
     one = cluster.worker("one", "--drain", "60s")
     run_id = cluster.submit(HOLDS)
-    cluster.until(lambda: cluster.control.task(run_id, "waits").state == "running")
+    cluster.until(lambda: cluster.connection.task(run_id, "waits").state == "running")
     one.send_signal(signal.SIGTERM)
-    cluster.until(lambda: cluster.control.node("one").state == "draining")
+    cluster.until(lambda: cluster.connection.node("one").state == "draining")
     one.send_signal(signal.SIGTERM)
     assert one.wait(20) == 0
     assert cluster.outcomes() == {"returned": 1}, "killed by us, so not its fault"
-    assert cluster.control.task(run_id, "waits").failures == 0
+    assert cluster.connection.task(run_id, "waits").failures == 0
 
 
 def test_a_rolling_restart_under_load_loses_nothing(cluster: Cluster, figure: Figure) -> None:
@@ -84,17 +84,17 @@ def test_a_rolling_restart_under_load_loses_nothing(cluster: Cluster, figure: Fi
         else:
             old.terminate()
         assert old.wait(30) == 0, cluster.story()
-    assert not cluster.control.run(run_id).finished
+    assert not cluster.connection.run(run_id).finished
     (cluster.directory / "rolled").touch()
     cluster.ended(run_id)
-    run = cluster.control.run(run_id)
+    run = cluster.connection.run(run_id)
     assert (run.state, run.succeeded) == ("succeeded", 150), cluster.story()
     outcomes = cluster.outcomes()
     assert outcomes["succeeded"] == 150
     assert set(outcomes) <= {"succeeded", "returned"}, outcomes
     counted = cluster.query("SELECT sum(failures), sum(lost) FROM tasks")
     assert [tuple(row) for row in counted] == [(0, 0)]
-    assert cluster.control.verify(run_id).ok
+    assert cluster.connection.verify(run_id).ok
     figure(
         f"3 nodes drained and replaced under load ({cluster.kind})",
         f"150 tasks, {outcomes.get('returned', 0)} attempts handed back, 0 failed, 0 lost",
@@ -137,7 +137,7 @@ def test_the_cluster_s_events_are_followed(cluster: Cluster) -> None:
 
 def test_a_node_is_shown_with_what_it_has(cluster: Cluster) -> None:
     cluster.worker("one", "--slots", "3", "--label", "zone=eu")
-    cluster.until(lambda: cluster.control.node("one").resources)
+    cluster.until(lambda: cluster.connection.node("one").resources)
     shown = cluster.call("nodes", "show", "one")
     assert (shown["slots"], shown["labels"], shown["stale_reports"]) == (3, {"zone": "eu"}, 0)
     assert shown["resources"]["cores"] >= 1

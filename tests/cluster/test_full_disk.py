@@ -142,12 +142,12 @@ def goes_through(cluster: Cluster, disk: Disk, lease_s: float, freed: Callable[[
     at = time.monotonic()
     cluster.ended(run_id)
     took = since(at)
-    run = cluster.control.run(run_id)
+    run = cluster.connection.run(run_id)
     assert run.state == "succeeded", cluster.story()
     if lease_s > LEASE_S:
         assert journal.read_text() == "long 1\nafter 1\n", "the report was kept, and sent when there was space"
     assert took < GOES_ON_S * BUSY
-    assert cluster.control.verify(run_id).ok
+    assert cluster.connection.verify(run_id).ok
     for text in ("the store did not answer", "the store answers again"):
         said = [line for line in log_lines(cluster, text) if not line.startswith("{")]
         assert len(said) == 1, f"the worker says it once\n{cluster.story()}"
@@ -198,7 +198,7 @@ def test_a_full_disk_under_weft_run(disk: Disk, lease_s: float) -> None:
         process = cluster.processes["run"] = cluster.weft("run", "w.yaml", WEFT_LEASE_TTL=f"{lease_s:g}s")
         journal = disk.point.parent / "journal"
         cluster.until(journal.exists)
-        run_id = cluster.control.find("last")[1]
+        run_id = cluster.connection.find("last")[1]
         disk.fill()
         (disk.point.parent / "open").touch()
         cluster.until(lambda: cluster.call("submit", "w.yaml") == 4)
@@ -210,7 +210,7 @@ def test_a_full_disk_under_weft_run(disk: Disk, lease_s: float) -> None:
         disk.free()
         process.communicate(timeout=60)
         assert process.returncode == 0, cluster.story()
-        assert (cluster.control.run(run_id).state, cluster.control.verify(run_id).ok) == ("succeeded", True)
+        assert (cluster.connection.run(run_id).state, cluster.connection.verify(run_id).ok) == ("succeeded", True)
         assert len(log_lines(cluster, "the store did not answer")) == 1, cluster.story()
         if lease_s > LEASE_S:
             assert journal.read_text() == "long 1\nafter 1\n"

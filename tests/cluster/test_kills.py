@@ -81,17 +81,17 @@ def test_workers_that_are_killed_under_load_lose_nothing(postgres_cluster: Clust
     reclaimed, gone = [], []
     for number in range(3):
         name = f"n{number}"
-        cluster.until(lambda name=name: cluster.control.node(name).running >= 3)  # type: ignore[misc]
-        session = cluster.control.node(name).session
+        cluster.until(lambda name=name: cluster.connection.node(name).running >= 3)  # type: ignore[misc]
+        session = cluster.connection.node(name).session
         children = below(cluster.processes[name].pid)
-        killed_ms = cluster.control.now()
+        killed_ms = cluster.connection.now()
         cluster.processes[name].kill()
         killed = time.monotonic()
         cluster.until(lambda children=children: not alive(children))  # type: ignore[misc]
         gone.append(since(killed))
         cluster.worker(f"n{number + 3}", "--slots", "3")
         cluster.until(lambda session=session: cluster.over(session))  # type: ignore[misc]
-        reclaimed.append((cluster.control.events(None, kinds=["node_dead"])[-1].at - killed_ms) / 1000)
+        reclaimed.append((cluster.connection.events(None, kinds=["node_dead"])[-1].at - killed_ms) / 1000)
         left = cluster.query(f"SELECT count(*) FROM tasks WHERE session = '{session}' AND state = 'running'")
         assert [tuple(row) for row in left] == [(0,)]
     (cluster.directory / "over").touch()
@@ -118,7 +118,7 @@ def test_a_node_that_stands_still_past_its_lease_reports_nothing_that_counts(
     stopped = cluster.worker("one", "--slots", "2", "--role", "worker")
     run_id = cluster.submit(HOLD)
     cluster.until(lambda: cluster.journal() == {"long 1": 1, "quick 1": 1})
-    session = cluster.control.node("one").session
+    session = cluster.connection.node("one").session
     cluster.worker("two", "--slots", "2")
     cluster.until(lambda: cluster.leader() == "two")
     (long,) = attempts_below(stopped.pid, "long")
@@ -132,10 +132,10 @@ def test_a_node_that_stands_still_past_its_lease_reports_nothing_that_counts(
     assert killed <= dead, "nobody else may have begun it while it still ran"
     cluster.ended(run_id)
     stopped.send_signal(signal.SIGCONT)
-    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.connection.nodes()))
     cluster.sound(run_id, 2)
     assert cluster.outcomes() == {"lost": 2, "succeeded": 2}, cluster.story()
-    assert cluster.control.task(run_id, "quick").attempt == 2
+    assert cluster.connection.task(run_id, "quick").attempt == 2
     assert cluster.stale_reports() <= 2, "the late result and what was killed, if they are said at all"
     figure(
         "a node SIGSTOPped past its lease",
@@ -150,7 +150,7 @@ def test_a_machine_that_was_suspended_kills_what_it_ran(postgres_cluster: Cluste
     node = cluster.worker("one", "--slots", "2", "--role", "worker")
     run_id = cluster.submit(HOLD)
     cluster.until(lambda: cluster.journal() == {"long 1": 1, "quick 1": 1})
-    session = cluster.control.node("one").session
+    session = cluster.connection.node("one").session
     cluster.worker("two", "--slots", "2")
     cluster.until(lambda: cluster.leader() == "two")
     spawner, *_ = psutil.Process(node.pid).children()
@@ -173,7 +173,7 @@ def test_a_machine_that_was_suspended_kills_what_it_ran(postgres_cluster: Cluste
     cluster.until(lambda: not alive(tasks))
     killed = since(at)
     assert spawner.is_running()
-    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.connection.nodes()))
     cluster.sound(run_id, 2)
     assert cluster.outcomes() == {"lost": 2, "succeeded": 2}, cluster.story()
     assert killed <= 1.0 * BUSY, killed

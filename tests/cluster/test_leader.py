@@ -15,14 +15,14 @@ def test_a_leader_that_is_killed_is_followed_by_a_new_term(cluster: Cluster, fig
     cluster.until(lambda: cluster.leader() == "one")
     cluster.worker("two")
     cluster.worker("never", "--role", "worker")
-    term = cluster.control.leader().term
+    term = cluster.connection.leader().term
     first.kill()
     killed = time.monotonic()
     cluster.until(lambda: cluster.leader() == "two")
     took = time.monotonic() - killed
-    assert cluster.control.leader().term == term + 1
+    assert cluster.connection.leader().term == term + 1
     assert took <= LEADER_TTL_S + LEADER_RENEW_S + 1.0, cluster.story()
-    kinds = [(e.kind, e.node) for e in cluster.control.events(None) if e.kind.startswith(("leader", "node_dead"))]
+    kinds = [(e.kind, e.node) for e in cluster.connection.events(None) if e.kind.startswith(("leader", "node_dead"))]
     assert ("leader_elected", "two") in kinds
     assert ("leader_elected", "never") not in kinds
     goal = LEADER_TTL_S + LEADER_RENEW_S + 1.0
@@ -33,21 +33,21 @@ def test_a_leader_that_stands_still_loses_its_term_and_its_attempts(cluster: Clu
     """SIGSTOP: no process is gone, so only leases speak. Its attempt runs elsewhere; then it is a new session."""
     run_id = cluster.submit("tasks: {one: sleep 0.5}\n")
     first = cluster.worker("one", "--slots", "1")
-    cluster.until(lambda: cluster.control.task(run_id, "one").state == "running" and cluster.leader() == "one")
-    claim = cluster.control.task(run_id, "one")
+    cluster.until(lambda: cluster.connection.task(run_id, "one").state == "running" and cluster.leader() == "one")
+    claim = cluster.connection.task(run_id, "one")
     assert (claim.claimed_by, claim.claim_attempt) == ("one", 1)
     assert claim.claim_expires_at is not None
-    session, term = claim.session, cluster.control.leader().term
+    session, term = claim.session, cluster.connection.leader().term
     pause(first.pid, cluster.store)
     cluster.worker("two")
     cluster.ended(run_id)
     assert cluster.leader() == "two"
-    assert cluster.control.leader().term > term
+    assert cluster.connection.leader().term > term
     first.send_signal(signal.SIGCONT)
-    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.connection.nodes()))
     assert cluster.outcomes() == {"lost": 1, "succeeded": 1}, cluster.story()
-    assert cluster.control.verify(run_id).ok
-    assert cluster.control.node(str(session)).health == "dead"
+    assert cluster.connection.verify(run_id).ok
+    assert cluster.connection.node(str(session)).health == "dead"
 
 
 def test_a_leader_that_is_stopped_hands_over_at_once(cluster: Cluster) -> None:
@@ -59,7 +59,7 @@ def test_a_leader_that_is_stopped_hands_over_at_once(cluster: Cluster) -> None:
     cluster.until(lambda: cluster.leader() == "two")
     assert time.monotonic() - stopped < LEADER_TTL_S, "resigned, not run out"
     assert first.wait(20) == 0
-    assert [e.node for e in cluster.control.events(None, kinds=["leader_resigned"])] == ["one"]
+    assert [e.node for e in cluster.connection.events(None, kinds=["leader_resigned"])] == ["one"]
 
 
 def test_who_insists_gets_it_from_one_who_does_not(cluster: Cluster) -> None:
@@ -69,7 +69,7 @@ def test_who_insists_gets_it_from_one_who_does_not(cluster: Cluster) -> None:
     cluster.until(lambda: cluster.leader() == "boss", 4 * LEADER_TTL_S + 10)
     run_id = cluster.submit("- true\n- true\n")
     cluster.ended(run_id)
-    nodes = {e.node for e in cluster.control.events(run_id, kinds=["assigned"])}
+    nodes = {e.node for e in cluster.connection.events(run_id, kinds=["assigned"])}
     assert nodes == {"one"}, "without slots it only leads"
     boss.kill()
     cluster.until(lambda: cluster.leader() == "one")
@@ -78,20 +78,20 @@ def test_who_insists_gets_it_from_one_who_does_not(cluster: Cluster) -> None:
 def test_an_observer_looks_on(cluster: Cluster) -> None:
     cluster.worker("watching", "--role", "observer")
     run_id = cluster.submit("- true\n")
-    watching = cluster.control.node("watching")
+    watching = cluster.connection.node("watching")
     assert (watching.role, watching.health, watching.slots) == ("observer", "healthy", 0)
-    (shown,) = cluster.control.why(run_id)
+    (shown,) = cluster.connection.why(run_id)
     assert (shown.summary, shown.details[0]) == ("no node works", "watching: it has no slots, and runs nothing")
-    cluster.until(lambda: cluster.control.leader().session is None)
+    cluster.until(lambda: cluster.connection.leader().session is None)
     cluster.worker("one")
     cluster.ended(run_id)
     cluster.until(lambda: cluster.leader() == "one")
-    assert {e.node for e in cluster.control.events(run_id, kinds=["assigned"])} == {"one"}
+    assert {e.node for e in cluster.connection.events(run_id, kinds=["assigned"])} == {"one"}
     refused = cluster.weft("submit", "w.yaml", "--json", WEFT_ROLE="observer")
     out, _ = refused.communicate(timeout=60)
     assert refused.returncode == 2
     pid = cluster.processes["one"].pid
-    assert f"the leader is one at {cluster.control.node('one').host}:{pid}" in out
+    assert f"the leader is one at {cluster.connection.node('one').host}:{pid}" in out
 
 
 def test_the_leader_prunes_what_is_older_than_keep(cluster: Cluster) -> None:
@@ -102,5 +102,5 @@ def test_the_leader_prunes_what_is_older_than_keep(cluster: Cluster) -> None:
     cluster.processes["one"].terminate()
     assert cluster.processes["one"].wait(20) == 0
     cluster.worker("two", WEFT_KEEP="1ms")
-    cluster.until(lambda: not cluster.control.runs())
+    cluster.until(lambda: not cluster.connection.runs())
     cluster.until(lambda: not (cluster.directory / ".weft" / "output" / run_id).exists())  # rows first, files after

@@ -67,8 +67,8 @@ def test_a_leader_that_is_cut_off_gives_up_its_work_and_its_term(
     cluster.until(lambda: cluster.leader() == "one")
     run_id = cluster.submit(CUT_OFF)
     cluster.until(lambda: cluster.journal() == {"long 1": 1, "quick 1": 1})
-    cluster.until(lambda: len(cluster.control.events(run_id, kinds=["started"])) == 2)
-    term, session = cluster.control.leader().term, cluster.control.node("one").session
+    cluster.until(lambda: len(cluster.connection.events(run_id, kinds=["started"])) == 2)
+    term, session = cluster.connection.leader().term, cluster.connection.node("one").session
     cluster.worker("two", "--slots", "2")
     (long,) = attempts_below(cut_off.pid, "echo long")
     ((task_id,),) = cluster.query("SELECT id FROM tasks WHERE pos = 0")
@@ -89,15 +89,15 @@ def test_a_leader_that_is_cut_off_gives_up_its_work_and_its_term(
     cluster.ended(run_id)
     proxy.release()
     back = time.monotonic()
-    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.connection.nodes()))
     again = since(back)
     cluster.sound(run_id, 2)
     assert cluster.outcomes() == {"lost": 2, "succeeded": 2}, cluster.story()
-    assert cluster.control.task(run_id, "quick").attempt == 2
+    assert cluster.connection.task(run_id, "quick").attempt == 2
     stale = 1 if moment == "asking" else 0  # what the server had begun it has undone: nothing is left to refuse
     cluster.until(lambda: cluster.stale_reports() == stale)
-    assert cluster.control.leader().term == term + 1, "one change of leaders, and no more"
-    assert [n.node for n in cluster.control.nodes(ended=True) if n.health == "dead"] == ["one"], cluster.story()
+    assert cluster.connection.leader().term == term + 1, "one change of leaders, and no more"
+    assert [n.node for n in cluster.connection.nodes(ended=True) if n.health == "dead"] == ["one"], cluster.story()
     assert times["killed"] < LEASE_S * BUSY
     assert times["killed"] <= times["reclaimed"], "nobody else may have begun it while it still ran"
     assert times["led"] <= (LEADER_TTL_S + LEADER_RENEW_S + 1.0) * BUSY
@@ -136,7 +136,7 @@ def test_outages_longer_than_the_lease_make_no_dead_letter(
     (cluster.directory / "open").touch()
     cluster.ended(run_id)
     cluster.sound(run_id, 1)
-    assert cluster.control.task(run_id, "long").lost >= OUTAGES, cluster.story()
+    assert cluster.connection.task(run_id, "long").lost >= OUTAGES, cluster.story()
     assert worker.poll() is None
     figure("database away longer than the lease", f"{OUTAGES} times under one long task: 0 dead letters")
 
@@ -175,5 +175,5 @@ def pickup_ms(cluster: Cluster) -> int:
     """From the submission to the claim, by the store's clock."""
     run_id = cluster.submit("- true\n")
     cluster.ended(run_id)
-    times = {e.kind: e.at for e in cluster.control.events(run_id)}
+    times = {e.kind: e.at for e in cluster.connection.events(run_id)}
     return times["assigned"] - times["submitted"]

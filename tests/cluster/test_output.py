@@ -54,7 +54,7 @@ def test_it_is_read_elsewhere_while_it_is_written_and_when_its_node_is_gone(clus
     follow = cluster.weft("logs", run_id, "talk", "-f", "--stream", "stdout", "--json", at="elsewhere")
     assert follow.stdout is not None
     assert "early" in follow.stdout.readline(), "before the task has ended"
-    assert cluster.control.task(run_id, "talk").state == "running"
+    assert cluster.connection.task(run_id, "talk").state == "running"
     (cluster.directory / "open").touch()
     follow.communicate(timeout=60)
     assert follow.returncode == 0
@@ -65,10 +65,10 @@ def test_it_is_read_elsewhere_while_it_is_written_and_when_its_node_is_gone(clus
     worker.wait()
     shutil.rmtree(cluster.directory / "one")
     assert logs(cluster, run_id, "talk") == (whole, b"oops\n")
-    piece = cluster.control.open_output(run_id, "talk", 1, "stdout").read(6, 11)
+    piece = cluster.connection.open_output(run_id, "talk", 1, "stdout").read(6, 11)
     assert (piece.at, piece.data, piece.next, piece.then) == (6, b"0123456789\n", 17, "more")
-    assert cluster.control.open_output(run_id, "talk", 1, "stdout").read(len(whole)).then == "whole"
-    part = cluster.control.read_output(run_id, "talk", 1, "stdout", offset=-5)
+    assert cluster.connection.open_output(run_id, "talk", 1, "stdout").read(len(whole)).then == "whole"
+    part = cluster.connection.read_output(run_id, "talk", 1, "stdout", offset=-5)
     assert (part.data, part.next, part.size, part.ended) == (b"\xff\0end", len(whole), len(whole), True)
 
 
@@ -80,16 +80,16 @@ def test_what_a_killed_node_did_not_send_is_a_visible_gap(cluster: Cluster) -> N
     )  # fmt: skip
     cluster.until(lambda: stored(cluster) == 100_000)
     cluster.processes["one"].send_signal(signal.SIGKILL)
-    cluster.until(lambda: cluster.control.leader().session is None)
+    cluster.until(lambda: cluster.connection.leader().session is None)
     cluster.worker("two", at="two")
-    cluster.until(lambda: cluster.control.task(run_id, "talk").attempt == 2)
+    cluster.until(lambda: cluster.connection.task(run_id, "talk").attempt == 2)
     out, err = logs(cluster, run_id, "talk", "--attempt", "1")
     assert out == b"1\n" * 50_000
     assert err == b"\n[weft: if talk wrote more than this, it was lost with its node (one)]\n"
     (cluster.directory / "open").touch()
     cluster.ended(run_id)
     assert logs(cluster, run_id, "talk") == (b"2\n" * 50_000 + b"end\n", b"")
-    assert cluster.control.verify(run_id).ok
+    assert cluster.connection.verify(run_id).ok
 
 
 def test_over_the_cap_the_beginning_and_the_end_are_kept(cluster: Cluster) -> None:
@@ -172,13 +172,13 @@ def test_a_node_that_was_stopped_past_its_lease_sends_nothing_more_of_what_it_lo
         return int(cluster.query(query)[0][0])
 
     cluster.until(lambda: first() > 10)
-    session = cluster.control.node("one").session
+    session = cluster.connection.node("one").session
     one.send_signal(signal.SIGSTOP)
     cluster.worker("two", at="two")
-    cluster.until(lambda: cluster.control.task(run_id, "talk").attempt == 2)
+    cluster.until(lambda: cluster.connection.task(run_id, "talk").attempt == 2)
     before = first()
     one.send_signal(signal.SIGCONT)
-    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.control.nodes()))
+    cluster.until(lambda: any(n.node == "one" and n.session != session for n in cluster.connection.nodes()))
     second = cluster.directory / "two" / ".weft" / "output" / run_id / "talk.2.out"
     cluster.until(lambda: second.exists() and b"tick" in second.read_bytes())
     (cluster.directory / "open").touch()

@@ -43,7 +43,7 @@ def test_a_leader_and_two_workers_share_a_graph(postgres_cluster: Cluster, figur
     cluster.ended(run_id)
     took = time.monotonic() - began
     cluster.sound(run_id, 60)
-    nodes = Counter(e.node for e in cluster.control.events(run_id, kinds=["assigned"]))
+    nodes = Counter(e.node for e in cluster.connection.events(run_id, kinds=["assigned"]))
     assert set(nodes) == {"one", "two"}
     assert cluster.outcomes() == {"succeeded": 60}
     shares = ", ".join(f"{name} {count}" for name, count in sorted(nodes.items()) if name)
@@ -58,13 +58,13 @@ def test_five_workers_race_for_one_task(postgres_cluster: Cluster, figure: Figur
     document, hash = encode_document(loaded.document), loaded.workflow.hash
     runs = [f"race-{number}" for number in range(20)]
     for run_id in runs:
-        cluster.control.submit(Submit(run_id, hash, "race", document, "{}", source=str(cluster.directory)))
+        cluster.connection.submit(Submit(run_id, hash, "race", document, "{}", source=str(cluster.directory)))
     for run_id in runs:
         cluster.ended(run_id)
-        assert cluster.control.verify(run_id).ok
+        assert cluster.connection.verify(run_id).ok
     assert cluster.outcomes() == {"succeeded": 20}
     assert cluster.journal() == {"only 1": 20}
-    winners = {e.node for run_id in runs for e in cluster.control.events(run_id, kinds=["assigned"])}
+    winners = {e.node for run_id in runs for e in cluster.connection.events(run_id, kinds=["assigned"])}
     figure("5 workers race for 1 task, 20 times", f"20 attempts, 0 lost, won by {len(winners)} of them")
 
 
@@ -90,11 +90,11 @@ def test_two_clusters_on_one_database_never_run_anything_twice(
         for side, run_id in zip((postgres_cluster, other), run_ids, strict=True):
             journal = side.journal()
             assert (len(journal), set(journal.values())) == (100, {1}), journal
-            assert postgres_cluster.control.verify(run_id).ok
-        elected = postgres_cluster.control.events(None, kinds=["leader_elected"])
+            assert postgres_cluster.connection.verify(run_id).ok
+        elected = postgres_cluster.connection.events(None, kinds=["leader_elected"])
         terms = [e.data["term"] for e in elected]
         assert terms == sorted(set(terms)), "a term is one node's"
-        sessions = {e.session for r in run_ids for e in postgres_cluster.control.events(r, kinds=["assigned"])}
+        sessions = {e.session for r in run_ids for e in postgres_cluster.connection.events(r, kinds=["assigned"])}
         figure("two clusters on one database", f"200 tasks, 200 starts by {len(sessions)} nodes, 0 twice")
     finally:
         other.close()
@@ -125,7 +125,7 @@ def test_each_task_runs_where_it_may(postgres_cluster: Cluster, figure: Figure) 
     cluster.ended(run_id)
     cluster.sound(run_id, 5 * len(may))
     ran: dict[str, set[str]] = {name: set() for name in may}
-    for event in cluster.control.events(run_id, kinds=["assigned"]):
+    for event in cluster.connection.events(run_id, kinds=["assigned"]):
         assert event.task is not None
         assert event.node is not None
         ran[event.task.partition(".")[0]].add(event.node)
@@ -149,7 +149,7 @@ def test_a_wall_clock_that_is_an_hour_off_changes_nothing(
     cluster.worker("right", "--slots", "1")
     shown = [int((tmp_path / f"clock-of-{process.pid}").read_text()) for process in (ahead, behind)]
     assert shown == [3600, -3600], "or the test would show nothing"
-    began_ms = cluster.control.now()
+    began_ms = cluster.connection.now()
     run_id = cluster.submit(
         "defaults: {timeout: 60s}\ntasks:\n"
         f"  many: {{replicas: 30, run: '{JOURNAL}; sleep 0.1'}}\n"
@@ -159,18 +159,18 @@ def test_a_wall_clock_that_is_an_hour_off_changes_nothing(
         f"  behind: {{needs: [later], run: 'sleep 4; {JOURNAL}', requires: {{node: behind}}}}\n"
     )
     cluster.ended(run_id)
-    ended_ms = cluster.control.now()
-    run = cluster.control.run(run_id)
+    ended_ms = cluster.connection.now()
+    run = cluster.connection.run(run_id)
     assert (run.state, run.succeeded) == ("succeeded", 34), cluster.story()
-    assert cluster.control.verify(run_id).ok
+    assert cluster.connection.verify(run_id).ok
     assert cluster.outcomes() == {"succeeded": 34, "failed": 1}, "nothing timed out, and no lease was lost"
     assert set(cluster.journal().values()) == {1}
-    events = cluster.control.events(None, limit=10_000)
+    events = cluster.connection.events(None, limit=10_000)
     assert all(began_ms - LATE_MS < e.at < ended_ms + LATE_MS for e in events)
     assert [(e.kind, e.node) for e in events if e.kind.startswith(("leader", "node_d"))] == [
         ("leader_elected", "ahead")
     ]
-    assert {n.health for n in cluster.control.nodes()} == {"healthy"}
+    assert {n.health for n in cluster.connection.nodes()} == {"healthy"}
     figure(
         "wall clocks 1 h ahead (the leader) and 1 h behind", "34 tasks, 1 retry as asked, 0 lost, 1 term, 0 timeouts"
     )

@@ -41,16 +41,16 @@ def test_leaders_die_around_fires_and_each_time_has_one_run(cluster: Cluster, fi
     want = list(range((began // 1000 + 1) * 1000, since + 1, 1000))
     have = [at for (at,) in cluster.query("SELECT due_at FROM fires WHERE outcome = 'started' ORDER BY due_at")]
     assert have == want, cluster.story()
-    runs = cluster.control.runs(name="clock", limit=1000)
+    runs = cluster.connection.runs(name="clock", limit=1000)
     times = sorted(run.inputs["at"] for run in runs)
     assert times == [time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(at // 1000)) for at in want]
     for run in runs:
         cluster.ended(run.id)
-    assert all(cluster.control.verify(run.id).ok for run in runs[:5])
-    assert cluster.control.leader().term >= len(crashes)
+    assert all(cluster.connection.verify(run.id).ok for run in runs[:5])
+    assert cluster.connection.leader().term >= len(crashes)
     figure(
         f"leaders die around fires ({cluster.kind})",
-        f"{len(want)} times, {len(runs)} runs, term {cluster.control.leader().term}",
+        f"{len(want)} times, {len(runs)} runs, term {cluster.connection.leader().term}",
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.core.driver import Engine
 from weft.authoring.load import load_value
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core import commands as c
 from weft.core.definition.document import encode_document
 from weft.core.expressions.run_names import Ended, tasks_view
@@ -196,9 +196,9 @@ def test_ten_thousand_elements_through_real_nodes(tmp_path: Path) -> None:
         "gather": {"inline": "gather", "env": {"COUNT": "${{ tasks.double.output.length }}"}},
     }
     loaded = load_value({"name": "w", "tasks": tasks, "output": "${{ [tasks.gather.output, tasks.double.output] }}"})
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     body = encode_document(loaded.document)
-    control.submit(c.Submit("big", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
+    connection.submit(c.Submit("big", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
     functions = {
         "list": lambda _: [n * 3 for n in range(size)],
         "double": _double,
@@ -207,9 +207,9 @@ def test_ten_thousand_elements_through_real_nodes(tmp_path: Path) -> None:
     began = time.monotonic()
 
     async def work() -> None:
-        node = make_node(control, node_settings(control, slots=64, scope="big"), inline=functions)
+        node = make_node(connection, node_settings(connection, slots=64, scope="big"), inline=functions)
         working = asyncio.create_task(node.run())
-        while not control.run("big").finished:
+        while not connection.run("big").finished:
             await asyncio.sleep(0.05)
             assert time.monotonic() - began < 50
         node.stop()
@@ -217,11 +217,11 @@ def test_ten_thousand_elements_through_real_nodes(tmp_path: Path) -> None:
 
     asyncio.run(work())
     print(f"1 -> {size:,} -> 1 took {time.monotonic() - began:.2f} s")
-    count, doubled = control.output("big")
+    count, doubled = connection.output("big")
     assert (count, doubled) == (str(size), [n * 6 for n in range(size)])
-    assert control.verify("big").ok
-    assert control.run("big").succeeded == size + 2
-    control.close()
+    assert connection.verify("big").ok
+    assert connection.run("big").succeeded == size + 2
+    connection.close()
 
 
 def _double(launch: Launch) -> int:
@@ -239,9 +239,9 @@ def test_elements_on_any_node_see_the_array_that_the_map_opened_with(tmp_path: P
         },
     }  # fmt: skip
     loaded = load_value({"name": "w", "tasks": tasks, "output": "${{ tasks.each.output }}"})
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     body = encode_document(loaded.document)
-    control.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
+    connection.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
 
     def each(launch: Launch) -> str:
         context_update(files="gone")
@@ -249,20 +249,22 @@ def test_elements_on_any_node_see_the_array_that_the_map_opened_with(tmp_path: P
 
     async def one_node(until: int) -> None:
         functions = {"list": lambda _: context_update(files=[f"file-{n}" for n in range(6)]), "each": each}
-        node = make_node(control, node_settings(control, slots=1, scope="r"), inline=functions)
+        node = make_node(connection, node_settings(connection, slots=1, scope="r"), inline=functions)
         working = asyncio.create_task(node.run())
-        while control.run("r").succeeded < until:
+        while connection.run("r").succeeded < until:
             await asyncio.sleep(0.005)
         node.stop()
         await working
 
     for until in (3, 7):
         asyncio.run(one_node(until))
-    assert control.output("r") == [f"file-{n}" for n in range(6)]
-    assert control.context("r") == {"files": "gone"}
-    assert control.verify("r").ok
-    with control.store.transaction() as tx:
+    assert connection.output("r") == [f"file-{n}" for n in range(6)]
+    assert connection.context("r") == {"files": "gone"}
+    assert connection.verify("r").ok
+    with connection.store.transaction() as tx:
         assert isinstance(tx, SqliteTransaction)
         tx._execute("UPDATE arrays SET value = '[]'")
-    assert control.verify("r").differences == ["each: what it maps over in generation 1 is not what its event says"]
-    control.close()
+    assert connection.verify("r").differences == [
+        "each: what it maps over in generation 1 is not what its event says"
+    ]
+    connection.close()

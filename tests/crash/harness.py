@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
 
@@ -113,27 +113,27 @@ class Place:
 
     # -- the store -----------------------------------------------------------------------------------------
 
-    def control(self) -> LocalControl:
-        return LocalControl(StoreAccess(SqliteStore(self.directory / ".weft" / "weft.db")))
+    def connection(self) -> StoreConnection:
+        return StoreConnection(StoreAccess(SqliteStore(self.directory / ".weft" / "weft.db")))
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        control = self.control()
+        connection = self.connection()
         try:
-            assert isinstance(control.store, SqliteStore)
-            return control.store.reader().query(sql)
+            assert isinstance(connection.store, SqliteStore)
+            return connection.store.reader().query(sql)
         finally:
-            control.close()
+            connection.close()
 
     def check(self) -> None:
         """Nothing is lost, nothing was applied or begun twice, and the events tell the same as the tables."""
-        control = self.control()
+        connection = self.connection()
         try:
-            run = control.run("last")
-            assert (run.state, run.succeeded) == ("succeeded", len(self.tasks)), self.story(control)
-            verified = control.verify("last")
-            assert verified.ok, f"{verified.differences}\n{self.story(control)}"
+            run = connection.run("last")
+            assert (run.state, run.succeeded) == ("succeeded", len(self.tasks)), self.story(connection)
+            verified = connection.verify("last")
+            assert verified.ok, f"{verified.differences}\n{self.story(connection)}"
         finally:
-            control.close()
+            connection.close()
         won = self.rows(
             "SELECT t.pos, count(*), max(a.attempt) = t.attempt FROM all_attempts a JOIN tasks t ON t.id = a.task_id"
             " WHERE a.outcome = 'succeeded' GROUP BY t.pos ORDER BY t.pos"
@@ -148,8 +148,8 @@ class Place:
             "nothing ran after its success"
         )
 
-    def story(self, control: LocalControl) -> str:
-        events = control.events("last", limit=500)
+    def story(self, connection: StoreConnection) -> str:
+        events = connection.events("last", limit=500)
         shown = "\n".join(f"{e.kind:12} {e.task or '':12} {e.session or '':18} {e.data}" for e in events)
         return f"{shown}\n\nthe journal: {self.lines()}\n\n{self.log()}"
 

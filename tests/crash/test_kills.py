@@ -55,14 +55,14 @@ def test_a_second_worker_takes_over_at_once(places: Any) -> None:
     place.wait_for(2, first)
     second = place.start("worker", "--slots", "4")
     place.wait_for(5)
-    control = place.control()
-    killed_at = control.now()
+    connection = place.connection()
+    killed_at = connection.now()
     first.kill()
     first.wait()
     deadline = time.monotonic() + STARTUP_MAX_S
-    while not control.run("last").finished and time.monotonic() < deadline:
+    while not connection.run("last").finished and time.monotonic() < deadline:
         time.sleep(0.02)
-    control.close()
+    connection.close()
     second.send_signal(signal.SIGTERM)
     assert place.wait(second) == 0, place.log()
     place.check()

@@ -66,15 +66,15 @@ def crash_at(place: Place, point: str) -> None:
 
 
 def finished(place: Place) -> dict[str, object]:
-    control = place.control()
+    connection = place.connection()
     try:
-        verified = control.verify("last")
-        assert verified.ok, f"{verified.differences}\n{place.story(control)}"
-        assert control.run("last").state == "succeeded", place.story(control)
-        output: dict[str, object] = control.output("last")
+        verified = connection.verify("last")
+        assert verified.ok, f"{verified.differences}\n{place.story(connection)}"
+        assert connection.run("last").state == "succeeded", place.story(connection)
+        output: dict[str, object] = connection.output("last")
         return output
     finally:
-        control.close()
+        connection.close()
 
 
 @pytest.mark.parametrize("time_no", [1, 2, 3, 4])

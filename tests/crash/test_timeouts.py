@@ -30,12 +30,12 @@ def test_what_ran_out_of_time_is_stopped_and_says_whose_time_it_was(
     try:
         assert place.weft("run", "crash.yaml") == 1, place.log()
         place.all_gone(time.monotonic())
-        control = place.control()
-        run, task = control.run("last"), control.task("last", "long")
+        connection = place.connection()
+        run, task = connection.run("last"), connection.task("last", "long")
         assert (run.state, run.reason) == ("failed", run_reason)
         assert (task.state, task.reason, task.attempt) == (state, task_reason, 1)
-        assert control.task("last", "after").state == "cancelled"
-        assert control.verify("last").ok
-        control.close()
+        assert connection.task("last", "after").state == "cancelled"
+        assert connection.verify("last").ok
+        connection.close()
     finally:
         place.close()

@@ -171,7 +171,7 @@ def test_whoever_waits_is_answered_when_the_server_stops(agents: Agents) -> None
     async def talk(calls: Calls) -> Any:
         run = (await calls("submit_task", task="while [ ! -e go ]; do sleep 0.01; done"))["run"]
         waiting = asyncio.ensure_future(calls("get_task_result", run=run, wait_s=50))
-        await asyncio.to_thread(until, lambda: agents.control.task(run, "task").state == "running")
+        await asyncio.to_thread(until, lambda: agents.connection.task(run, "task").state == "running")
         agents.app.state.begin_stopping()
         found = await waiting
         (agents.directory / "go").touch()

@@ -22,7 +22,7 @@ from tests.api.test_serving import Process
 from tests.mcp.conftest import MODES, Calls, shown
 from tests.mcp.test_roles import READING
 from weft.cli.commands import serve as serving
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.mcp.server import BY_NAME
 from weft.operations.access import StoreAccess
 from weft.store.sqlite.driver import SqliteStore
@@ -63,9 +63,9 @@ def test_over_stdio_with_a_node_beside_it(tmp_path: Path, mode: str) -> None:
         assert (await calls.refused("get_task_result", run="zzzz"))[0] == "not_found"
 
     tell(tmp_path, talk, "--work", "--slots", "2", mode=mode)
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
-    assert control.nodes() == [], "its node has left with it"
-    control.close()
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
+    assert connection.nodes() == [], "its node has left with it"
+    connection.close()
 
 
 def test_over_stdio_for_a_server_elsewhere(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ def test_told_twice_it_kills_what_it_runs_and_hands_it_back(talking: Callable[..
     assert one.ended() == 0
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
-    assert control.task(run, "task").state == "queued"
-    control.close()
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / ".weft" / "weft.db")))
+    assert connection.task(run, "task").state == "queued"
+    connection.close()
 
 
 def test_lines_that_are_no_messages_hurt_nobody(talking: Callable[..., Talking]) -> None:

@@ -104,7 +104,7 @@ def test_a_token_counts_for_each_request_by_itself(serving: Callable[..., Agents
     assert allowed.status == 200
     assert "mcp-session-id" not in allowed.headers
     assert b"forbidden" in server.client("viewer").post("/mcp", call, Mcp_Session_Id="stolen", **headers).body
-    assert len(server.control.runs()) == 1
+    assert len(server.connection.runs()) == 1
 
 
 def test_the_door_is_that_of_the_api(idle: Agents) -> None:
@@ -149,7 +149,7 @@ def test_a_server_that_only_looks_has_no_other_tools(serving: Callable[..., Agen
             assert name in words
 
     server.tell(talk)
-    assert server.control.runs() == []
+    assert server.connection.runs() == []
 
 
 def test_reading_tools_change_nothing(agents: Agents) -> None:
@@ -172,5 +172,5 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
 
 
 def _rows(agents: Agents) -> str:
-    info = agents.control.info()
-    return json.dumps([info.runs, info.tasks, info.events, agents.control.last_event()])
+    info = agents.connection.info()
+    return json.dumps([info.runs, info.tasks, info.events, agents.connection.last_event()])

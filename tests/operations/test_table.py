@@ -11,9 +11,9 @@ import pytest
 from tests.api.conftest import CHAIN, Running
 from tests.docs.http import errors_reference, http_reference
 from weft.authoring.load import load_value
-from weft.client.local import LocalControl
-from weft.client.remote import RemoteControl
-from weft.client.verbs import Control
+from weft.client.local import StoreConnection
+from weft.client.remote import ServerConnection
+from weft.client.verbs import Connection
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Operation
 from weft.operations.submission import submission
@@ -50,15 +50,15 @@ class Pair:
     def __init__(self, directory: Path) -> None:
         stores = []
         for name in ("local", "served"):
-            store = LocalControl(StoreAccess(SqliteStore(directory / name / ".weft" / "weft.db")))
+            store = StoreConnection(StoreAccess(SqliteStore(directory / name / ".weft" / "weft.db")))
             store.submit(submission(load_value(CHAIN), "{}", source="/", run_id=RUN))
             store.apply(load_value(TIMED), "/", "a test")
             store.set_pool("db", 1)
             stores.append(store)
         self.local, served = stores
         self.hash = self.local.run(RUN).workflow
-        self._server = Running(directory, node=False, control=served)
-        self.remote = RemoteControl(f"http://127.0.0.1:{self._server.port}")
+        self._server = Running(directory, node=False, connection=served)
+        self.remote = ServerConnection(f"http://127.0.0.1:{self._server.port}")
 
     def close(self) -> None:
         self.remote.close()
@@ -83,10 +83,10 @@ def request_of(operation: Operation[Any, Any], names: dict[str, str], hash: str)
     return operation.request(**values)
 
 
-def outcome(control: Control, operation: Operation[Any, Any], request: Any) -> Any:
+def outcome(connection: Connection, operation: Operation[Any, Any], request: Any) -> Any:
     """What it replied, without what differs from store to store; or what it raised."""
     try:
-        reply = control.call(operation, request)
+        reply = connection.call(operation, request)
     except Exception as error:
         return type(error), str(error)
     assert isinstance(reply, operation.reply)
@@ -104,7 +104,7 @@ def _same(value: Any) -> Any:
 def test_the_same_on_a_store_and_through_a_server(pair: Pair, operation: Operation[Any, Any], known: bool) -> None:
     hash = pair.hash if known else "f" * 64
     request = request_of(operation, KNOWN if known else UNKNOWN, hash)
-    local, remote = (outcome(control, operation, request) for control in (pair.local, pair.remote))
+    local, remote = (outcome(connection, operation, request) for connection in (pair.local, pair.remote))
     if operation.name in STARTS and isinstance(local, dict):  # a new run has an id of its own
         assert local.pop("run") != remote.pop("run")
     assert local == remote

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.conftest import CHAIN, Answer, Running, until
 from tests.postgres.proxy import Proxy
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.operations.access import StoreAccess
 from weft.store.postgres.driver import PostgresStore
 
@@ -25,9 +25,9 @@ def proxy(url: str) -> Iterator[Proxy]:
 @pytest.fixture
 def server(url: str, proxy: Proxy, tmp_path: Path) -> Iterator[Running]:
     store = PostgresStore(proxy.through(url))
-    control = LocalControl(StoreAccess(store, root=tmp_path / ".weft"))
-    control.access.wait_s = 2.0  # as `weft serve` has it
-    made = Running(tmp_path, node=False, control=control)
+    connection = StoreConnection(StoreAccess(store, root=tmp_path / ".weft"))
+    connection.access.wait_s = 2.0  # as `weft serve` has it
+    made = Running(tmp_path, node=False, connection=connection)
     yield made
     made.close()
 
@@ -74,8 +74,8 @@ def test_a_database_that_says_nothing(server: Running, proxy: Proxy) -> None:
 
 def test_a_node_says_that_the_store_was_silent_and_that_it_is_back(url: str, proxy: Proxy, tmp_path: Path) -> None:
     said: list[str] = []
-    control = LocalControl(StoreAccess(PostgresStore(proxy.through(url)), root=tmp_path / ".weft"))
-    server = Running(tmp_path, control=control, log=lambda message, fields: said.append(message))
+    connection = StoreConnection(StoreAccess(PostgresStore(proxy.through(url)), root=tmp_path / ".weft"))
+    server = Running(tmp_path, connection=connection, log=lambda message, fields: said.append(message))
     try:
         server.ended(server.submit(CHAIN))
         proxy.refuse = True

@@ -296,11 +296,11 @@ def test_a_command_waits_for_a_server_that_restarts(tmp_path: Path, own_server: 
     (tmp_path / "wait.py").write_text(
         "import sys\n"
         "from weft.client.opening import open_store\n"
-        "from weft.client.local import LocalControl\n"
+        "from weft.client.local import StoreConnection\n"
         "from weft.core.commands import Prune\n"
         "from weft.operations.access import StoreAccess\n"
         "from weft.store.postgres.url import PostgresUrl\n"
-        "control = LocalControl(StoreAccess(open_store(PostgresUrl(sys.argv[1]))))\n"
+        "control = StoreConnection(StoreAccess(open_store(PostgresUrl(sys.argv[1]))))\n"
         "control.store.log = lambda text: print(text, flush=True)\n"
         "print('open', flush=True)\n"
         "sys.stdin.readline()\n"

@@ -14,7 +14,7 @@ import pytest
 
 from tests import forked
 from weft.client import store_copy as copying
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.config import store_from
 from weft.operations.access import StoreAccess
 from weft.operations.reading.verification import verify
@@ -78,19 +78,19 @@ class Place:
         self.weft("run", "done.yaml", code=1)
         self.weft("submit", "waits.yaml")
         worker = self.start("worker")
-        control = self.old()
-        run_id = control.find("last")[1]
-        until(lambda: control.task(run_id, "asked").state == "waiting")
-        control.close()
+        connection = self.old()
+        run_id = connection.find("last")[1]
+        until(lambda: connection.task(run_id, "asked").state == "waiting")
+        connection.close()
         worker.terminate()
         worker.communicate(timeout=60)
         self.weft("submit", "later.yaml", "--key", "once")
 
-    def old(self) -> LocalControl:
-        return LocalControl(StoreAccess(SqliteStore(self.source)))
+    def old(self) -> StoreConnection:
+        return StoreConnection(StoreAccess(SqliteStore(self.source)))
 
-    def new(self) -> LocalControl:
-        return LocalControl(StoreAccess(PostgresStore(self.url), root=self.directory / "elsewhere"))
+    def new(self) -> StoreConnection:
+        return StoreConnection(StoreAccess(PostgresStore(self.url), root=self.directory / "elsewhere"))
 
 
 def until(condition: Any) -> None:
@@ -105,21 +105,21 @@ def place(tmp_path: Path, fresh_url: str) -> Place:
     return Place(tmp_path, fresh_url)
 
 
-def picture(control: LocalControl) -> list[Any]:
+def picture(connection: StoreConnection) -> list[Any]:
     """All that people see."""
-    seen: list[Any] = [control.runs(limit=100), control.pools(), control.last_event()]
-    for run in control.runs(limit=100):
-        tasks = list(control.all_tasks(run.id))
-        seen += [tasks, control.events(run.id), control.context(run.id), control.verify(run.id).differences]
+    seen: list[Any] = [connection.runs(limit=100), connection.pools(), connection.last_event()]
+    for run in connection.runs(limit=100):
+        tasks = list(connection.all_tasks(run.id))
+        seen += [tasks, connection.events(run.id), connection.context(run.id), connection.verify(run.id).differences]
         for task in tasks:
             if task.elements is None:
-                seen.append(control.attempts(run.id, task.name))
+                seen.append(connection.attempts(run.id, task.name))
                 for attempt in range(1, task.attempt + 1):
                     for stream in ("stdout", "stderr"):
-                        data, piece = b"", control.open_output(run.id, task.name, attempt, stream).read(0)
+                        data, piece = b"", connection.open_output(run.id, task.name, attempt, stream).read(0)
                         while piece.data:
                             data += piece.data
-                            piece = control.open_output(run.id, task.name, attempt, stream).read(piece.next)
+                            piece = connection.open_output(run.id, task.name, attempt, stream).read(piece.next)
                         seen.append((task.name, attempt, stream, data, piece.then))
     return seen
 
@@ -136,21 +136,21 @@ def same(place: Place) -> None:
 
 def finishes(place: Place) -> None:
     """Unfinished runs go on in their new place, and numbers go on there."""
-    control = place.new()
-    later, waits = control.runs(limit=100)[:2]
+    connection = place.new()
+    later, waits = connection.runs(limit=100)[:2]
     again = json.loads(place.weft("submit", "later.yaml", "--key", "once", "--json", WEFT_STORE=place.url)[0])
     assert (again["run"], again["existing"]) == (later.id, True)
     place.weft("signal", waits.id, "go", WEFT_STORE=place.url)
     fresh = place.weft("submit", "later.yaml", WEFT_STORE=place.url)[0].strip()
-    assert control.run(fresh).no == later.no + 1
+    assert connection.run(fresh).no == later.no + 1
     worker = place.start("worker", WEFT_STORE=place.url)
-    until(lambda: all(run.finished for run in control.runs(limit=100)))
+    until(lambda: all(run.finished for run in connection.runs(limit=100)))
     worker.terminate()
     worker.communicate(timeout=60)
-    assert [run.state for run in control.runs(limit=100)] == ["succeeded", "succeeded", "succeeded", "failed"]
-    assert all(control.verify(run.id).ok for run in control.runs(limit=100))
+    assert [run.state for run in connection.runs(limit=100)] == ["succeeded", "succeeded", "succeeded", "failed"]
+    assert all(connection.verify(run.id).ok for run in connection.runs(limit=100))
     assert (place.directory / "last").read_text() == "5\n"
-    control.close()
+    connection.close()
 
 
 def test_everything_moves_and_goes_on(place: Place) -> None:
@@ -273,15 +273,15 @@ def test_a_run_that_differs_from_its_events_is_named_and_moved_with_all_others(p
         store._writer.execute("UPDATE tasks SET failures = 7 WHERE run_no = 1")
     store.close()
     said = place.copy()[1]
-    control = place.new()
-    good, bad = control.runs(limit=100)
+    connection = place.new()
+    good, bad = connection.runs(limit=100)
     assert f"run {bad.id} is not what its events say, here already: a" in said
     assert f"not what their events say, moved as they are: {bad.id}; see weft verify RUN" in said
-    assert control.verify(good.id).ok
+    assert connection.verify(good.id).ok
     old = place.old()
-    assert control.verify(bad.id).differences == old.verify(bad.id).differences
+    assert connection.verify(bad.id).differences == old.verify(bad.id).differences
     old.close()
-    control.close()
+    connection.close()
 
 
 def test_what_differs_is_not_kept(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

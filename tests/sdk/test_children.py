@@ -40,12 +40,12 @@ def test_outside_a_flow_it_is_the_plain_function() -> None:
 def test_it_runs(store: Path) -> None:  # noqa: F811
     assert p.month.run() == {"first": 2, "all": [2]}
     with weft.open() as w:
-        assert w.control.verify("last").ok
-        runs = w.control.runs()
+        assert w.connection.verify("last").ok
+        runs = w.connection.runs()
         assert sorted((run.name, run.state) for run in runs) == [
             ("fortnight", "succeeded"), ("month", "succeeded"), ("nightly", "succeeded"), ("nightly", "succeeded"),
         ]  # fmt: skip
-        assert {run.root for run in runs} == {w.control.run("last").id}
+        assert {run.root for run in runs} == {w.connection.run("last").id}
 
 
 def test_a_worker_takes_the_children_too(store: Path) -> None:  # noqa: F811

@@ -29,13 +29,13 @@ def test_a_run_there_gives_its_output_here(server: Running) -> None:
         assert client.start(load_value(CHAIN), key="k", priority=3) == run_id
         assert client.wait(run_id).state == "succeeded"
         assert client.output(run_id) == "one\n"
-        assert client.control.run(run_id).priority == 3
+        assert client.connection.run(run_id).priority == 3
 
 
 def test_a_submission_that_no_live_node_can_run_is_logged(server: Running, caplog: pytest.LogCaptureFixture) -> None:
     with weft.Client(f"http://127.0.0.1:{server.port}", token=TOKEN) as client:
         run_id = client.start(load_value({"tasks": {"a": {"run": "true", "requires": {"labels": ["gpu"]}}}}))
-        assert client.control.run(run_id).state == "running"
+        assert client.connection.run(run_id).state == "running"
     assert [(r.name, r.levelname) for r in caplog.records if "lacks the label gpu" in r.getMessage()] == [
         ("weft", "WARNING")
     ]
@@ -51,17 +51,17 @@ def test_a_file_and_what_is_wrong_with_a_run(server: Running, tmp_path: Path) ->
         run_id = client.start(tmp_path / "wait.yaml")
         with pytest.raises(TimeoutError, match="is running after"):
             client.wait(run_id, timeout_s=0.1)
-        client.control.signal(run_id, "go")
+        client.connection.signal(run_id, "go")
         client.wait(run_id)
 
 
 def test_the_token_of_the_environment(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"http://127.0.0.1:{server.port}"
     with weft.Client(url) as client, pytest.raises(Exception, match="WEFT_TOKEN"):
-        client.control.now()
+        client.connection.now()
     monkeypatch.setenv("WEFT_TOKEN", TOKEN)
     with weft.Client(url) as client:
-        assert client.control.now() > 0
+        assert client.connection.now() > 0
 
 
 def test_threads_share_a_client(server: Running) -> None:

@@ -44,8 +44,8 @@ def test_a_flow_brings_its_own_inline_functions(tmp_path: Path) -> None:
         assert (out["found"]["url"], out["length"]) == ("abcabc", 6)
         assert out["found"]["pid"] == os.getpid(), "it runs in this very process"
         assert out["found"]["thread"] == "weft", "on the node's loop, not on the application's"
-        (run,) = w.control.runs()
-        assert w.control.verify(run.id).ok
+        (run,) = w.connection.runs()
+        assert w.connection.verify(run.id).ok
 
 
 def definition(tmp_path: Path, text: str) -> Path:
@@ -97,7 +97,7 @@ def test_an_exception_is_kept_and_retried_like_any_other(tmp_path: Path) -> None
         (failure,) = caught.value.failures
         assert failure.state == "dead_letter"
         assert "raise ValueError(message)" in (failure.traceback or "")
-        attempts = w.control.attempts(caught.value.run_id, "bad")
+        attempts = w.connection.attempts(caught.value.run_id, "bad")
         assert [a.exit_code for a in attempts] == [1, 1]
 
 
@@ -164,11 +164,11 @@ def test_a_cancel_is_insisted_on(tmp_path: Path) -> None:
     with weft.open(tmp_path / "weft.db", inline=[heeds_the_second_time], worker=True) as w:
         run_id = w.start(definition(tmp_path, text))
         assert STARTED.wait(30)
-        w.control.cancel(run_id)
+        w.connection.cancel(run_id)
         with pytest.raises(weft.RunFailed, match="cancelled"):
             w.finish(run_id)
         assert HEEDED == [0, 1]
-        (task,), _ = w.control.tasks(run_id)
+        (task,), _ = w.connection.tasks(run_id)
         assert task.state == "cancelled"
 
 
@@ -189,9 +189,9 @@ def test_closing_hands_back_and_another_process_would_go_on(tmp_path: Path, monk
         assert STARTED.wait(30)
     with weft.open(tmp_path / "weft.db", inline={"work": done}) as w:
         w.finish(run_id)
-        attempts = w.control.attempts(run_id, "one")
+        attempts = w.connection.attempts(run_id, "one")
         assert [a.outcome for a in attempts] == ["returned", "succeeded"]
-        assert w.control.verify(run_id).ok
+        assert w.connection.verify(run_id).ok
 
 
 @weft.flow
@@ -217,11 +217,11 @@ def test_a_node_without_the_function_leaves_it_and_why_says_so(tmp_path: Path) -
     path = definition(tmp_path, "tasks: {one: {inline: add, with: {a: 1}}}")
     with weft.open(tmp_path / "weft.db", inline=[remember], worker=True) as w:
         run_id = w.start(path)
-        (explanation,) = w.control.why(run_id)
+        (explanation,) = w.connection.why(run_id)
         assert explanation.summary == "no live node may take it"
         assert "its application gave it no inline function 'add'" in explanation.details[0]
         with pytest.raises(Refused, match="no live node can run fetch: this node: its application gave it no inline"):
             w.run(crawl, "x")
         with weft.open(tmp_path / "weft.db", inline=[add]) as other:
             assert other.finish(run_id) is None
-            assert w.control.run(run_id).state == "succeeded"
+            assert w.connection.run(run_id).state == "succeeded"

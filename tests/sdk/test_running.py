@@ -41,9 +41,9 @@ def test_run_gives_back_what_the_flow_returns(store: Path) -> None:
     assert p.shells.run() == {"greeting": "hello world", "seen": "hello world"}
     assert store.exists()
     with weft.open() as w:
-        assert [run.state for run in w.control.runs()] == ["succeeded", "succeeded"]
-        assert w.control.runs()[1].inputs == {"who": "you"}
-        assert w.control.verify("last").ok
+        assert [run.state for run in w.connection.runs()] == ["succeeded", "succeeded"]
+        assert w.connection.runs()[1].inputs == {"who": "you"}
+        assert w.connection.verify("last").ok
 
 
 def test_a_failed_run_raises_with_what_failed(store: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_failed_run_raises_with_what_failed(store: Path) -> None:
 def test_a_submitted_run_waits_for_somebody_to_work_on_it(store: Path) -> None:
     run_id = p.shells.submit(who="later")
     with weft.open() as w:
-        assert not w.control.run(run_id).finished
+        assert not w.connection.run(run_id).finished
         assert w.finish(run_id) == {"greeting": "hello later", "seen": "hello later"}
         assert w.finish(run_id) == w.output(run_id) == {"greeting": "hello later", "seen": "hello later"}
 
@@ -70,9 +70,9 @@ def test_a_worker_in_the_application_takes_what_is_submitted(store: Path) -> Non
         ids = [w.submit(p.shells, who=str(number)) for number in range(5)]
         assert w.run(p.shells, who="here")["greeting"] == "hello here"
         assert [w.finish(id)["greeting"] for id in ids] == [f"hello {number}" for number in range(5)]
-        assert len(w.control.nodes()) == 1
+        assert len(w.connection.nodes()) == 1
     with weft.open() as w:
-        assert w.control.nodes() == []
+        assert w.connection.nodes() == []
 
 
 def test_several_threads_run_at_the_same_time(store: Path) -> None:
@@ -105,7 +105,7 @@ def test_one_run_per_key(store: Path) -> None:
         assert w.start(p.shells, {"who": "a"}, key="k") == first
         with pytest.raises(Refused):
             w.start(p.shells, {"who": "b"}, key="k")
-        assert len(w.control.runs()) == 1
+        assert len(w.connection.runs()) == 1
 
 
 def test_a_definition_from_a_file_runs_too(store: Path, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_wrong_arguments_store_nothing(store: Path) -> None:
     with pytest.raises(InputError, match="the input 'who' takes text, found the number 3"):
         p.shells.run(3)  # type: ignore[arg-type]
     with weft.open() as w:
-        assert w.control.runs() == []
+        assert w.connection.runs() == []
 
 
 def test_what_no_node_could_run_is_refused(store: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_wait_is_answered_while_the_application_runs_it(store: Path, tmp_path:
         answered: list[object] = []
         thread = threading.Thread(target=lambda: answered.append(w.finish(run_id)))
         thread.start()
-        w.control.signal(run_id, "go", {"by": "ada"})
+        w.connection.signal(run_id, "go", {"by": "ada"})
         thread.join(20)
         assert answered == ["ada"]
 
@@ -185,9 +185,9 @@ def test_an_interrupted_run_is_kept(tmp_path: Path) -> None:
     assert process.returncode == 7
     assert out.startswith("the run is kept: weft resume ")
     with weft.open(tmp_path / ".weft" / "weft.db") as w:
-        run = w.control.run(out.split()[-1])
+        run = w.connection.run(out.split()[-1])
         assert not run.finished
-        assert w.control.tasks(run.id)[0][0].state == "queued"
+        assert w.connection.tasks(run.id)[0][0].state == "queued"
 
 
 def test_an_application_that_gives_up_leaves_nothing_running(store: Path, tmp_path: Path) -> None:
@@ -213,8 +213,8 @@ def test_an_application_that_gives_up_leaves_nothing_running(store: Path, tmp_pa
     pid = int((tmp_path / "pid").read_text())
     assert not Path(f"/proc/{pid}").exists()
     with weft.open() as w:
-        assert not w.control.run("last").finished
-        assert w.control.nodes() == []
+        assert not w.connection.run("last").finished
+        assert w.connection.nodes() == []
 
 
 def test_python_functions_run(store: Path) -> None:

@@ -31,7 +31,7 @@ def test_typed_values_travel_through_runners_and_inline(w: weft.Weft) -> None:
     result = w.run(t.round_trip, t.DAY)
     assert result == t.EVERYTHING.config
     assert type(result) is t.Config
-    run = w.control.runs()[0]
+    run = w.connection.runs()[0]
     assert run.inputs == {"day": "2026-01-31", "color": "blue"}
     stored = w.output(run.id)
     assert stored == {
@@ -363,7 +363,7 @@ def test_use_after_close_says_so(tmp_path: Path) -> None:
         lambda: opened.run(t.lying),
         lambda: opened.submit(t.lying),
         lambda: opened.finish("last"),
-        lambda: opened.control.runs(),
+        lambda: opened.connection.runs(),
         opened.__enter__,
     ]
     for use in uses:

@@ -22,7 +22,7 @@ from weft.api.responses import problem
 from weft.api.streams import handlers, outputs  # noqa: F401 - handlers
 from weft.api.streams.hub import Listen
 from weft.client.definition_loader import DefinitionLoader
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.node.attempts.secrets import Secrets
 from weft.operations.declare import JSON, Operation
@@ -145,7 +145,7 @@ class Application:
 
 
 def create_app(
-    control: Control,
+    connection: Connection,
     *,
     gate: Gate,
     hosts: Iterable[str] = (),
@@ -165,8 +165,8 @@ def create_app(
     are those that webhooks are checked with; `mounted` is what else it serves, by path; `listen` calls back after
     this process has committed something, for streams; `figures` are those of /metrics; `root_path` is what stands
     before its paths at a proxy; `defaults` are for definitions that do not state them."""
-    definitions = DefinitionLoader(control, source or str(Path.cwd()), defaults)
-    state = AppState(control, gate, definitions, ready, threads, secrets or Secrets({}), listen, figures)
+    definitions = DefinitionLoader(connection, source or str(Path.cwd()), defaults)
+    state = AppState(connection, gate, definitions, ready, threads, secrets or Secrets({}), listen, figures)
     others = {path: make(state) for path, make in (mounted or {}).items()}
     app = Application(state, tuple(operations), root_path, others)
     return GuardedApplication(app, RequestGuard(app, hosts=list(hosts), body_max=body_max, root_path=root_path))

@@ -9,7 +9,7 @@ from weft.api.access.auth import Gate
 from weft.api.streams.hub import Hub, Listen
 from weft.api.submission_batcher import SubmissionBatcher
 from weft.client.definition_loader import DefinitionLoader
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.commands import Reply, Submit
 from weft.node.attempts.secrets import Secrets
 from weft.operations.errors import ApiError
@@ -27,14 +27,14 @@ PATIENCE_S = 1.0  # then the store is asked whether it is there: whoever asks he
 class StoreProbe:
     """Is the store there? Asked on a thread of its own, once for all requests that have waited for long."""
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-probe")
         self._asked: asyncio.Future[bool] | None = None
 
     async def answers(self) -> bool:
         if self._asked is None or self._asked.done():
-            self._asked = asyncio.get_running_loop().run_in_executor(self._thread, self._control.answers)
+            self._asked = asyncio.get_running_loop().run_in_executor(self._thread, self._connection.answers)
         return await asyncio.shield(self._asked)
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class AppState:
 
     def __init__(
         self,
-        control: Control,
+        connection: Connection,
         gate: Gate,
         definitions: DefinitionLoader,
         ready: Callable[[], str | None],
@@ -61,7 +61,7 @@ class AppState:
         listen: Listen | None = None,
         figures: Callable[[], Figures] | None = None,
     ) -> None:
-        self.control = control
+        self.connection = connection
         self.gate = gate
         self.definitions = definitions
         self.ready = ready
@@ -70,10 +70,10 @@ class AppState:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="weft-api")
         self.waiting = 0
         self.figures = figures  # for /metrics
-        self.hub = Hub(control.last_event, self.off_loop, listen)
+        self.hub = Hub(connection.last_event, self.off_loop, listen)
         self.heartbeat_s = HEARTBEAT_S
-        self._batcher = SubmissionBatcher(control)
-        self._probe = StoreProbe(control)
+        self._batcher = SubmissionBatcher(connection)
+        self._probe = StoreProbe(connection)
 
     async def off_loop(self, work: Callable[[], T]) -> T:
         """Off the event loop, in one of a few threads."""

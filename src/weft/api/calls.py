@@ -13,7 +13,7 @@ from weft.api.access.auth import Caller
 from weft.api.app_state import AppState
 from weft.api.responses import reply
 from weft.api.validation import body_error, parameter_error
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.definition.suggest import nearest
 from weft.operations.declare import JSON, Operation, Request, parameters_of
 from weft.operations.errors import ApiError
@@ -44,9 +44,9 @@ class OperationCall:
         self._texts = {**path, **_query(operation, http), **_headers(operation, http)}
 
     @property
-    def control(self) -> Control:
+    def connection(self) -> Connection:
         """On behalf of the caller."""
-        return self.state.control.for_request(self.command_id, self.actor)
+        return self.state.connection.for_request(self.command_id, self.actor)
 
     async def receive(self) -> None:
         """The body, where the operation takes one."""
@@ -84,7 +84,7 @@ async def carried_out(call: OperationCall) -> Response:
     operation = call.operation
 
     def work() -> Response:
-        value = call.control.call(operation, call.request(operation.request))
+        value = call.connection.call(operation, call.request(operation.request))
         status = operation.statuses[0]
         run = getattr(value, "run", None) if status == 201 else None
         return reply(value, status, None if run is None else {"Location": f"/v1/runs/{run}"})

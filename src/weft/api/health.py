@@ -22,8 +22,8 @@ def is_ready(call: OperationCall) -> Response:
         why = "it is about to stop" if state.stopping.is_set() else state.ready()
         if why is not None:
             raise ApiError("not_ready", why)
-        state.control.last_event()
-        state.control.check_writable()
+        state.connection.last_event()
+        state.connection.check_writable()
     except StoreError:
         raise store_silent() from None
     return reply(Health(status="ready", version=__version__))

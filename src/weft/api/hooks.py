@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.operations.errors import ApiError, store_silent
 from weft.operations.resources.server import CallHookRequest, HookTaken, post_hook, put_hook
 from weft.operations.resources.webhooks import HookRefused, fire_webhook
@@ -22,10 +22,10 @@ async def take_hook(call: OperationCall) -> Response:
 
     def work() -> Response:
         request = call.request(CallHookRequest)
-        control = call.control
-        assert isinstance(control, LocalControl), "a server without a store has no webhooks"
+        connection = call.connection
+        assert isinstance(connection, StoreConnection), "a server without a store has no webhooks"
         try:
-            done = fire_webhook(control.access, request.name, body, dict(call.http.headers), call.state.secrets)
+            done = fire_webhook(connection.access, request.name, body, dict(call.http.headers), call.state.secrets)
         except HookRefused as refused:
             fix = "give the server this secret" if refused.status == 503 else None
             later = {"Retry-After": str(refused.again_s)} if refused.again_s is not None else None

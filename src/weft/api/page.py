@@ -43,10 +43,10 @@ NODES_SHOWN: Final = 200
 
 @handles(get_page)
 def show_page(call: OperationCall) -> Response:
-    control, request = call.control, call.request(GetPageRequest)
-    runs = control.runs(states=request.state, before=request.before, limit=request.limit, children=False)
+    connection, request = call.connection, call.request(GetPageRequest)
+    runs = connection.runs(states=request.state, before=request.before, limit=request.limit, children=False)
     text = page(
-        runs, control.nodes(), control.leader(), control.now(), more=len(runs) == request.limit,
+        runs, connection.nodes(), connection.leader(), connection.now(), more=len(runs) == request.limit,
         first=request.before is None,
     )  # fmt: skip
     return Response(text, media_type="text/html", headers={"Content-Security-Policy": POLICY})

@@ -30,7 +30,7 @@ HEAD_MAX_S = 10.0
 INTERRUPTED = 130
 
 
-class Connection(HttpToolsProtocol):
+class BoundedHttpProtocol(HttpToolsProtocol):
     """A request's head is bounded in its bytes and in its time, before anybody knows whose it is: neither uvicorn nor
     its parser bounds them. What is written and not yet taken by the kernel is little: a thousand readers may all be
     slow."""
@@ -174,7 +174,8 @@ class Serving:
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on",
                 backlog=BACKLOG, timeout_graceful_shutdown=REQUESTS_MAX_S, timeout_keep_alive=75, ws="none",
-                http=Connection, proxy_headers=bool(trusted_proxies), forwarded_allow_ips=list(trusted_proxies),
+                http=BoundedHttpProtocol, proxy_headers=bool(trusted_proxies),
+                forwarded_allow_ips=list(trusted_proxies),
             )
         )  # fmt: skip
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.commands import Refused, Reply, Submit
 from weft.operations.ids import new_id
 
@@ -47,8 +47,8 @@ class _Waiting:
 class SubmissionBatcher:
     """To be used on one event loop."""
 
-    def __init__(self, control: Control) -> None:
-        self._control = control
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="weft-submit")
         self._waiting: list[_Waiting] = []
         self._busy = False
@@ -90,8 +90,8 @@ class SubmissionBatcher:
         if len(batch) > 1:
             try:
                 ids = [one.command_id for one, _ in batch]
-                control = self._control.for_request(None, batch[0][0].actor)
-                replies = control.submit_each([command for _, command in batch], ids)
+                connection = self._connection.for_request(None, batch[0][0].actor)
+                replies = connection.submit_each([command for _, command in batch], ids)
             except Exception:
                 pass  # one by one, then: each gets its own error
             else:
@@ -100,6 +100,6 @@ class SubmissionBatcher:
                 return
         for one, command in batch:
             try:
-                one.reply = self._control.for_request(one.command_id, one.actor).submit(command)
+                one.reply = self._connection.for_request(one.command_id, one.actor).submit(command)
             except Exception as error:
                 one.error = error

@@ -71,7 +71,7 @@ def start_runs(call: OperationCall) -> Response:
             items.append(warnings)
         except Exception as error:
             items.append(_refused(error))
-    replies = iter(call.control.submit_each(commands) if commands else [])
+    replies = iter(call.connection.submit_each(commands) if commands else [])
     runs = [item if isinstance(item, BatchItem) else _item(next(replies), item) for item in items]
     count = sum(item.run is not None for item in runs)
     return reply(Batch(runs=runs, started=count, refused=len(runs) - count))
@@ -97,4 +97,4 @@ def apply(call: OperationCall) -> Response:
     if loaded.workflow.name != request.name:
         detail = f"the definition calls itself {loaded.workflow.name!r}"
         raise ApiError("conflict", detail, "use one name in both")
-    return reply(call.control.apply(loaded, source, "the API"))
+    return reply(call.connection.apply(loaded, source, "the API"))

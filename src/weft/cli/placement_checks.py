@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 from weft.cli.exit_codes import BAD_INPUT, GiveUp
 from weft.cli.session import CommandSession
-from weft.client.local import LocalControl
-from weft.client.verbs import Control
+from weft.client.local import StoreConnection
+from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
 from weft.local_node.factory import own_facts
 from weft.operations.reading.placement import facts_of, unplaceable, waits_for_nodes
 from weft.operations.replies import NodeInfo
 
 
-def alive(control: Control, node: NodeInfo) -> bool:
+def alive(connection: Connection, node: NodeInfo) -> bool:
     """Its lease holds; and its process is there, where all share a file on this machine."""
     if node.state != "live" or node.lease_ms is None or node.lease_ms <= 0:
         return False
-    if node.pid is None or not isinstance(control, LocalControl) or control.store.path is None:
+    if node.pid is None or not isinstance(connection, StoreConnection) or connection.store.path is None:
         return True
     try:
         os.kill(node.pid, 0)
@@ -29,20 +29,20 @@ def alive(control: Control, node: NodeInfo) -> bool:
     return True
 
 
-def workers(control: Control) -> list[NodeInfo]:
+def workers(connection: Connection) -> list[NodeInfo]:
     """Live nodes that take anything."""
-    return [n for n in control.nodes() if n.scope is None and n.slots != 0 and alive(control, n)]
+    return [n for n in connection.nodes() if n.scope is None and n.slots != 0 and alive(connection, n)]
 
 
 def refuse_unplaceable(
-    session: CommandSession, args: Namespace, control: Control, workflows: Iterable[Workflow]
+    session: CommandSession, args: Namespace, connection: Connection, workflows: Iterable[Workflow]
 ) -> None:
     """A run that is to be worked on here, by a node that could not, is refused before anything is stored. One
     that is left to others is not: they may start later (`waits`)."""
     if session.server is not None or getattr(args, "detach", False):
         return
     here = own_facts(session.local(), session.config)
-    nodes = [facts_of(node) for node in workers(control)]
+    nodes = [facts_of(node) for node in workers(connection)]
     for workflow in workflows:
         why = unplaceable(workflow, nodes, here)
         if why is not None:
@@ -53,9 +53,9 @@ def refuse_unplaceable(
             )
 
 
-def waits(session: CommandSession, control: Control, workflows: Iterable[Workflow]) -> list[str]:
+def waits(session: CommandSession, connection: Connection, workflows: Iterable[Workflow]) -> list[str]:
     """What a run that was left to others waits for, with the nodes that are alive now."""
-    nodes = [facts_of(node) for node in workers(control)]
+    nodes = [facts_of(node) for node in workers(connection)]
     if not nodes:
         here = ", or work on it here with `weft resume last`" if session.server is None else " on its store"
         return [f"no live worker: start one with `weft worker`{here}"]

@@ -16,9 +16,9 @@ from weft.core.definition.problems import encodes
 from weft.store.postgres.url import PostgresUrl
 
 if TYPE_CHECKING:
-    from weft.client.local import LocalControl
-    from weft.client.remote import RemoteControl
-    from weft.client.verbs import Control
+    from weft.client.local import StoreConnection
+    from weft.client.remote import ServerConnection
+    from weft.client.verbs import Connection
 
 _FLAGS = (
     "store",
@@ -59,34 +59,34 @@ class CommandSession:
         self.out = Terminal(sys.stdout, self.config.color, os.environ)
         self.err = Terminal(sys.stderr, self.config.color, os.environ)
         self.server = _server(self.config)  # that is asked instead of a store
-        self._control: LocalControl | None = None
-        self._remote: RemoteControl | None = None
+        self._connection: StoreConnection | None = None
+        self._remote: ServerConnection | None = None
 
     # -- the store ---------------------------------------------------------------------------------------
 
-    def control(self, *, create: bool = False) -> "Control":
+    def connection(self, *, create: bool = False) -> "Connection":
         """A server, or a store. `create`: make a store if there is none yet. Looking never makes one."""
         if self.server is None:
             return self.local(create=create)
         if self._remote is None:
             from weft.client.owner_token import token_for
-            from weft.client.remote import RemoteControl
+            from weft.client.remote import ServerConnection
 
-            self._remote = RemoteControl(self.server, token_for(self.server, self.config, self.directory))
+            self._remote = ServerConnection(self.server, token_for(self.server, self.config, self.directory))
             self._remote.notify(self.warn)
         return self._remote
 
-    def local(self, *, create: bool = False) -> "LocalControl":
+    def local(self, *, create: bool = False) -> "StoreConnection":
         """The store itself, for commands that a server cannot do for us."""
         self.refuse_server()
-        if self._control is None:
-            from weft.client.opening import open_control, store_place
+        if self._connection is None:
+            from weft.client.opening import open_connection, store_place
 
             self._check(store_place(self.config, self.directory), create)
             if self.args.command in OF_NODES:
                 self._check_node()
-            self._control = open_control(self.config, self.directory, self._say_of_store)
-        return self._control
+            self._connection = open_connection(self.config, self.directory, self._say_of_store)
+        return self._connection
 
     def _check_node(self) -> None:
         if self.config.run_as is not None:
@@ -134,9 +134,9 @@ class CommandSession:
             raise GiveUp(BAD_INPUT, f"there is no directory {path.parent} for the store", "make it, or use --store")
 
     def close(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
         if self._remote is not None:
             self._remote.close()
             self._remote = None

@@ -11,9 +11,9 @@ import msgspec
 from weft.authoring.children import workflows_of
 from weft.authoring.load import Loaded, load_text, load_value, with_defaults
 from weft.client.child_definitions import with_children
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.client.plan import live_nodes
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.commands import Submit
 from weft.core.definition.document import encode_document
 from weft.core.definition.inputs import resolve_inputs
@@ -37,10 +37,10 @@ _TASK_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 class DefinitionLoader:
     """Keeps definitions that come again and again, and which nodes are alive, for a moment each."""
 
-    def __init__(self, control: Control, source: str, defaults: SiteDefaults = NO_DEFAULTS) -> None:
-        self._control = control
+    def __init__(self, connection: Connection, source: str, defaults: SiteDefaults = NO_DEFAULTS) -> None:
+        self._connection = connection
         #: Of this process: it shares the workflows that it has compiled.
-        self._committer = control.link.committer if isinstance(control, LocalControl) else None
+        self._committer = connection.link.committer if isinstance(connection, StoreConnection) else None
         self._source = source
         self._defaults = defaults  # for definitions that do not state them; stored ones are as they are
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class DefinitionLoader:
         if body.version is not None and body.workflow is None:
             raise ApiError("body", "a version is of a workflow", "give its name in `workflow`")
         if body.workflow is not None:
-            version = self._control.version(body.workflow, body.version)
+            version = self._connection.version(body.workflow, body.version)
             return self._kept(version.hash.encode(), lambda: self._stored(version))
         what = [body.format, body.name, body.definition, body.task]
         return self._kept(msgspec.json.encode(what), lambda: self._load(body))
@@ -129,7 +129,7 @@ class DefinitionLoader:
     def _waits_for_nodes(self, workflow: Workflow) -> list[str]:
         now = time.monotonic()
         if now >= self._nodes_until:
-            nodes = live_nodes(self._control)
+            nodes = live_nodes(self._connection)
             with self._lock:
                 self._nodes = [facts_of(node) for node in nodes]
                 self._waits = {}

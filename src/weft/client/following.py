@@ -14,7 +14,7 @@ from weft.operations.reading.attempt_output import AttemptOutput
 from weft.operations.replies import EventInfo
 
 if TYPE_CHECKING:
-    from weft.client.verbs import Control
+    from weft.client.verbs import Connection
 
 PAGE: Final = 500
 POLL_S: Final = 0.02  # after news; then less and less often, down to the `poll_max_s` of the source
@@ -28,8 +28,8 @@ class PollingSource:
 
     poll_max_s = 0.1
 
-    def __init__(self, control: "Control", run_id: str | None) -> None:
-        self._control = control
+    def __init__(self, connection: "Connection", run_id: str | None) -> None:
+        self._connection = connection
         self._run_id = run_id
 
     def received(self, after: int, limit: int) -> list[EventInfo] | None:
@@ -38,7 +38,7 @@ class PollingSource:
 
     def open_output(self, task: str, attempt: int, stream: StreamName) -> AttemptOutput:
         assert self._run_id is not None
-        return self._control.open_output(self._run_id, task, attempt, stream)
+        return self._connection.open_output(self._run_id, task, attempt, stream)
 
     def wait(self, after: int, poll_s: float, most_s: float) -> None:
         """Until there may be news: `most_s` at the most where they are sent, `poll_s` where they are not."""
@@ -52,9 +52,9 @@ class EventFollower:
     """For one thread. Without a run it follows the whole cluster, which has no output to be opened."""
 
     def __init__(
-        self, control: "Control", source: PollingSource, run_id: str | None, after: int, filters: dict[str, Any]
+        self, connection: "Connection", source: PollingSource, run_id: str | None, after: int, filters: dict[str, Any]
     ) -> None:
-        self._control = control
+        self._connection = connection
         self._source = source
         self._run_id = run_id
         self._filters = filters
@@ -66,7 +66,7 @@ class EventFollower:
         """The next events; none: there are no more by now."""
         found = None if self._asks else self._source.received(self.seq, limit)
         if found is None:
-            found = self._control.events(self._run_id, after=self.seq, limit=limit, **self._filters)
+            found = self._connection.events(self._run_id, after=self.seq, limit=limit, **self._filters)
         if found:
             self.seq = found[-1].seq
             self._poll_s = POLL_S

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from weft.client.following import EventFollower, PollingSource
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core import commands as c
 from weft.core.artifacts import ArtifactReference
 from weft.core.workflow import Workflow
@@ -31,7 +31,7 @@ R = TypeVar("R")
 WHOLE_MAX = 1 << 62  # of artifacts in one output: a program that asks for them in its own process has the room
 
 
-class LocalControl(Control):
+class StoreConnection(Connection):
     def __init__(self, access: StoreAccess) -> None:
         super().__init__()
         self.access = access

@@ -13,7 +13,7 @@ from weft.store.private_files import create_private, make_private_directory, tig
 from weft.store.protocol import Store, StoreBusy, StoreUnusable
 
 if TYPE_CHECKING:
-    from weft.client.local import LocalControl
+    from weft.client.local import StoreConnection
 
 STORE_DIRECTORY = ".weft"
 STORE_FILE = "weft.db"
@@ -83,11 +83,11 @@ def need_psycopg(place: PostgresUrl) -> None:
         ) from None
 
 
-def open_control(
+def open_connection(
     config: settings.Config, directory: Path, log: Callable[[str], None] = lambda text: None
-) -> "LocalControl":
+) -> "StoreConnection":
     """Nodes of this process keep their output beside a store that is a file, else in the nearest .weft upward."""
-    from weft.client.local import LocalControl
+    from weft.client.local import StoreConnection
     from weft.operations.access import StoreAccess
 
     place = store_place(config, directory)
@@ -98,4 +98,4 @@ def open_control(
     store.log = log
     access = StoreAccess(store, root=root, role=config.role, artifacts=config.artifacts)
     access.wait_s = config.store_wait
-    return LocalControl(access)
+    return StoreConnection(access)

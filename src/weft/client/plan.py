@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.definition.child_workflows import kind_of, references_of
 from weft.core.placement.demands import demand_of
 from weft.core.placement.eligibility import eligible
@@ -53,13 +53,13 @@ class Plan(msgspec.Struct, kw_only=True):
     tasks: list[PlannedTask]
 
 
-def live_nodes(control: Control) -> list[NodeInfo]:
+def live_nodes(connection: Connection) -> list[NodeInfo]:
     """Nodes that take tasks of any run."""
-    return [n for n in control.nodes() if n.scope is None and n.slots != 0 and n.health in ("healthy", "stale")]
+    return [n for n in connection.nodes() if n.scope is None and n.slots != 0 and n.health in ("healthy", "stale")]
 
 
 def plan_of(
-    control: Control,
+    connection: Connection,
     workflow: Workflow,
     inputs: dict[str, Any],
     *,
@@ -68,7 +68,7 @@ def plan_of(
     spec_max: int = 500,
 ) -> Plan:
     """`after` counts tasks, in the order of levels and then of the document."""
-    nodes = live_nodes(control)
+    nodes = live_nodes(connection)
     order = sorted(range(len(workflow.tasks)), key=workflow.levels.__getitem__)
     by_level: dict[int, int] = {}
     for level in workflow.levels:
@@ -76,12 +76,12 @@ def plan_of(
     return Plan(
         name=workflow.name, hash=workflow.hash, inputs=inputs, on_failure=workflow.on_failure,
         max_parallel=workflow.max_parallel, total=len(order), levels=len(by_level),
-        widest=max(by_level.values(), default=0), nodes=len(nodes), problems=_problems(control, workflow, nodes),
+        widest=max(by_level.values(), default=0), nodes=len(nodes), problems=_problems(connection, workflow, nodes),
         tasks=[_planned(workflow, pos, nodes, spec_max) for pos in order[after : after + limit]],
     )  # fmt: skip
 
 
-def _problems(control: Control, workflow: Workflow, nodes: Sequence[NodeInfo]) -> list[str]:
+def _problems(connection: Connection, workflow: Workflow, nodes: Sequence[NodeInfo]) -> list[str]:
     found = [] if nodes else ["no node is alive: tasks would wait for one (weft worker, weft serve)"]
     why = unplaceable(workflow, [facts_of(node) for node in nodes])
     found += [] if why is None else [why]
@@ -90,7 +90,7 @@ def _problems(control: Control, workflow: Workflow, nodes: Sequence[NodeInfo]) -
             found.append(f"{reference} is a file or a flow: it is looked up where the definition is loaded, not here")
             continue
         try:
-            control.version(reference)
+            connection.version(reference)
         except NotFound:
             found.append(f"the store knows no workflow {reference}, which a task would run")
     return found[:PROBLEMS_SHOWN]

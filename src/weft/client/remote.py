@@ -15,7 +15,7 @@ from weft.client.following import EventFollower
 from weft.client.http_connection import HttpConnection, path_of
 from weft.client.remote_submission import submit_body
 from weft.client.server_following import ServerSource
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.workflow import Workflow
@@ -45,7 +45,7 @@ R = TypeVar("R")
 BATCH: Final = 1000
 
 
-class RemoteControl(Control):
+class ServerConnection(Connection):
     """One for all threads: each has a connection of its own. What the caller may change, the server knows."""
 
     def __init__(self, url: str, token: str | None = None, **more: Any) -> None:
@@ -170,12 +170,14 @@ def _of_batch(item: BatchItem) -> Reply | Refused:
 class RemoteOutput:
     """One stream of an attempt, a piece for a request."""
 
-    def __init__(self, control: RemoteControl, run_id: str, task: str, attempt: int, stream: StreamName) -> None:
-        self._control = control
+    def __init__(
+        self, connection: ServerConnection, run_id: str, task: str, attempt: int, stream: StreamName
+    ) -> None:
+        self._connection = connection
         self._of = (run_id, task, attempt, stream)
 
     def read(self, offset: int, limit: int = CHUNK_MAX) -> Piece:
-        part = self._control.read_output(*self._of, offset=offset, limit=limit)
+        part = self._connection.read_output(*self._of, offset=offset, limit=limit)
         if part.data:
             return Piece(part.offset, part.data, "more")
         # Whether its node runs it or only still sends what it wrote makes no difference here: more may come.

@@ -21,7 +21,7 @@ from weft.operations.resources.streams import stream_events, stream_run_events, 
 from weft.store.shipment import CHUNK_MAX
 
 if TYPE_CHECKING:
-    from weft.client.remote import RemoteControl
+    from weft.client.remote import ServerConnection
 
 OUTPUTS_MAX: Final = 32  # streamed at once: each is a connection and a thread. The others are asked for
 OUTPUT_EVERY_S: Final = 0.5
@@ -32,9 +32,9 @@ class ServerSource(PollingSource):
     poll_max_s = 0.5
 
     def __init__(
-        self, control: "RemoteControl", wire: HttpConnection, run_id: str | None, filters: dict[str, Any]
+        self, connection: "ServerConnection", wire: HttpConnection, run_id: str | None, filters: dict[str, Any]
     ) -> None:
-        super().__init__(control, run_id)
+        super().__init__(connection, run_id)
         self._wire = wire
         # A stream has no filter but `kinds`: with others, its messages only say when to ask.
         self._hinted = any(value is not None for name, value in filters.items() if name != "kinds")

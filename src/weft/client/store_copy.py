@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core import commands as c
 from weft.executors.output import StreamName, output_path
 from weft.node.attempts.output import STREAMS, carries_whole
@@ -66,7 +66,7 @@ class Copy:
 
     def __init__(self, source: Path, target: "Filling", log: Callable[[str], None]) -> None:
         self._store = SqliteStore(source)
-        self._source = LocalControl(StoreAccess(self._store))
+        self._source = StoreConnection(StoreAccess(self._store))
         self._target = target
         self._log = log
 

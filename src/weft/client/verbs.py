@@ -1,7 +1,7 @@
 """The verbs as people and programs call them, on a store or on a server: each is one operation under its typed name.
 
-`call` is what differs: LocalControl carries an operation out on a store, RemoteControl asks a server. Edges (command
-line, HTTP, MCP, SDK) are written against this class. One suite of tests runs over both (tests/client).
+`call` is what differs: StoreConnection carries an operation out on a store, ServerConnection asks a server. Edges
+(command line, HTTP, MCP, SDK) are written against this class. One suite of tests runs over both (tests/client).
 """
 
 import re
@@ -68,7 +68,7 @@ _PATTERNS: Final = {
 }
 
 
-class Control:
+class Connection:
     """RUN (`ref`) is an id, a unique prefix or `last`; TASK is a name or an element's (`transform.3`); NODE a name, a
     session or a unique beginning of one. Lists are pages: the next one is asked for with where the last one ended."""
 

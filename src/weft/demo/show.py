@@ -140,17 +140,17 @@ def _resume(stage: Stage, facts: dict[str, Any]) -> None:
 
 def _results(stage: Stage) -> dict[str, Any]:
     """Task -> what the store holds of its success."""
-    from weft.client.local import LocalControl
+    from weft.client.local import StoreConnection
     from weft.operations.access import StoreAccess
     from weft.store.sqlite.driver import SqliteStore
 
-    control = LocalControl(StoreAccess(SqliteStore(stage.directory / ".weft" / "weft.db")))
+    connection = StoreConnection(StoreAccess(SqliteStore(stage.directory / ".weft" / "weft.db")))
     try:
-        done = [task.name for task in control.all_tasks("last", states=["succeeded"])]
-        attempts = {name: control.attempts("last", name)[-1] for name in done}
+        done = [task.name for task in connection.all_tasks("last", states=["succeeded"])]
+        attempts = {name: connection.attempts("last", name)[-1] for name in done}
         return {name: (a.attempt, a.finished_at, a.result) for name, a in attempts.items()}
     finally:
-        control.close()
+        connection.close()
 
 
 def _wrapped(stage: Stage, text: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from weft.authoring.errors import DefinitionErrors
 from weft.authoring.load import load_file, with_defaults
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core.commands import Refused
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.store.protocol import StoreError
@@ -39,8 +39,10 @@ async def keep_applied(directory: "Directory", every_s: float = LOOK_EVERY_S) ->
 class Directory:
     """`say` gets a level, a message and fields. What is wrong with one file leaves its workflow as it was."""
 
-    def __init__(self, control: LocalControl, path: Path, log: Log, defaults: SiteDefaults = NO_DEFAULTS) -> None:
-        self._control = control
+    def __init__(
+        self, connection: StoreConnection, path: Path, log: Log, defaults: SiteDefaults = NO_DEFAULTS
+    ) -> None:
+        self._connection = connection
         self._path = path
         self._log = log
         self._defaults = defaults  # for definitions that do not state them
@@ -74,7 +76,7 @@ class Directory:
         """False: try again, the store did not answer."""
         try:
             loaded = with_defaults(load_file(path), self._defaults)
-            reply = self._control.apply(loaded, str(path.absolute().parent), f"the file {path.name}")
+            reply = self._connection.apply(loaded, str(path.absolute().parent), f"the file {path.name}")
         except (DefinitionErrors, Refused) as error:
             self._log("warning", "a definition was not applied", {"file": str(path), "error": str(error)})
         except StoreError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.client.opening import make_home
 from weft.config import Config
 from weft.core.commands import Refused
@@ -34,7 +34,9 @@ STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need
 KINDS = ("shell", "python")  # of tasks that every node has executors for
 
 
-def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = None, **more: Any) -> NodeSettings:
+def node_settings(
+    connection: StoreConnection, *, slots: int, workdir: Path | None = None, **more: Any
+) -> NodeSettings:
     """Settings of a node on this store; `more` are fields of NodeSettings."""
     more.setdefault("name", socket.gethostname().split(".")[0] or "node")
     found: dict[str, Callable[[], int | None]] = {
@@ -43,25 +45,25 @@ def node_settings(control: LocalControl, *, slots: int, workdir: Path | None = N
     for name, sample in found.items():
         if more.get(name) is None:
             more[name] = sample()
-    more["artifact_root"] = str(artifact_root(control, more.get("artifact_root")))
+    more["artifact_root"] = str(artifact_root(connection, more.get("artifact_root")))
     return NodeSettings(
-        slots=slots, output_root=str(control.access.output_root), workdir=str(workdir or Path.cwd()), **more
+        slots=slots, output_root=str(connection.access.output_root), workdir=str(workdir or Path.cwd()), **more
     )
 
 
-def own_facts(control: LocalControl, config: Config, functions: tuple[str, ...] = ()) -> NodeFacts:
+def own_facts(connection: StoreConnection, config: Config, functions: tuple[str, ...] = ()) -> NodeFacts:
     """The node that this process would start, as placement sees it; `functions` are its inline ones."""
     more: dict[str, Any] = {"labels": config.labels, "functions": functions, **config.resources()}
     if config.name is not None:
         more["name"] = config.name
-    return node_settings(control, slots=config.slots, workdir=config.workdir, **more).facts(
+    return node_settings(connection, slots=config.slots, workdir=config.workdir, **more).facts(
         (*KINDS, "inline") if functions else KINDS
     )
 
 
-def artifact_root(control: LocalControl, chosen: str | Path | None) -> Path:
+def artifact_root(connection: StoreConnection, chosen: str | Path | None) -> Path:
     """Where the settings say, else beside the output."""
-    return control.access.artifact_root if chosen is None else Path(chosen)
+    return connection.access.artifact_root if chosen is None else Path(chosen)
 
 
 def file_options(config: Config) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def node_options(config: Config) -> dict[str, Any]:
 
 
 def make_node(
-    control: LocalControl,
+    connection: StoreConnection,
     settings: NodeSettings,
     *,
     inline: Mapping[str, InlineFunction] | None = None,
@@ -99,10 +101,10 @@ def make_node(
 ) -> Node:
     """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `tell` logs single
     attempts."""
-    store = control.store
-    make_home(control.access.home)
+    store = connection.store
+    make_home(connection.access.home)
     with suppress(OSError):  # an executor that cannot write there says so
-        make_private_directory(control.access.output_root)
+        make_private_directory(connection.access.output_root)
     store.patience_ms = min(store.patience_ms, settings.patience_ms)
     shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
@@ -113,16 +115,18 @@ def make_node(
         settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}
     machine = Machine(settings.workdir, boottime)
-    ports = Ports(control.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
-    ports.contended, ports.log_line = control.link.contended, log_line
+    ports = Ports(
+        connection.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine
+    )
+    ports.contended, ports.log_line = connection.link.contended, log_line
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
     if store.path is None:
         ports.secrets.learn(STORE_SECRETS)
     if store.takes_output:
-        ports.ship = control.link.ship
+        ports.ship = connection.link.ship
     assert settings.artifact_root is not None
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
-    control.link.read_artifacts_in(settings.artifact_root, settings.name)
+    connection.link.read_artifacts_in(settings.artifact_root, settings.name)
     facts = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
     return Node(ports, settings, facts if url is None else {**facts, "url": url})
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.config import Config
 from weft.executors.inline import InlineFunction
 from weft.local_node.factory import make_node, node_options, node_settings
@@ -26,14 +26,14 @@ STORE_RETRY_S = 0.5
 class NodeThread:
     def __init__(
         self,
-        control: LocalControl,
+        connection: StoreConnection,
         config: Config,
         inline: Mapping[str, InlineFunction],
         log: Callable[[str, dict[str, Any]], None],
         url: str | None = None,
         log_line: Callable[[str, str, dict[str, Any]], None] | None = None,
     ) -> None:
-        self._control = control
+        self._connection = connection
         self._config = config
         self._inline = inline
         self._log = log
@@ -123,10 +123,10 @@ class NodeThread:
     def _node(self, scope: str | None) -> Node:
         config = self._config
         made = node_settings(
-            self._control, slots=config.slots, workdir=config.workdir, scope=scope, **node_options(config)
+            self._connection, slots=config.slots, workdir=config.workdir, scope=scope, **node_options(config)
         )
         return make_node(
-            self._control, made, inline=self._inline, python_runners=config.python_runners, log=self._log,
+            self._connection, made, inline=self._inline, python_runners=config.python_runners, log=self._log,
             url=self._url, log_line=self._log_line,
         )  # fmt: skip
 
@@ -154,7 +154,7 @@ class NodeThread:
         began = loop.time()
         while not given_up():
             try:
-                if self._control.run(run_id).finished:
+                if self._connection.run(run_id).finished:
                     return
             except StoreBusy:  # the node goes on by itself
                 await asyncio.sleep(STORE_RETRY_S)

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from weft.client.critical_path import measured_path
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.commands import Refused
 from weft.core.states import RunState, TaskState
 from weft.core.workflow import TaskKind
@@ -43,7 +43,7 @@ class ListWorkflowsArguments(a.Arguments):
 @tools(role="viewer")
 def list_workflows(context: RequestContext, request: ListWorkflowsArguments) -> r.WorkflowLines:
     """List the workflows that the store knows by name, each with its newest version. submit_workflow starts one."""
-    page = context.control.call(
+    page = context.connection.call(
         workflows.list_workflows, workflows.ListWorkflowsRequest(cursor=request.cursor, limit=request.limit)
     )
     lines = [
@@ -63,7 +63,7 @@ class ListRunsArguments(a.Arguments):
 @tools(role="viewer")
 def list_runs(context: RequestContext, request: ListRunsArguments) -> r.RunLines:
     """List runs, newest first."""
-    page = context.control.call(
+    page = context.connection.call(
         runs.list_runs,
         runs.ListRunsRequest(
             state=request.states, name=request.workflow, children=request.children, cursor=request.cursor,
@@ -82,17 +82,17 @@ class GetWorkflowStatusArguments(a.Arguments):
 async def get_workflow_status(context: RequestContext, request: GetWorkflowStatusArguments) -> r.Status:
     """How a run is: its state, how many tasks ended how, which failed and why, which are under way, which signals it
     waits for, and its output once it has ended. With wait_s it waits for the end."""
-    await context.until(request.wait_s, lambda: context.control.run(request.run), lambda run: run.finished)
-    return await context.read(lambda: _status(context.control, request.run))
+    await context.until(request.wait_s, lambda: context.connection.run(request.run), lambda run: run.finished)
+    return await context.read(lambda: _status(context.connection, request.run))
 
 
-def _status(control: Control, ref: str) -> r.Status:
-    run = control.run(ref)
-    now = control.now()
-    failed, _ = control.tasks(run.id, states=FAILED, limit=TASKS_SHOWN)
-    under_way, _ = ([], None) if run.finished else control.tasks(run.id, states=OPEN, limit=TASKS_SHOWN)
-    output, cut, error = _output(control, run)
-    workflow = control.workflow(run.id)
+def _status(connection: Connection, ref: str) -> r.Status:
+    run = connection.run(ref)
+    now = connection.now()
+    failed, _ = connection.tasks(run.id, states=FAILED, limit=TASKS_SHOWN)
+    under_way, _ = ([], None) if run.finished else connection.tasks(run.id, states=OPEN, limit=TASKS_SHOWN)
+    output, cut, error = _output(connection, run)
+    workflow = connection.workflow(run.id)
     signals = [
         workflow.tasks[task.pos].spec["signal"]
         for task in under_way
@@ -101,15 +101,15 @@ def _status(control: Control, ref: str) -> r.Status:
     return r.Status(
         run=r.run_line(run), ended=run.finished, failed=[r.task_line(task, now) for task in failed],
         open=[r.task_line(task, now) for task in under_way], signals=list(dict.fromkeys(signals)),
-        awaiting_advance=control.awaiting_advance(run.id), output=output, output_cut=cut, output_error=error,
+        awaiting_advance=connection.awaiting_advance(run.id), output=output, output_cut=cut, output_error=error,
     )  # fmt: skip
 
 
-def _output(control: Control, run: RunInfo) -> tuple[object, str | None, str | None]:
+def _output(connection: Connection, run: RunInfo) -> tuple[object, str | None, str | None]:
     if not run.finished:
         return None, None, None
     try:
-        return *r.bounded(control.output(run.id)), None
+        return *r.bounded(connection.output(run.id)), None
     except Refused as refused:
         return None, None, r.shortened(refused.message)
 
@@ -128,7 +128,7 @@ class ListTasksArguments(a.Arguments):
 def list_tasks(context: RequestContext, request: ListTasksArguments) -> r.TaskLines:
     """List tasks in the order in which they were created: of a run or of all, by state, type, workflow and node. A
     page may be short or empty and still have a `next`."""
-    found, after = context.control.tasks(
+    found, after = context.connection.tasks(
         request.run, states=request.states, kinds=request.types, workflow=request.workflow, node=request.node,
         after=number_in(request.cursor), limit=request.limit,
     )  # fmt: skip
@@ -136,7 +136,7 @@ def list_tasks(context: RequestContext, request: ListTasksArguments) -> r.TaskLi
 
 
 def _task_page(context: RequestContext, found: list[TaskInfo], more: str | None) -> r.TaskLines:
-    now = context.control.now()
+    now = context.connection.now()
     return r.TaskLines(tasks=[r.task_line(task, now) for task in found], next=more)
 
 
@@ -149,7 +149,7 @@ class ListNodesArguments(a.Arguments):
 @tools(role="viewer")
 def list_nodes(context: RequestContext, request: ListNodesArguments) -> r.NodeLines:
     """List nodes, those that started first come first: how they are, what they can run, how much they have to do."""
-    page = context.control.call(
+    page = context.connection.call(
         nodes.list_nodes, nodes.ListNodesRequest(ended=request.ended, cursor=request.cursor, limit=request.limit)
     )
     return r.NodeLines(nodes=[r.node_line(node) for node in page.nodes], next=page.next)
@@ -164,7 +164,7 @@ class ExplainTaskArguments(a.Arguments):
 def explain_task(context: RequestContext, request: ExplainTaskArguments) -> r.Why:
     """Why a task is where it is: what it waits for, which nodes could run it and why the others cannot, why it was
     skipped or failed. The same rules answer that decide."""
-    found = context.control.why(request.run, request.task)
+    found = context.connection.why(request.run, request.task)
     return r.Why(
         explanations=[
             r.WhyLine(
@@ -189,10 +189,10 @@ class GetCriticalPathArguments(a.Arguments):
 def get_critical_path(context: RequestContext, request: GetCriticalPathArguments) -> r.CriticalPathPage:
     """The chain of tasks that made a run as long as it was, by measured durations, and how much slack others had:
     what to make faster first. Of a run under way: so far."""
-    control = context.control
-    run = control.run(request.run)
-    workflow = control.workflow(run.id)
-    found, durations = measured_path(workflow, control.all_tasks(run.id), control.now())
+    connection = context.connection
+    run = connection.run(request.run)
+    workflow = connection.workflow(run.id)
+    found, durations = measured_path(workflow, connection.all_tasks(run.id), connection.now())
     start = number_in(request.cursor)
     end = start + request.limit
     on_path = dict.fromkeys(found.path)
@@ -217,5 +217,5 @@ class ListDeadArguments(a.Arguments):
 @tools(role="viewer")
 def list_dead_letter_tasks(context: RequestContext, request: ListDeadArguments) -> r.TaskLines:
     """List dead letters of all runs: tasks whose retries are used up. get_task_result says how they failed."""
-    page = context.control.call(tasks.list_dead, tasks.ListDeadRequest(cursor=request.cursor, limit=request.limit))
+    page = context.connection.call(tasks.list_dead, tasks.ListDeadRequest(cursor=request.cursor, limit=request.limit))
     return _task_page(context, page.tasks, page.next)

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from weft.client.critical_path import task_ms
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
@@ -38,16 +38,16 @@ class GetTaskResultArguments(a.Arguments):
 async def get_task_result(context: RequestContext, request: GetTaskResultArguments) -> r.TaskResult:
     """What a task left: state, exit code, output value, the end of stdout and stderr, the error. With wait_s it waits
     for the task's end. A run of one task needs no task's name."""
-    task = await context.read(lambda: named(context.control, request.run, request.task))
-    await context.until(request.wait_s, lambda: context.control.task(request.run, task), _ended)
-    return await context.read(lambda: _result(context.control, request, task))
+    task = await context.read(lambda: named(context.connection, request.run, request.task))
+    await context.until(request.wait_s, lambda: context.connection.task(request.run, task), _ended)
+    return await context.read(lambda: _result(context.connection, request, task))
 
 
-def named(control: Control, ref: str, task: str | None) -> str:
+def named(connection: Connection, ref: str, task: str | None) -> str:
     """The task that is meant: of a run of one, that."""
     if task is not None:
         return task
-    names = [one.name for one in control.workflow(ref).tasks]
+    names = [one.name for one in connection.workflow(ref).tasks]
     if len(names) == 1:
         return names[0]
     shown = ", ".join(names[:NAMES_SHOWN]) + (" …" if len(names) > NAMES_SHOWN else "")
@@ -58,12 +58,12 @@ def _ended(task: TaskInfo) -> bool:
     return task.state in TERMINAL or task.held is not None
 
 
-def _result(control: Control, request: GetTaskResultArguments, name: str) -> r.TaskResult:
-    task = control.task(request.run, name)
-    attempts = control.attempts(request.run, name)
+def _result(connection: Connection, request: GetTaskResultArguments, name: str) -> r.TaskResult:
+    task = connection.task(request.run, name)
+    attempts = connection.attempts(request.run, name)
     found = r.TaskResult(
         run=task.run_id, task=task.name, state=task.state, ended=_ended(task), attempts=len(attempts),
-        error=_error(task, None), took_ms=task_ms(task, control.now()), elements=task.elements, child=task.child,
+        error=_error(task, None), took_ms=task_ms(task, connection.now()), elements=task.elements, child=task.child,
         note=_note(task),
     )  # fmt: skip
     chosen = _chosen(attempts, request.attempt, name)
@@ -125,12 +125,12 @@ async def stream_task_output(context: RequestContext, request: StreamTaskOutputA
     or the time is reached, and tells each piece as progress when it comes. Go on with offset = next until `ended`."""
     loop = asyncio.get_running_loop()
     until = loop.time() + request.wait_s
-    task = await context.read(lambda: named(context.control, request.run, request.task))
+    task = await context.read(lambda: named(context.connection, request.run, request.task))
     attempt = request.attempt or await _first_attempt(context, request, task)
     reading = Reading(request, task, attempt)
     pause = PAUSE_S
     while True:
-        shown = reading.take(await context.read(lambda: reading.read(context.control)))
+        shown = reading.take(await context.read(lambda: reading.read(context.connection)))
         if shown:
             await context.progress(reading.at, shown)
             pause = PAUSE_S
@@ -141,14 +141,14 @@ async def stream_task_output(context: RequestContext, request: StreamTaskOutputA
             if left <= 0 or not await context.pause(min(pause, left)):
                 break
             pause = min(pause * 1.5, PAUSE_MAX_S)
-    now = await context.read(lambda: context.control.task(request.run, task))
+    now = await context.read(lambda: context.connection.task(request.run, task))
     return reading.shown(now.run_id, now.state)
 
 
 async def _first_attempt(context: RequestContext, request: StreamTaskOutputArguments, task: str) -> int:
     """The last one there is. A task that has not begun is waited for, too."""
     found = await context.until(
-        request.wait_s, lambda: context.control.task(request.run, task), lambda one: one.attempt > 0 or _ended(one)
+        request.wait_s, lambda: context.connection.task(request.run, task), lambda one: one.attempt > 0 or _ended(one)
     )
     if found.attempt == 0:
         fix = "wait with wait_s; explain_task says what it waits for"
@@ -174,10 +174,10 @@ class Reading:
         self.full = False
         self.over = False  # the attempt is, and all of it has been read
 
-    def read(self, control: Control) -> OutputPart:
+    def read(self, connection: Connection) -> OutputPart:
         room = self._given.limit - len(self._data)
         offset = self._asked if self._begin is None else self.at
-        return control.read_output(
+        return connection.read_output(
             self._given.run, self._task, self._attempt, self._given.stream, offset=offset, limit=max(room, 1)
         )
 

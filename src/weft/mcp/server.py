@@ -58,12 +58,12 @@ def make_server(state: AppState, caller_of: Callable[[Context], Caller], *, read
         try:
             if not there(tool, caller):
                 raise _forbidden(tool, caller, read_only)
-            control = state.control.for_request(None, caller.name)
+            connection = state.connection.for_request(None, caller.name)
 
             async def progress(done: float, message: str) -> None:
                 await ctx.session.report_progress(done, None, message)
 
-            context = RequestContext(state, control, progress)
+            context = RequestContext(state, connection, progress)
             return await _called(context, tool, params.arguments or {})
         except MCPError:
             raise

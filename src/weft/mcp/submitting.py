@@ -80,7 +80,7 @@ def submit_workflow(context: RequestContext, request: SubmitWorkflowArguments) -
 
 def _started(context: RequestContext, body: RunRequest, task: str | None) -> r.StartedRun:
     command, warnings = context.state.definitions.command(body)
-    done = context.control.submit(command)
+    done = context.connection.submit(command)
     return r.StartedRun(
         run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state, existing=done.existing,
         task=task, warnings=[r.shortened(text, TOLD_MAX) or "" for text in warnings],
@@ -145,7 +145,7 @@ def preview(context: RequestContext, request: PreviewRunArguments) -> r.Preview:
     if request.cursor is not None and of != f"p{workflow.hash[:12]}":
         raise ApiError("cursor", "this cursor is of another definition", "leave it out to begin anew")
     after = int(at or 0)
-    plan = plan_of(context.control, workflow, values, after=after, limit=request.limit)
+    plan = plan_of(context.connection, workflow, values, after=after, limit=request.limit)
     inputs, cut = r.bounded(plan.inputs)
     end = after + len(plan.tasks)
     return r.Preview(

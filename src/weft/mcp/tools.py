@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar, get_type_hints
 import msgspec
 
 from weft.api.app_state import AppState
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.operations.declare import Operation, Role
 
 T = TypeVar("T")
@@ -29,9 +29,9 @@ PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 class RequestContext:
     """One call: the control on behalf of the caller, and how to wait for something."""
 
-    def __init__(self, state: AppState, control: Control, progress: Progress) -> None:
+    def __init__(self, state: AppState, connection: Connection, progress: Progress) -> None:
         self.state = state
-        self.control = control
+        self.connection = connection
         self.progress = progress  # goes nowhere if the client did not ask for it
 
     async def read(self, work: Callable[[], T]) -> T:
@@ -108,7 +108,7 @@ def tool_of(operation: Operation[Any, Any]) -> Tool:
     assert hints is not None
 
     def handler(context: RequestContext, request: Any) -> Any:
-        return context.control.call(operation, request)
+        return context.connection.call(operation, request)
 
     return Tool(
         hints.name or operation.name, operation.role, hints.destructive, hints.idempotent, hints.open_world,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import config as settings
 from weft.client.owner_token import token_for
-from weft.client.remote import RemoteControl
+from weft.client.remote import ServerConnection
 from weft.operations.replies import RunInfo
 from weft.operations.submission import submission
 from weft.sdk.flows import Flow
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WAIT_MAX_S = 10.0  # while the server sends the end of the run
 
 
-class Client(ConnectionOwner[RemoteControl]):
+class Client(ConnectionOwner[ServerConnection]):
     """A client of a Weft server.
 
         with weft.Client("http://127.0.0.1:8700", token="…") as client:
@@ -40,7 +40,7 @@ class Client(ConnectionOwner[RemoteControl]):
         config = settings.load(os.environ, directory)
         self._defaults = config.definition_defaults
         token = token_for(url, config, directory) if token is None else token
-        super().__init__(RemoteControl(url, token))
+        super().__init__(ServerConnection(url, token))
 
     def start(
         self,
@@ -67,7 +67,7 @@ class Client(ConnectionOwner[RemoteControl]):
             loaded, json.dumps(values), source=str(source), priority=priority, max_parallel=max_parallel, key=key,
             labels=labels, fresh=fresh,
         )  # fmt: skip
-        reply = self.control.submit(command)
+        reply = self.connection.submit(command)
         assert reply.run_id is not None
         for warning in reply.data["warnings"]:
             logging.getLogger("weft").warning("run %s: %s", reply.run_id, warning)
@@ -78,16 +78,16 @@ class Client(ConnectionOwner[RemoteControl]):
         return annotation. Raises RunFailed."""
         run_id = self.start(definition, *arguments, **options)
         self.wait(run_id)
-        return output_of(self.control, run_id, definition if isinstance(definition, Flow) else None)
+        return output_of(self.connection, run_id, definition if isinstance(definition, Flow) else None)
 
     def wait(self, run_id: str, timeout_s: float | None = None) -> RunInfo:
         """Wait until the run ends. Raises TimeoutError after `timeout_s` seconds."""
         until = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        if (run := self.control.run(run_id)).finished:
+        if (run := self.connection.run(run_id)).finished:
             return run
-        follower = self.control.follow(run.id, after=self.control.last_event(), kinds=["run_finished"])
+        follower = self.connection.follow(run.id, after=self.connection.last_event(), kinds=["run_finished"])
         try:
-            while not (run := self.control.run(run.id)).finished:
+            while not (run := self.connection.run(run.id)).finished:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise TimeoutError(f"run {run.id} is {run.state} after {timeout_s:g} s")

@@ -21,7 +21,7 @@ from weft.sdk.runs import ConnectionOwner, load_for_run, output_of, require_flow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.client.local import LocalControl  # noqa: F401 - named in the base of Weft
+    from weft.client.local import StoreConnection  # noqa: F401 - named in the base of Weft
     from weft.core.workflow import Workflow
     from weft.executors.inline import AsyncFunction, InlineFunction
     from weft.local_node.node_thread import NodeThread
@@ -63,7 +63,7 @@ def open(
     return Weft(settings.load(os.environ, directory, flags), directory, worker=worker, inline=inline)
 
 
-class Weft(ConnectionOwner["LocalControl"]):
+class Weft(ConnectionOwner["StoreConnection"]):
     """An open store: what `weft.open` returns. Close it, or use it in a `with` statement."""
 
     _if_closed = "this store is closed: call weft.open() again, or use it inside the `with` statement"
@@ -76,7 +76,7 @@ class Weft(ConnectionOwner["LocalControl"]):
         worker: bool = False,
         inline: "Mapping[str, AsyncFunction] | Iterable[AsyncFunction]" = (),
     ) -> None:
-        from weft.client.opening import open_control
+        from weft.client.opening import open_connection
 
         self._inline: dict[str, InlineFunction] = {}
         if inline:
@@ -86,7 +86,7 @@ class Weft(ConnectionOwner["LocalControl"]):
         self._config = config
         self._directory = directory
         self._thread: NodeThread | None = None
-        super().__init__(open_control(config, directory))
+        super().__init__(open_connection(config, directory))
         self._worker = worker
         if worker:
             self._nodes().start_worker()
@@ -133,14 +133,14 @@ class Weft(ConnectionOwner["LocalControl"]):
     def finish(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
         """Work on a stored run in this process until it ends, and return its output: JSON, or, with `flow`, the type
         of its return annotation. Raises RunFailed."""
-        if not self.control.run(run_id).finished:
+        if not self.connection.run(run_id).finished:
             self._nodes().finish(run_id)
-        return output_of(self.control, run_id, flow)
+        return output_of(self.connection, run_id, flow)
 
     def resume(self, run_id: str) -> Any:
         """Retry what did not succeed, finish the run in this process, and return its output. Raises RunFailed."""
-        _, run_id = self.control.find(run_id)
-        self.control.resume(run_id)
+        _, run_id = self.connection.find(run_id)
+        self.connection.resume(run_id)
         return self.finish(run_id)
 
     # -- the parts ---------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ class Weft(ConnectionOwner["LocalControl"]):
             loaded, json.dumps(inputs), source=str(source), priority=priority,
             max_parallel=max_parallel, key=key, fresh=fresh,
         )  # fmt: skip
-        reply = self.control.submit(command, workflow)
+        reply = self.connection.submit(command, workflow)
         assert reply.run_id is not None
         return reply.run_id
 
@@ -196,7 +196,7 @@ class Weft(ConnectionOwner["LocalControl"]):
         if self._thread is None:
             from weft.local_node.node_thread import NodeThread
 
-            self._thread = NodeThread(self.control, self._config, self._inline, _log)
+            self._thread = NodeThread(self.connection, self._config, self._inline, _log)
         return self._thread
 
     def _refuse_unplaceable(self, workflow: "Workflow") -> None:
@@ -205,8 +205,8 @@ class Weft(ConnectionOwner["LocalControl"]):
         from weft.local_node.factory import own_facts
         from weft.operations.reading.placement import facts_of, unplaceable
 
-        others = [facts_of(node) for node in self.control.nodes() if node.scope is None]
-        own = own_facts(self.control, self._config, tuple(self._inline))
+        others = [facts_of(node) for node in self.connection.nodes() if node.scope is None]
+        own = own_facts(self.connection, self._config, tuple(self._inline))
         reason = unplaceable(workflow, others, own)
         if reason is not None:
             raise Refused("invalid", reason)

@@ -10,10 +10,10 @@ from weft.sdk.flows import Flow
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
-    from weft.client.verbs import Control
+    from weft.client.verbs import Connection
     from weft.core.definition.site_defaults import SiteDefaults
 
-C = TypeVar("C", bound="Control")
+C = TypeVar("C", bound="Connection")
 R = TypeVar("R")
 FAILURES_MAX = 20
 
@@ -23,19 +23,19 @@ class ConnectionOwner(Generic[C]):
 
     _if_closed: str  # what to say then
 
-    def __init__(self, control: C) -> None:
-        self._control: C | None = control
+    def __init__(self, connection: C) -> None:
+        self._connection: C | None = connection
 
     @property
-    def control(self) -> C:
+    def connection(self) -> C:
         """All other operations on this store or server: `runs()`, `cancel(run_id)`, `signal(…)`, and the others that
         the HTTP API has."""
-        if self._control is None:
+        if self._connection is None:
             raise Closed(self._if_closed)
-        return self._control
+        return self._connection
 
     def __enter__(self) -> Self:
-        self.control  # noqa: B018 - raises Closed
+        self.connection  # noqa: B018 - raises Closed
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -44,12 +44,12 @@ class ConnectionOwner(Generic[C]):
     def close(self) -> None:
         """Close it. A store's nodes in this process stop: running tasks get the drain time, then they go back to the
         queue."""
-        control, self._control = self._control, None
+        connection, self._connection = self._connection, None
         try:
             self._stop()
         finally:
-            if control is not None:
-                control.close()
+            if connection is not None:
+                connection.close()
 
     def _stop(self) -> None:
         """Stop what uses the connection: it is closed next."""
@@ -61,34 +61,34 @@ class ConnectionOwner(Generic[C]):
     def output(self, run_id: str, flow: Flow[Any, Any] | None = None) -> Any:
         """The output of a finished run: JSON, or, with `flow`, the type of its return annotation. RunFailed if it did
         not succeed."""
-        return output_of(self.control, run_id, flow)
+        return output_of(self.connection, run_id, flow)
 
 
-def failures_of(control: "Control", run_id: str) -> list[TaskFailure]:
+def failures_of(connection: "Connection", run_id: str) -> list[TaskFailure]:
     """The failed tasks of a run, including those of child runs."""
-    tasks, _ = control.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
+    tasks, _ = connection.tasks(run_id, states=["failed", "dead_letter"], limit=FAILURES_MAX)
     out: list[TaskFailure] = []
     for task in [task for task in tasks if task.elements is None] or tasks:
         if task.child is not None:
-            of_child = failures_of(control, task.child)
+            of_child = failures_of(connection, task.child)
             out += [TaskFailure(f"{task.name}/{f.task}", f.state, f.reason, f.traceback) for f in of_child]
             continue
-        attempts = control.attempts(run_id, task.name)
+        attempts = connection.attempts(run_id, task.name)
         error = (attempts[-1].result or {}).get("error") if attempts else None
         traceback = error.get("traceback") if isinstance(error, dict) else None
         out.append(TaskFailure(task.name, task.state, task.reason, traceback))
     return out
 
 
-def output_of(control: "Control", run_id: str, flow: Flow[Any, Any] | None) -> Any:
+def output_of(connection: "Connection", run_id: str, flow: Flow[Any, Any] | None) -> Any:
     """The output of a run: JSON, or the type of the return annotation of `flow`. Raises RunFailed."""
     from weft.core.commands import Refused
 
-    run = control.run(run_id)
+    run = connection.run(run_id)
     if run.state != "succeeded":
-        raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(control, run.id))
+        raise RunFailed(run.id, run.name, run.state, run.reason, failures_of(connection, run.id))
     try:
-        value = control.output(run.id, whole=True)
+        value = connection.output(run.id, whole=True)
     except Refused as refused:
         raise RunFailed(run.id, run.name, run.state, f"the run has no output: {refused}", []) from None
     return value if flow is None else require_flow(flow, "output").result_from(value)

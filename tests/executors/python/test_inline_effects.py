@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 from weft.authoring.load import load_value
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core import commands as c
 from weft.core.definition.document import encode_document
 from weft.local_node.factory import make_node, node_settings
@@ -40,23 +40,23 @@ def test_effects_of_inline_functions(tmp_path: Path) -> None:
         },
     }
     loaded = load_value(document)
-    control = LocalControl(StoreAccess(SqliteStore(tmp_path / "weft.db")))
+    connection = StoreConnection(StoreAccess(SqliteStore(tmp_path / "weft.db")))
     body = encode_document(loaded.document)
-    control.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
+    connection.submit(c.Submit("r", loaded.workflow.hash, "w", body, "{}"), loaded.workflow)
 
     async def work() -> None:
-        settings = node_settings(control, slots=4, scope="r")
-        node = make_node(control, settings, inline={"pay": pay, "plain": plain})
+        settings = node_settings(connection, slots=4, scope="r")
+        node = make_node(connection, settings, inline={"pay": pay, "plain": plain})
         working = asyncio.create_task(node.run())
-        while not control.run("r").finished:
+        while not connection.run("r").finished:
             await asyncio.sleep(0.01)
         node.stop()
         await working
 
     asyncio.run(work())
     assert effects == ["r/pay"]
-    assert control.task("r", "pay").state == "succeeded"
-    assert control.context("r") == {"receipt": 17}
-    assert "give once() an async function" in str(control.task("r", "plain").reason)
-    assert control.verify("r").ok
-    control.close()
+    assert connection.task("r", "pay").state == "succeeded"
+    assert connection.context("r") == {"receipt": 17}
+    assert "give once() an async function" in str(connection.task("r", "plain").reason)
+    assert connection.verify("r").ok
+    connection.close()

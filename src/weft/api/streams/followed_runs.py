@@ -5,7 +5,7 @@ import base64
 import msgspec
 
 from weft.api.streams.hub import ANYWAY_S, Found, Position, StreamPiece
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
 
@@ -25,13 +25,15 @@ class Events:
 
     every_s = ANYWAY_S
 
-    def __init__(self, control: Control, run: str | None) -> None:
-        self._control = control
+    def __init__(self, connection: Connection, run: str | None) -> None:
+        self._connection = connection
         self._run = run
 
     def read(self, at: Position) -> Found:
-        run = None if self._run is None else self._control.run(self._run)  # first: what follows its end is read then
-        events = self._control.events(self._run, after=at[0], limit=PAGE)
+        run = (
+            None if self._run is None else self._connection.run(self._run)
+        )  # first: what follows its end is read then
+        events = self._connection.events(self._run, after=at[0], limit=PAGE)
         pieces = [StreamPiece((event.seq,), event.kind, sent(str(event.seq), event)) for event in events]
         ended = None
         if run is not None and run.finished and len(events) < PAGE and self._all_shown(run.generation):
@@ -40,7 +42,7 @@ class Events:
 
     def _all_shown(self, generation: int) -> bool:
         """PostgreSQL shows an event a little after its transaction. Each generation ends with one `run_finished`."""
-        return len(self._control.events(self._run, kinds=["run_finished"], limit=generation)) >= generation
+        return len(self._connection.events(self._run, kinds=["run_finished"], limit=generation)) >= generation
 
 
 class Printed(msgspec.Struct, omit_defaults=True):
@@ -58,22 +60,22 @@ class Output:
 
     every_s = OUTPUT_EVERY_S
 
-    def __init__(self, control: Control, run: str, task: str, stream: StreamName, only: int | None) -> None:
-        self._control = control
+    def __init__(self, connection: Connection, run: str, task: str, stream: StreamName, only: int | None) -> None:
+        self._connection = connection
         self._run = run
         self._task = task
         self._stream = stream
         self._only = only
 
     def read(self, at: Position) -> Found:
-        task = self._control.task(self._run, self._task)
+        task = self._connection.task(self._run, self._task)
         over = task.state in TERMINAL or task.held is not None
         attempt, offset = at
         if attempt == 0:
             if task.attempt == 0:
                 return Found([], at, "finished" if over else None)
             attempt = 1
-        part = self._control.read_output(
+        part = self._connection.read_output(
             self._run, self._task, attempt, self._stream, offset=offset, limit=PART_BYTES
         )
         data = part.data if part.ended and part.next >= part.size else _whole_characters(part.data)

@@ -31,18 +31,18 @@ def _after(request: StreamEventsRequest, otherwise: int, newest: int) -> Positio
 async def follow_cluster(call: OperationCall) -> Response:
     state = call.state
     request = call.request(StreamEventsRequest)
-    newest = await state.off_loop(state.control.last_event)
+    newest = await state.off_loop(state.connection.last_event)
     at = _after(request, newest, newest)
-    return EventStream(call.http, state, "events", Events(state.control, None), at, Wanted(request.kind))
+    return EventStream(call.http, state, "events", Events(state.connection, None), at, Wanted(request.kind))
 
 
 @handles(stream_run_events)
 async def follow_run(call: OperationCall) -> Response:
     state = call.state
     request = call.request(StreamRunEventsRequest)
-    _, run_id = await state.off_loop(lambda: state.control.find(request.run))
-    at = _after(request, 0, await state.off_loop(state.control.last_event))
-    source = Events(state.control, run_id)
+    _, run_id = await state.off_loop(lambda: state.connection.find(request.run))
+    at = _after(request, 0, await state.off_loop(state.connection.last_event))
+    source = Events(state.connection, run_id)
     if request.last_id:
         found = await state.off_loop(lambda: source.read(at))
         if found.ended and not found.pieces:
@@ -62,8 +62,8 @@ class Wanted:
 async def follow_output(call: OperationCall) -> Response:
     state = call.state
     request = call.request(StreamTaskOutputRequest)
-    _, run_id = await state.off_loop(lambda: state.control.find(request.run))
-    info = await state.off_loop(lambda: state.control.task(run_id, request.task))
+    _, run_id = await state.off_loop(lambda: state.connection.find(request.run))
+    info = await state.off_loop(lambda: state.connection.task(run_id, request.task))
     at: Position = (request.attempt or info.attempt, 0)
     if request.last_id:
         attempt, _, offset = request.last_id.partition(".")
@@ -71,7 +71,7 @@ async def follow_output(call: OperationCall) -> Response:
     attempts = [at[0]] if request.attempt is None else [request.attempt, at[0]]
     if max(attempts) > info.attempt or min(attempts) != max(attempts):
         raise NotFound(f"{info.name} has no attempt {max(attempts)}; its last is {info.attempt}")
-    source = Output(state.control, run_id, info.name, request.stream, request.attempt)
+    source = Output(state.connection, run_id, info.name, request.stream, request.attempt)
     if request.last_id:
         found = await state.off_loop(lambda: source.read(at))
         if found.ended and not found.pieces:

@@ -19,10 +19,10 @@ def task_output(call: OperationCall) -> Response:
     request = call.request(GetTaskOutputRequest)
     attempt = request.attempt
     if attempt is None:
-        attempt = call.control.task(request.run, request.task).attempt
+        attempt = call.connection.task(request.run, request.task).attempt
         if attempt == 0:
             raise NotFound(f"{request.task} has not run yet")
-    part = call.control.read_output(
+    part = call.connection.read_output(
         request.run, request.task, attempt, request.stream, offset=request.offset, limit=request.limit
     )
     headers = {
@@ -35,5 +35,5 @@ def task_output(call: OperationCall) -> Response:
 @handles(get_task_artifact)
 def task_artifact(call: OperationCall) -> Response:
     request = call.request(GetTaskArtifactRequest)
-    reference, file = call.control.open_artifact(request.run, request.task, request.attempt)
+    reference, file = call.connection.open_artifact(request.run, request.task, request.attempt)
     return FileParts(file, reference, request.range, request.if_range)

@@ -19,16 +19,18 @@ from weft.operations.resources.submissions import AppliedWorkflow
 def apply(args: Namespace, session: CommandSession) -> int:
     """All are read before any is stored: what is wrong with one leaves everything as it was."""
     loaded = _load(args.files, session.config.definition_defaults)
-    control = session.control(create=True)
+    connection = session.connection(create=True)
     replies: list[AppliedWorkflow] = []
     for one in loaded:
-        reply = control.apply(one, source_directory(one, session.config.workdir or session.directory), "weft apply")
+        reply = connection.apply(
+            one, source_directory(one, session.config.workdir or session.directory), "weft apply"
+        )
         replies.append(reply)
         if not args.json:
             session.print(_line(reply))
     if args.json:
         session.print_json({"applied": replies})
-    elif any(reply.triggers for reply in replies) and not control.nodes():
+    elif any(reply.triggers for reply in replies) and not connection.nodes():
         session.warn("no node is there to fire them; start one with `weft worker`")
     return OK
 

@@ -10,7 +10,7 @@ from weft.cli.placement_checks import alive
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted, state_word
 from weft.cli.terminal.terminal import printable
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.states import RUN_TERMINAL
 from weft.operations.resources.run_changes import Changed
 
@@ -22,46 +22,46 @@ SHOWN_MAX = 20
 def cancel(args: Namespace, session: CommandSession) -> int:
     if args.now and args.task:
         raise GiveUp(BAD_INPUT, "--now is for a whole run", f"weft cancel {args.run} {args.task}")
-    control = session.control()
-    _, run_id = control.find(args.run)
-    before = _running(control, run_id, args.task)
-    reply = control.cancel(run_id, args.task, args.reason, now=args.now)
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    before = _running(connection, run_id, args.task)
+    reply = connection.cancel(run_id, args.task, args.reason, now=args.now)
     # What a node that is gone was working on has nobody left to stop it: its session ends now, not with its lease.
-    control.expire_dead()
-    waited = not args.no_wait and _wait(session, control, run_id, args.task, args.json)
-    state = control.task(run_id, args.task).state if args.task else control.run(run_id).state
+    connection.expire_dead()
+    waited = not args.no_wait and _wait(session, connection, run_id, args.task, args.json)
+    state = connection.task(run_id, args.task).state if args.task else connection.run(run_id).state
     if args.json:
         session.print_json(
             {"run": run_id, "task": args.task, "state": state, "already": reply.existing,
              "cancelled": reply.changed, "stopped": before, "waited": waited}
         )  # fmt: skip
         return OK
-    _print_outcome(args, session, control, run_id, reply, before, state)
+    _print_outcome(args, session, connection, run_id, reply, before, state)
     return OK
 
 
-def _running(control: Control, run_id: str, task: str | None) -> list[str]:
-    found, _ = control.tasks(run_id, states=["running"], limit=1000)
+def _running(connection: Connection, run_id: str, task: str | None) -> list[str]:
+    found, _ = connection.tasks(run_id, states=["running"], limit=1000)
     names = [t.name for t in found if t.elements is None and t.held is None]
     return [name for name in names if task is None or name == task or name.rpartition(".")[0] == task]
 
 
-def _wait(session: CommandSession, control: Control, run_id: str, task: str | None, quiet: bool) -> bool:
+def _wait(session: CommandSession, connection: Connection, run_id: str, task: str | None, quiet: bool) -> bool:
     """Until nothing of it is left running; False if there is no node that could tell us so."""
     said = False
     idle = 0
     while True:
         if task is None:
-            over = control.run(run_id).finished
+            over = connection.run(run_id).finished
         else:
-            over = not _running(control, run_id, task)
+            over = not _running(connection, run_id, task)
         if over:
             return True
-        nodes = [node for node in control.nodes() if alive(control, node)]
+        nodes = [node for node in connection.nodes() if alive(connection, node)]
         if not any(node.running for node in nodes):
             if idle == 0:
-                control.tidy(run_id)  # what ended last may have been a run that one of its tasks started
-            elif not (nodes and idle < IDLE_LOOKS and control.run(run_id).active):  # a node may take its handlers
+                connection.tidy(run_id)  # what ended last may have been a run that one of its tasks started
+            elif not (nodes and idle < IDLE_LOOKS and connection.run(run_id).active):  # a node may take its handlers
                 return False
             idle += 1
             time.sleep(LOOK_EVERY_S if idle > 1 else 0)
@@ -76,7 +76,7 @@ def _wait(session: CommandSession, control: Control, run_id: str, task: str | No
 def _print_outcome(
     args: Namespace,
     session: CommandSession,
-    control: Control,
+    connection: Connection,
     run_id: str,
     reply: Changed,
     before: list[str],
@@ -88,7 +88,7 @@ def _print_outcome(
         return
     session.print(f"{session.out.state(state)} {what} is {session.out.state(state, state_word(state))}")
     for name in before[:SHOWN_MAX]:
-        now = control.task(run_id, name)
+        now = connection.task(run_id, name)
         note = f" ({printable(now.reason)})" if now.reason else ""
         session.print(f"  {session.out.state(now.state)} {name}: {state_word(now.state)}{note}")
     if len(before) > SHOWN_MAX:
@@ -96,16 +96,16 @@ def _print_outcome(
     if state != "running":
         return
     session.warn("told to stop; what runs has not ended yet")
-    if not args.task and not args.now and any(task.when == "always" for task in control.workflow(run_id).tasks):
+    if not args.task and not args.now and any(task.when == "always" for task in connection.workflow(run_id).tasks):
         session.warn(f"its handlers (when: always) run before it ends; to skip them: weft cancel {run_id} --now")
 
 
 def prune(args: Namespace, session: CommandSession) -> int:
     older_ms = duration_ms("--older", args.older)
     states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
-    control = session.control()
+    connection = session.connection()
     removed: list[str] = []
-    for gone in control.prune(control.now() - older_ms, states, cache=args.cache):
+    for gone in connection.prune(connection.now() - older_ms, states, cache=args.cache):
         removed += gone
     if args.json:
         session.print_json({"removed": removed})

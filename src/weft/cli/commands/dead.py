@@ -17,17 +17,17 @@ def _list(args: Namespace, session: CommandSession) -> int:
     if args.tasks:
         raise GiveUp(BAD_INPUT, "dead list takes no tasks")
     limit = limit_of(args, TASKS_LIMIT)
-    control = session.control()
+    connection = session.connection()
     if args.run is not None:
-        found, after = control.tasks(args.run, states=["dead_letter"], limit=limit)
+        found, after = connection.tasks(args.run, states=["dead_letter"], limit=limit)
     else:
-        found, after = control.dead_letters(limit=limit)
+        found, after = connection.dead_letters(limit=limit)
     if args.json:
         session.print_json({"tasks": found, "more": after is not None})
     elif not found:
         session.warn("no dead letters")
     else:
-        print_tasks(session, control, found, with_run=True)
+        print_tasks(session, connection, found, with_run=True)
         if after is not None:
             session.warn(f"there are more than {limit:,}: --limit shows more")
     return OK
@@ -37,8 +37,8 @@ def _retry(args: Namespace, session: CommandSession) -> int:
     if args.run is None:
         raise GiveUp(BAD_INPUT, "dead retry needs a run", "weft dead retry RUN [TASK…]; weft dead list shows them")
     refuse_for_server(args, session)
-    control = session.control()
-    _, run_id = control.find(args.run)
-    refuse_unplaceable(session, args, control, [control.workflow(run_id)])
-    after = control.last_event(run_id)
-    return go_on(args, session, control, control.retry_dead(run_id, args.tasks or None), after)
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    refuse_unplaceable(session, args, connection, [connection.workflow(run_id)])
+    after = connection.last_event(run_id)
+    return go_on(args, session, connection, connection.retry_dead(run_id, args.tasks or None), after)

@@ -13,7 +13,7 @@ from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import clock, counted, state_word
 from weft.cli.terminal.terminal import printable
 from weft.client.following import ALL
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.definition.suggest import nearest
 from weft.core.history.kinds import EVENT_KINDS
 from weft.operations.replies import EventInfo
@@ -24,20 +24,20 @@ FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
 
 def events(args: Namespace, session: CommandSession) -> int:
     kinds = None if args.kind is None else [_kind(word) for kind in args.kind for word in kind.split(",")]
-    control = session.control()
-    run_id = None if args.run is None else control.find(args.run)[1]
+    connection = session.connection()
+    run_id = None if args.run is None else connection.find(args.run)[1]
     if args.canonical:
         if run_id is None:
             raise GiveUp(BAD_INPUT, "--canonical: of which run?", "weft events RUN --canonical")
-        for line in control.canonical(run_id):
+        for line in connection.canonical(run_id):
             session.print(line)
         return OK
     limit = limit_of(args, ALL if args.follow else EVENTS_LIMIT)
-    filters = {"kinds": kinds, **_filters(args, control.now())}
-    follower = control.follow(run_id, after=_begin(args, control, limit), **filters)
+    filters = {"kinds": kinds, **_filters(args, connection.now())}
+    follower = connection.follow(run_id, after=_begin(args, connection, limit), **filters)
 
     def ended() -> bool:
-        return not args.follow or (run_id is not None and control.run(run_id).finished)
+        return not args.follow or (run_id is not None and connection.run(run_id).finished)
 
     try:
         for page in follower.pages(ended, limit):
@@ -47,18 +47,18 @@ def events(args: Namespace, session: CommandSession) -> int:
             session.out.stream.flush()
     finally:
         follower.close()
-    if limit <= 0 and control.events(run_id, after=follower.seq, limit=1, **filters):
+    if limit <= 0 and connection.events(run_id, after=follower.seq, limit=1, **filters):
         session.warn(f"more: weft events {run_id or ''}{' ' if run_id else ''}--after {follower.seq}")
     return OK
 
 
-def _begin(args: Namespace, control: Control, limit: int) -> int:
+def _begin(args: Namespace, connection: Connection, limit: int) -> int:
     """A run is told from its beginning; the cluster's history has none that matters: its end is shown."""
     if args.after is not None:
         return int(args.after)
     if args.run is not None or args.since is not None:
         return 0
-    last = control.last_event()
+    last = connection.last_event()
     if args.follow:
         return max(0, last - FOLLOW_FROM)
     narrowed = args.node or args.task or args.kind or args.until
@@ -119,8 +119,8 @@ def _line(session: CommandSession, event: EventInfo, *, with_run: bool) -> str:
 
 
 def why(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    found = control.why(args.run, args.task)
+    connection = session.connection()
+    found = connection.why(args.run, args.task)
     if args.json:
         session.print_json({"explanations": found})
         return OK
@@ -135,8 +135,8 @@ def why(args: Namespace, session: CommandSession) -> int:
 
 
 def verify(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    found = control.verify(args.run)
+    connection = session.connection()
+    found = connection.verify(args.run)
     if args.json:
         session.print_json({**_plain(found), "ok": found.ok})
     elif found.ok:

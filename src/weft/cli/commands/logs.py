@@ -12,7 +12,7 @@ from weft.cli.run_view.tracker import Tracker
 from weft.cli.session import CommandSession, json_text
 from weft.cli.terminal.terminal import padded, width_of
 from weft.client.following import EventFollower
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
 from weft.operations.reading.attempt_output import AttemptOutput
@@ -24,19 +24,19 @@ SENDING_LOOK_S = 0.05
 
 
 def logs(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    _, run_id = control.find(args.run)
-    chosen = _chosen(args, control, run_id)
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    chosen = _chosen(args, connection, run_id)
     many = args.task is None or chosen[0].elements is not None
-    follower = control.follow(run_id)
-    streams = _streams(args, session, control, follower, run_id, many)
+    follower = connection.follow(run_id)
+    streams = _streams(args, session, connection, follower, run_id, many)
     sys.stdout.flush()
     try:
         if args.follow:
-            _follow(args, control, follower, run_id, streams)
+            _follow(args, connection, follower, run_id, streams)
         else:
-            tasks = control.all_tasks(run_id) if args.task is None else iter(chosen)
-            _print_what_is_there(args, session, control, run_id, tasks, streams)
+            tasks = connection.all_tasks(run_id) if args.task is None else iter(chosen)
+            _print_what_is_there(args, session, connection, run_id, tasks, streams)
     finally:
         streams.close()
         follower.close()
@@ -44,22 +44,22 @@ def logs(args: Namespace, session: CommandSession) -> int:
     return OK
 
 
-def _chosen(args: Namespace, control: Control, run_id: str) -> list[TaskInfo]:
+def _chosen(args: Namespace, connection: Connection, run_id: str) -> list[TaskInfo]:
     """The task that was named; of a mapped one, its elements too. Without a name, nothing is loaded yet."""
     if args.task is None:
         if args.attempt is not None:
             raise GiveUp(NOT_FOUND, "--attempt needs a task", f"weft logs {run_id} TASK --attempt {args.attempt}")
         return []
-    task = control.task(run_id, args.task)
+    task = connection.task(run_id, args.task)
     if args.attempt is not None and not 1 <= args.attempt <= task.attempt:
         raise GiveUp(NOT_FOUND, f"{task.name} has no attempt {args.attempt}; its last is {task.attempt}")
     if task.elements is None:
         return [task]
-    return [task, *(t for t in control.all_tasks(run_id) if t.pos == task.pos and t.idx >= 0)]
+    return [task, *(t for t in connection.all_tasks(run_id) if t.pos == task.pos and t.idx >= 0)]
 
 
 def _streams(
-    args: Namespace, session: CommandSession, control: Control, follower: EventFollower, run_id: str, many: bool
+    args: Namespace, session: CommandSession, connection: Connection, follower: EventFollower, run_id: str, many: bool
 ) -> Streams:
     def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
         return follower.open_output(task, attempt, stream)
@@ -68,7 +68,7 @@ def _streams(
         return Streams(opened, _write_json, args.stream)
     if not many:
         return Streams(opened, lambda task, stream, data: _write(stream, data), args.stream)
-    longest = max((width_of(task.name) for task in control.workflow(run_id).tasks), default=0)
+    longest = max((width_of(task.name) for task in connection.workflow(run_id).tasks), default=0)
     width = min(longest, PREFIX_WIDTH_MAX)
     bar = session.out.sign("bar")
     encoding = session.out.stream.encoding or "utf-8"
@@ -97,7 +97,7 @@ def _write_json(task: str, stream: StreamName, data: bytes) -> None:
 def _print_what_is_there(
     args: Namespace,
     session: CommandSession,
-    control: Control,
+    connection: Connection,
     run_id: str,
     tasks: Iterator[TaskInfo],
     streams: Streams,
@@ -126,9 +126,9 @@ def _read_to_its_end(streams: Streams) -> None:
     streams.give_up()
 
 
-def _follow(args: Namespace, control: Control, follower: EventFollower, run_id: str, streams: Streams) -> None:
+def _follow(args: Namespace, connection: Connection, follower: EventFollower, run_id: str, streams: Streams) -> None:
     """From the beginning of the last attempt on, until what was asked for has ended."""
-    tracker = Tracker(control, follower, run_id, control.workflow(run_id))
+    tracker = Tracker(connection, follower, run_id, connection.workflow(run_id))
     looked = -1
 
     def ended() -> bool:
@@ -136,7 +136,7 @@ def _follow(args: Namespace, control: Control, follower: EventFollower, run_id: 
         if streams.busy or looked == follower.seq:  # nothing ends without an event
             return False
         looked = follower.seq
-        return _over(args, control, run_id)
+        return _over(args, connection, run_id)
 
     for page in follower.pages(ended):
         tracker.take(page)
@@ -156,10 +156,10 @@ def _wanted(args: Namespace, task: str, attempt: int) -> bool:
     return named and args.attempt in (None, attempt)
 
 
-def _over(args: Namespace, control: Control, run_id: str) -> bool:
-    if control.run(run_id).finished:
+def _over(args: Namespace, connection: Connection, run_id: str) -> bool:
+    if connection.run(run_id).finished:
         return True
     if args.task is None:
         return False
-    task = control.task(run_id, args.task)
+    task = connection.task(run_id, args.task)
     return task.state in TERMINAL or (args.attempt is not None and task.attempt > args.attempt)

@@ -9,7 +9,7 @@ from weft.cli.terminal.formats import ago, duration, moment, size, state_word
 from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import printable
 from weft.client.critical_path import task_ms
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.definition.suggest import nearest
 from weft.core.states import RUN_STATES, TASK_STATES
 from weft.operations.replies import RunInfo, TaskInfo
@@ -44,8 +44,8 @@ def states_of(given: list[str] | None, known: tuple[str, ...]) -> list[str] | No
 def ls(args: Namespace, session: CommandSession) -> int:
     limit = limit_of(args, RUNS_LIMIT)
     states = states_of(args.state, RUN_STATES)
-    control = session.control()
-    runs = control.runs(states=states, name=args.name, before=args.before, limit=limit, children=args.all)
+    connection = session.connection()
+    runs = connection.runs(states=states, name=args.name, before=args.before, limit=limit, children=args.all)
     more = runs[-1].no if len(runs) == limit else None
     if args.json:
         session.print_json({"runs": runs, "before": more})
@@ -53,11 +53,11 @@ def ls(args: Namespace, session: CommandSession) -> int:
     if not runs:
         session.warn("no runs" + (" like that" if states or args.name or args.before else " yet: weft run FILE"))
         return OK
-    now = control.now()
+    now = connection.now()
     rows = [[r.id, _name(session, r), r.state, _progress(r), _took(r, now), ago(now - r.created_at)] for r in runs]
     for line in table(session.out, ("run", "workflow", "state", "tasks", "took", "started"), rows, _RUN_STYLES):
         session.print(line)
-    if more is not None and control.runs(states=states, name=args.name, before=more, limit=1, children=args.all):
+    if more is not None and connection.runs(states=states, name=args.name, before=more, limit=1, children=args.all):
         session.warn(f"more: weft ls {'--all ' if args.all else ''}--before {more}")
     return OK
 
@@ -82,23 +82,23 @@ def _took(run: RunInfo, now: int) -> str:
 def tasks(args: Namespace, session: CommandSession) -> int:
     limit = limit_of(args, TASKS_LIMIT)
     states = states_of(args.state, TASK_STATES)
-    control = session.control()
-    found, after = control.tasks(args.run, states=states, after=args.after, limit=limit)
+    connection = session.connection()
+    found, after = connection.tasks(args.run, states=states, after=args.after, limit=limit)
     if args.json:
         session.print_json({"tasks": found, "after": after})
         return OK
-    print_tasks(session, control, found, with_run=args.run is None)
+    print_tasks(session, connection, found, with_run=args.run is None)
     if after is not None:
         words = [args.run or "", *(f"--state {state}" for state in states or []), f"--after {after}"]
         session.warn(f"more: weft tasks {' '.join(word for word in words if word)}")
     return OK
 
 
-def print_tasks(session: CommandSession, control: Control, found: list[TaskInfo], *, with_run: bool) -> None:
+def print_tasks(session: CommandSession, connection: Connection, found: list[TaskInfo], *, with_run: bool) -> None:
     if not found:
         session.warn("no tasks like that")
         return
-    now = control.now()
+    now = connection.now()
     heads = ["task", "state", "took", "attempt", "node", "reason"]
     styles: list[str | None] = [None, "state", None, None, None, "dim"]
     rows = []
@@ -119,8 +119,8 @@ def task_took(task: TaskInfo, now: int) -> str:
 
 
 def store_info(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    info = control.info()
+    connection = session.connection()
+    info = connection.info()
     if args.json:
         session.print_json(info)
         return OK
@@ -133,7 +133,7 @@ def store_info(args: Namespace, session: CommandSession) -> int:
         ("events", f"{info.events:,}"),
         ("nodes", f"{info.sessions_live:,} live"),
         ("late reports", f"{info.stale_reports:,}, refused"),
-        ("now", moment(control.now())),
+        ("now", moment(connection.now())),
     ]
     for name, value in lines:
         session.print(f"{session.out.paint(f'{name:<13}', 'dim')} {value}")

@@ -10,7 +10,7 @@ from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.interrupts import uninterrupted
 from weft.cli.run_view.working import heeded_signals
 from weft.cli.session import CommandSession
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
 from weft.node.attempts.secrets import Secrets
@@ -48,10 +48,10 @@ async def _over_stdio(args: Namespace, session: CommandSession) -> None:
     from weft.mcp.stdio import Lines, serve
 
     config = session.config
-    control, place = _control(args, session)
+    connection, place = _connection(args, session)
     log = logger_for(session)
-    definitions = DefinitionLoader(control, _source(session), config.definition_defaults)
-    state = AppState(control, Open(), definitions, lambda: None, THREADS, Secrets({}))
+    definitions = DefinitionLoader(connection, _source(session), config.definition_defaults)
+    state = AppState(connection, Open(), definitions, lambda: None, THREADS, Secrets({}))
     nodes = _nodes(args, session, log)
     lines = Lines(0, config.body_max)
     stops = 0
@@ -89,11 +89,11 @@ async def _over_http(args: Namespace, session: CommandSession, gate: Any, listen
     from weft.operations.resources.server import healthz, readyz
 
     config = session.config
-    control, place = _control(args, session)
+    connection, place = _connection(args, session)
     log = logger_for(session)
     nodes = _nodes(args, session, log)
     app = create_app(
-        control,
+        connection,
         gate=gate,
         hosts=[config.host, *config.allow_hosts],
         body_max=config.body_max,
@@ -116,13 +116,13 @@ async def _over_http(args: Namespace, session: CommandSession, gate: Any, listen
     log("info", "stopped", {})
 
 
-def _control(args: Namespace, session: CommandSession) -> tuple[Control, str]:
+def _connection(args: Namespace, session: CommandSession) -> tuple[Connection, str]:
     """And what it is called: a store, or a server where nothing is to be worked on here."""
     if session.server is not None and not args.work:
-        return session.control(), session.server
-    control = session.local(create=not args.read_only)
-    control.access.wait_s = WAIT_S
-    return control, control.store.name
+        return session.connection(), session.server
+    connection = session.local(create=not args.read_only)
+    connection.access.wait_s = WAIT_S
+    return connection, connection.store.name
 
 
 def _nodes(args: Namespace, session: CommandSession, log: Any) -> NodeThread | None:

@@ -12,7 +12,7 @@ from weft.cli.placement_checks import alive
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import ago, counted, duration, moment, size
 from weft.cli.terminal.tables import table
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.operations.replies import NodeInfo
 from weft.operations.resources.nodes import Draining
 
@@ -22,20 +22,20 @@ _STYLES = ("bold", "dim", None, "state")
 
 
 def nodes(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
+    connection = session.connection()
     if args.action == "show":
         if args.node is None:
             raise GiveUp(BAD_INPUT, "which node?", "weft nodes show NODE; weft nodes lists them")
-        return _show(args, session, control)
-    found = control.nodes(ended=args.ended)
+        return _show(args, session, connection)
+    found = connection.nodes(ended=args.ended)
     if args.json:
-        session.print_json({"nodes": [_as_json(control, node) for node in found], "leader": control.leader()})
+        session.print_json({"nodes": [_as_json(connection, node) for node in found], "leader": connection.leader()})
         return OK
     if not found:
         session.warn("no nodes; start one with `weft worker`")
         return OK
-    now = control.now()
-    rows = [_row(control, node, now) for node in found]
+    now = connection.now()
+    rows = [_row(connection, node, now) for node in found]
     heads = (
         "node", "session", "role", "state", "leader", "slots", "running", "load", "memory free", "labels",
         "works for", "seen",
@@ -45,22 +45,22 @@ def nodes(args: Namespace, session: CommandSession) -> int:
     return OK
 
 
-def _as_json(control: Control, node: NodeInfo) -> dict[str, Any]:
+def _as_json(connection: Connection, node: NodeInfo) -> dict[str, Any]:
     value: dict[str, Any] = msgspec.to_builtins(node)
-    return {**value, "alive": alive(control, node), "address": node.address}
+    return {**value, "alive": alive(connection, node), "address": node.address}
 
 
-def _state(control: Control, node: NodeInfo) -> str:
+def _state(connection: Connection, node: NodeInfo) -> str:
     """A process of this machine that is gone is seen before its lease has passed."""
-    return "gone" if node.health in ("healthy", "stale") and not alive(control, node) else node.health
+    return "gone" if node.health in ("healthy", "stale") and not alive(connection, node) else node.health
 
 
-def _row(control: Control, node: NodeInfo, now: int) -> list[str]:
+def _row(connection: Connection, node: NodeInfo, now: int) -> list[str]:
     load = node.resources.get("load")
     free = node.resources.get("memory_free")
     seen = node.ended_at or node.seen_at
     return [
-        node.node, node.session[:SESSION_SHORT], node.role, _state(control, node),
+        node.node, node.session[:SESSION_SHORT], node.role, _state(connection, node),
         f"term {node.term}" if node.leader else "",
         f"{min(node.running, node.slots or 0)}/{'?' if node.slots is None else node.slots}", str(node.running),
         "" if load is None else f"{load:g}", "" if free is None else size(free), _labels(node.labels),
@@ -72,14 +72,14 @@ def _labels(labels: dict[str, str]) -> str:
     return ",".join(f"{name}={value}" if value else name for name, value in sorted(labels.items()))
 
 
-def _show(args: Namespace, session: CommandSession, control: Control) -> int:
-    node = control.node(args.node)
+def _show(args: Namespace, session: CommandSession, connection: Connection) -> int:
+    node = connection.node(args.node)
     if args.json:
-        session.print_json(_as_json(control, node))
+        session.print_json(_as_json(connection, node))
         return OK
-    out, now = session.out, control.now()
+    out, now = session.out, connection.now()
     session.print(
-        f"{out.paint(node.node, 'bold')}  {_state(control, node)}" + (f"  leads, term {node.term}" * node.leader)
+        f"{out.paint(node.node, 'bold')}  {_state(connection, node)}" + (f"  leads, term {node.term}" * node.leader)
     )
     lease = "" if node.lease_ms is None else f"{duration(node.lease_ms)} left"
     drain = "" if node.drain_at is None else f"what still runs goes back {moment(node.drain_at)}"
@@ -128,9 +128,9 @@ def _resources(node: NodeInfo, now: int) -> list[tuple[str, str]]:
 
 def drain(args: Namespace, session: CommandSession) -> int:
     deadline_ms = duration_ms("--deadline", args.deadline)
-    control = session.control()
-    node = control.drain(args.node, deadline_ms)
-    left = _wait(session, control, node, args.json) if args.wait else None
+    connection = session.connection()
+    node = connection.drain(args.node, deadline_ms)
+    left = _wait(session, connection, node, args.json) if args.wait else None
     if args.json:
         session.print_json(
             {
@@ -144,7 +144,7 @@ def drain(args: Namespace, session: CommandSession) -> int:
     elif left:
         session.print(f"{node.node} ({node.session}) has left")
     else:
-        within = duration(max(0, node.drain_at - control.now()))
+        within = duration(max(0, node.drain_at - connection.now()))
         session.print(
             f"{node.node} ({node.session}) drains: it claims nothing more, {counted(node.running, 'running task')} "
             f"may end within {within}, the rest goes back"
@@ -152,12 +152,12 @@ def drain(args: Namespace, session: CommandSession) -> int:
     return OK
 
 
-def _wait(session: CommandSession, control: Control, node: Draining, quiet: bool) -> bool:
+def _wait(session: CommandSession, connection: Connection, node: Draining, quiet: bool) -> bool:
     """Until its session has ended, one way or the other."""
     if not quiet:
         session.warn(f"waiting until {node.node} has left (^C stops waiting, not the draining)")
     while True:
-        now = control.node(node.session)
+        now = connection.node(node.session)
         if now.ended_at is not None or now.health == "dead":
             return True
         time.sleep(LOOK_EVERY_S)

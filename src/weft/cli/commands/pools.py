@@ -16,7 +16,7 @@ def pools(args: Namespace, session: CommandSession) -> int:
 
 
 def _list(args: Namespace, session: CommandSession) -> int:
-    found = session.control().pools()
+    found = session.connection().pools()
     if args.json:
         session.print_json({"pools": found})
         return OK
@@ -40,7 +40,7 @@ def _set(args: Namespace, session: CommandSession) -> int:
         raise GiveUp(BAD_INPUT, f"{args.name!r} is not a pool's name", POOL_NAME.fix)
     if not 0 <= args.size <= SIZE_MAX:
         raise GiveUp(BAD_INPUT, f"the size must be a whole number from 0 to {SIZE_MAX:,}, found {args.size}")
-    reply = session.control(create=True).set_pool(args.name, args.size)
+    reply = session.connection(create=True).set_pool(args.name, args.size)
     if args.json:
         session.print_json(reply)
     else:

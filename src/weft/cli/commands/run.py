@@ -15,7 +15,7 @@ from weft.cli.run_view.summary import summarise, summary_lines
 from weft.cli.run_view.watching import watch
 from weft.cli.run_view.working import work_on
 from weft.cli.session import CommandSession
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.commands import Reply
 from weft.core.workflow import Workflow
 from weft.operations.resources.run_changes import Changed
@@ -25,36 +25,38 @@ from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
 def run(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     loaded, inputs = _load(args, session)
-    control = session.control(create=True)
-    refuse_unplaceable(session, args, control, workflows_of(loaded))
-    reply = _store_run(args, session, control, loaded, inputs)
+    connection = session.connection(create=True)
+    refuse_unplaceable(session, args, connection, workflows_of(loaded))
+    reply = _store_run(args, session, connection, loaded, inputs)
     assert reply.run_id is not None
     if reply.existing:
         session.warn(f"run {reply.run_id} has this key already")
-        if control.run(reply.run_id).finished:
-            return _say_end(args, session, control, reply.run_id)
-    return work_here(args, session, control, reply.run_id, 0)
+        if connection.run(reply.run_id).finished:
+            return _say_end(args, session, connection, reply.run_id)
+    return work_here(args, session, connection, reply.run_id, 0)
 
 
 def submit(args: Namespace, session: CommandSession) -> int:
     args.argv = None
     loaded, inputs = _load(args, session)
-    control = session.control(create=True)
-    reply = _store_run(args, session, control, loaded, inputs)
-    return _left_to_others(args, session, control, reply.run_id, workflows_of(loaded), {"existing": reply.existing})
+    connection = session.connection(create=True)
+    reply = _store_run(args, session, connection, loaded, inputs)
+    return _left_to_others(
+        args, session, connection, reply.run_id, workflows_of(loaded), {"existing": reply.existing}
+    )
 
 
 def _left_to_others(
     args: Namespace,
     session: CommandSession,
-    control: Control,
+    connection: Connection,
     run_id: str | None,
     workflows: Iterable[Workflow],
     more: dict[str, Any] | None = None,
 ) -> int:
-    warnings = waits(session, control, workflows)
+    warnings = waits(session, connection, workflows)
     if args.json:
-        value = {"run": run_id, **(more or {}), "workers": len(workers(control)), "warnings": warnings}
+        value = {"run": run_id, **(more or {}), "workers": len(workers(connection)), "warnings": warnings}
         session.print_json(value)
         return OK
     session.print(run_id or "")
@@ -79,7 +81,9 @@ def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
     return loaded, inputs
 
 
-def _store_run(args: Namespace, session: CommandSession, control: Control, loaded: Loaded, inputs: str) -> Reply:
+def _store_run(
+    args: Namespace, session: CommandSession, connection: Connection, loaded: Loaded, inputs: str
+) -> Reply:
     command = submission(
         loaded,
         inputs,
@@ -90,42 +94,42 @@ def _store_run(args: Namespace, session: CommandSession, control: Control, loade
         fresh=args.no_cache,
         manual_advance=args.manual_advance,
     )
-    return control.submit(command, loaded.workflow)
+    return connection.submit(command, loaded.workflow)
 
 
 def resume(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
-    control = session.control()
-    _, run_id = control.find(args.run)
-    refuse_unplaceable(session, args, control, control.workflows(run_id))
-    after = control.last_event(run_id)
-    return go_on(args, session, control, control.resume(run_id), after)
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    refuse_unplaceable(session, args, connection, connection.workflows(run_id))
+    after = connection.last_event(run_id)
+    return go_on(args, session, connection, connection.resume(run_id), after)
 
 
 def advance(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
-    control = session.control()
-    _, run_id = control.find(args.run)
-    after = control.last_event(run_id)
-    return go_on(args, session, control, control.advance(run_id, by_task=args.task), after)
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    after = connection.last_event(run_id)
+    return go_on(args, session, connection, connection.advance(run_id, by_task=args.task), after)
 
 
-def go_on(args: Namespace, session: CommandSession, control: Control, reply: Changed, after: int) -> int:
+def go_on(args: Namespace, session: CommandSession, connection: Connection, reply: Changed, after: int) -> int:
     """After a resume: work on it here, or say that somebody else has to."""
     assert reply.run is not None
-    now = control.run(reply.run)
+    now = connection.run(reply.run)
     # Nodes elsewhere may have done all of it by now: then there is something to show.
-    if now.finished and not (session.server and control.events(reply.run, after=after, limit=1)):
+    if now.finished and not (session.server and connection.events(reply.run, after=after, limit=1)):
         if not args.json:
             session.warn("there is nothing left to do")
-        return _say_end(args, session, control, reply.run)
+        return _say_end(args, session, connection, reply.run)
     if args.detach:
-        return _left_to_others(args, session, control, reply.run, control.workflows(reply.run))
-    return work_here(args, session, control, reply.run, after)
+        return _left_to_others(args, session, connection, reply.run, connection.workflows(reply.run))
+    return work_here(args, session, connection, reply.run, after)
 
 
-def _say_end(args: Namespace, session: CommandSession, control: Control, run_id: str) -> int:
-    summary = summarise(control, run_id, 0, False)
+def _say_end(args: Namespace, session: CommandSession, connection: Connection, run_id: str) -> int:
+    summary = summarise(connection, run_id, 0, False)
     if args.json:
         value = {"type": "summary", "run": run_id, "state": summary.run.state, "output": summary.output}
         session.print_json({**value, "output_error": summary.output_error}, line=True)
@@ -137,26 +141,26 @@ def _say_end(args: Namespace, session: CommandSession, control: Control, run_id:
 
 def rerun(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
-    control = session.control()
-    old = control.run(args.run)
-    refuse_unplaceable(session, args, control, control.workflows(old.id))
-    reply = control.rerun(old.id, fresh=args.no_cache)
+    connection = session.connection()
+    old = connection.run(args.run)
+    refuse_unplaceable(session, args, connection, connection.workflows(old.id))
+    reply = connection.rerun(old.id, fresh=args.no_cache)
     assert reply.run is not None
     if args.detach:
-        return _left_to_others(args, session, control, reply.run, control.workflows(reply.run))
-    return work_here(args, session, control, reply.run, 0)
+        return _left_to_others(args, session, connection, reply.run, connection.workflows(reply.run))
+    return work_here(args, session, connection, reply.run, 0)
 
 
-def work_here(args: Namespace, session: CommandSession, control: Control, run_id: str, after: int) -> int:
+def work_here(args: Namespace, session: CommandSession, connection: Connection, run_id: str, after: int) -> int:
     """Here, or, if a server was asked, there: then it is only watched."""
     options = Options(logs=args.logs, json=args.json)
     if session.server is not None:
         if not args.json:
-            for warning in waits(session, control, control.workflows(run_id)):
+            for warning in waits(session, connection, connection.workflows(run_id)):
                 session.warn(warning)
-        return watch(session, control, run_id, after, options)
-    if control.run(run_id).finished and after == 0:
-        return _say_end(args, session, control, run_id)
+        return watch(session, connection, run_id, after, options)
+    if connection.run(run_id).finished and after == 0:
+        return _say_end(args, session, connection, run_id)
     return work_on(session, session.local(), run_id, after, options)
 
 

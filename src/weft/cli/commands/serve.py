@@ -52,12 +52,12 @@ def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
     token = os.environ.get("WEFT_TOKEN", "")
     if token and len(token) < TOKEN_MIN:
         raise GiveUp(BAD_INPUT, f"WEFT_TOKEN must have at least {TOKEN_MIN} characters")
-    control = session.local(create=True)
+    connection = session.local(create=True)
     name = place = "WEFT_TOKEN"
     if not token:
-        token, path = server_token(control.access.home)
+        token, path = server_token(connection.access.home)
         name, place = "local", str(path)
-    gate = Tokens(control.token_holder, token, name)
+    gate = Tokens(connection.token_holder, token, name)
     try:
         listener = listening(config.host, config.port)
     except OSError as error:
@@ -71,31 +71,33 @@ async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, 
     from weft.api.serving import Serving, url_of
 
     config = session.config
-    control = session.local(create=True)
-    control.access.wait_s = WAIT_S
+    connection = session.local(create=True)
+    connection.access.wait_s = WAIT_S
     url = url_of(listener, config.host)
     log = logger_for(session)
-    nodes = NodeThread(control, config, {}, lambda message, fields: log("warning", message, fields), url, log)
+    nodes = NodeThread(connection, config, {}, lambda message, fields: log("warning", message, fields), url, log)
     app = create_app(
-        control,
+        connection,
         gate=gate,
         hosts=[config.host, *config.allow_hosts],
         body_max=config.body_max,
         source=str(config.workdir or session.directory),
-        listen=control.link.on_commit,
-        figures=control.figures,
+        listen=connection.link.on_commit,
+        figures=connection.figures,
         ready=lambda: None if nodes.ready or nodes.left else "its node has no session",
         secrets=Secrets(os.environ, None if config.secrets_dir is None else str(config.secrets_dir)),
         mounted=_mounted(config.body_max),
         root_path=config.root_path,
         defaults=config.definition_defaults,
     )
-    log("info", "settings", session.shown_settings(control.store.name))
+    log("info", "settings", session.shown_settings(connection.store.name))
     ready = {"url": url, "token": token, "role": config.role, "slots": config.slots, "pid": os.getpid()}
     serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, log, config.trusted_proxies)
     watching = None
     if directory is not None:
-        watching = asyncio.create_task(keep_applied(Directory(control, directory, log, config.definition_defaults)))
+        watching = asyncio.create_task(
+            keep_applied(Directory(connection, directory, log, config.definition_defaults))
+        )
     try:
         await serving.run([int(number) for number in heeded_signals()], ready)
     finally:

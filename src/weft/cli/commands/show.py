@@ -14,7 +14,7 @@ from weft.cli.terminal.formats import counted, duration, moment, state_word
 from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import printable
 from weft.client.critical_path import measured_path, task_ms
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.graph import CriticalPath
 from weft.core.workflow import Workflow
 from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo
@@ -27,20 +27,20 @@ SIGNALS_SHOWN = 5
 
 
 def show(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
+    connection = session.connection()
     if args.task is not None:
-        return _show_task(args, session, control)
-    run = control.run(args.run)
-    workflow = control.workflow(run.id)
-    now = control.now()
-    found = list(control.all_tasks(run.id))
+        return _show_task(args, session, connection)
+    run = connection.run(args.run)
+    workflow = connection.workflow(run.id)
+    now = connection.now()
+    found = list(connection.all_tasks(run.id))
     critical, _ = measured_path(workflow, found, now)
     if args.json:
-        output, error = output_or_why(control, run)
-        values = {"context": control.context(run.id), "output": output, "output_error": error}
+        output, error = output_or_why(connection, run)
+        values = {"context": connection.context(run.id), "output": output, "output_error": error}
         session.print_json({**_as_json(run, workflow, found, critical, now), **values})
     else:
-        facts = [*_starter(control, run), *_waits(run, workflow, found), *_values(control, run)]
+        facts = [*_starter(connection, run), *_waits(run, workflow, found), *_values(connection, run)]
         _print_run(session, run, now, facts)
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
@@ -66,8 +66,8 @@ def _as_json(
     }
 
 
-def _starter(control: Control, run: RunInfo) -> list[tuple[str, str]]:
-    task = control.starter(run.id)
+def _starter(connection: Connection, run: RunInfo) -> list[tuple[str, str]]:
+    task = connection.starter(run.id)
     return [] if task is None else [("started", f"by {task.name} of run {task.run_id}")]
 
 
@@ -76,10 +76,10 @@ def _waits(run: RunInfo, workflow: Workflow, found: list[TaskInfo]) -> list[tupl
     return [("waits", f"for {name}: {how_to_signal(run.id, name)}") for name in names]
 
 
-def _values(control: Control, run: RunInfo) -> list[tuple[str, str]]:
-    output, error = output_or_why(control, run)
+def _values(connection: Connection, run: RunInfo) -> list[tuple[str, str]]:
+    output, error = output_or_why(connection, run)
     return [
-        ("context", _inputs(control.context(run.id))),
+        ("context", _inputs(connection.context(run.id))),
         ("output", "" if output is None else output_text(output)),
         ("output", "" if error is None else f"none: {printable(error)}"),
     ]
@@ -193,15 +193,15 @@ def _print_path(session: CommandSession, workflow: Workflow, critical: CriticalP
     session.print(f"\ncritical path, {duration(critical.length)}: {arrow.join(names)}")
 
 
-def _show_task(args: Namespace, session: CommandSession, control: Control) -> int:
-    _, run_id = control.find(args.run)
-    task = control.task(run_id, args.task)
-    attempts = control.attempts(run_id, args.task)
+def _show_task(args: Namespace, session: CommandSession, connection: Connection) -> int:
+    _, run_id = connection.find(args.run)
+    task = connection.task(run_id, args.task)
+    attempts = connection.attempts(run_id, args.task)
     if args.json:
         session.print_json({"task": task, "attempts": attempts})
         return OK
     out = session.out
-    now = control.now()
+    now = connection.now()
     looks = "held" if task.held else task.state
     state = out.state(looks, f"held ({state_word(task.held)})" if task.held else state_word(task.state))
     session.print(f"{out.state(looks)} {out.paint(task.name, 'bold')}  {state}  {task_took(task, now)}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
 from weft.operations.replies import TaskInfo
 
@@ -16,10 +16,10 @@ WAITING_SHOWN = 20
 
 def signal(args: Namespace, session: CommandSession) -> int:
     data = _data(args)
-    control = session.control()
-    _, run_id = control.find(args.run)
-    reply = control.signal(run_id, args.name, data, args.reject)
-    run = control.run(run_id)
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    reply = connection.signal(run_id, args.name, data, args.reject)
+    run = connection.run(run_id)
     if args.json:
         answer = {"run": run_id, "signal": args.name, "already": reply.existing, "ended": reply.changed}
         session.print_json({**answer, "state": run.state})
@@ -56,11 +56,11 @@ def how_to_signal(run_id: str, name: str) -> str:
     return f"weft signal {run_id} {name} [--data JSON | --reject REASON]"
 
 
-def signals_below(control: Control, run_id: str) -> list[tuple[str, str, str]]:
+def signals_below(connection: Connection, run_id: str) -> list[tuple[str, str, str]]:
     """(run, task, signal) of what runs that this one started wait for; the task is called by the way to it."""
     out = []
-    for one in control.waiting_below(run_id, WAITING_SHOWN):
-        out.append((one.run, f"{control.path_within(one.run, run_id)}/{one.task}", one.signal))
+    for one in connection.waiting_below(run_id, WAITING_SHOWN):
+        out.append((one.run, f"{connection.path_within(one.run, run_id)}/{one.task}", one.signal))
     return out
 
 

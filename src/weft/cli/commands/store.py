@@ -85,28 +85,28 @@ def _places(args: Namespace, session: CommandSession) -> tuple[Path, PostgresUrl
 
 def _migrate(args: Namespace, session: CommandSession) -> int:
     """Opening a store does it; this is for whoever wants it done before nodes come."""
-    control = session.local()
+    connection = session.local()
     if args.json:
-        session.print_json({"location": control.store.name, "schema": control.store.schema})
+        session.print_json({"location": connection.store.name, "schema": connection.store.schema})
     else:
-        session.print(f"{control.store.name} has schema {control.store.schema}, that of this version")
+        session.print(f"{connection.store.name} has schema {connection.store.schema}, that of this version")
     return OK
 
 
 def _downgrade(args: Namespace, session: CommandSession) -> int:
-    control = session.local()
-    have = control.store.schema
+    connection = session.local()
+    have = connection.store.schema
     if args.schema is None or not 1 <= args.schema <= have:
-        raise GiveUp(BAD_INPUT, f"--schema must be from 1 to {have}, which {control.store.name} has now")
-    live = control.nodes()
+        raise GiveUp(BAD_INPUT, f"--schema must be from 1 to {have}, which {connection.store.name} has now")
+    live = connection.nodes()
     if live:
         text = ", ".join(node.node for node in live)
         raise GiveUp(BAD_INPUT, f"nodes are at work on it: {text}", "stop them first: weft drain NODE --wait")
-    control.store.downgrade(args.schema)
+    connection.store.downgrade(args.schema)
     if args.json:
-        session.print_json({"location": control.store.name, "schema": args.schema})
+        session.print_json({"location": connection.store.name, "schema": args.schema})
     else:
         session.print(
-            f"{control.store.name} has schema {args.schema}; the next command of this version brings it back"
+            f"{connection.store.name} has schema {args.schema}; the next command of this version brings it back"
         )
     return OK

@@ -20,7 +20,7 @@ def _create(args: Namespace, session: CommandSession) -> int:
     label = args.token or LABEL_DEFAULT
     if not label.isprintable() or len(label) > LABEL_MAX:
         raise GiveUp(BAD_INPUT, f"a label is a text of at most {LABEL_MAX} characters")
-    made = session.control(create=True).create_token(label, args.api_role or "viewer", _expires_ms(args.expires))
+    made = session.connection(create=True).create_token(label, args.api_role or "viewer", _expires_ms(args.expires))
     if args.json:
         session.print_json(made)
         return OK
@@ -40,7 +40,7 @@ def _expires_ms(text: str) -> int | None:
 
 
 def _list(args: Namespace, session: CommandSession) -> int:
-    found = session.control().tokens()
+    found = session.connection().tokens()
     if args.json:
         session.print_json({"tokens": found})
         return OK
@@ -59,7 +59,7 @@ def _list(args: Namespace, session: CommandSession) -> int:
 def _revoke(args: Namespace, session: CommandSession) -> int:
     if args.token is None:
         raise GiveUp(BAD_INPUT, "token revoke: which one?", "weft token revoke ID; weft token list shows them")
-    done = session.control().revoke_token(args.token)
+    done = session.connection().revoke_token(args.token)
     if args.json:
         session.print_json(done)
     else:

@@ -24,15 +24,15 @@ def triggers(args: Namespace, session: CommandSession) -> int:
 
 
 def _list(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    found = control.triggers(args.trigger)
+    connection = session.connection()
+    found = connection.triggers(args.trigger)
     if args.json:
         session.print_json({"triggers": found})
         return OK
     if not found:
         session.warn("no triggers; `weft apply FILE` activates those of a definition")
         return OK
-    now = control.now()
+    now = connection.now()
     rows = [[one.id, one.what, _next(one), _last(one.last, now), _state(one)] for one in found]
     for line in table(session.out, ("trigger", "fires", "next", "last", ""), rows, ("bold",)):
         session.print(line)
@@ -53,9 +53,9 @@ def _state(one: TriggerInfo) -> str:
 
 
 def _show(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    one = control.trigger(args.trigger)
-    fires = control.fires(one.id, args.limit or FIRES)
+    connection = session.connection()
+    one = connection.trigger(args.trigger)
+    fires = connection.fires(one.id, args.limit or FIRES)
     if args.json:
         session.print_json({"trigger": one, "fires": fires})
         return OK
@@ -69,8 +69,8 @@ def _show(args: Namespace, session: CommandSession) -> int:
 
 def _pause(args: Namespace, session: CommandSession) -> int:
     paused = args.action == "pause"
-    one = session.control().trigger(args.trigger)
-    reply = session.control().pause_trigger(one.id, paused=paused)
+    one = session.connection().trigger(args.trigger)
+    reply = session.connection().pause_trigger(one.id, paused=paused)
     if args.json:
         session.print_json({"trigger": one.id, "paused": paused, "changed": not reply.existing})
     elif reply.existing:
@@ -87,7 +87,7 @@ def _fire(args: Namespace, session: CommandSession) -> int:
             body = json.loads(args.body)
         except ValueError as error:
             raise GiveUp(BAD_INPUT, f"--body is not JSON: {error}") from None
-    reply = session.control().fire(args.trigger, body)
+    reply = session.connection().fire(args.trigger, body)
     if args.json:
         session.print_json(reply)
     elif reply.run is not None:
@@ -102,8 +102,8 @@ def _because(reason: str | None) -> str:
 
 
 def _upcoming(args: Namespace, session: CommandSession) -> int:
-    one = session.control().trigger(args.trigger)
-    times = session.control().next_times(one.id, args.limit or NEXT)
+    one = session.connection().trigger(args.trigger)
+    times = session.connection().next_times(one.id, args.limit or NEXT)
     if args.json:
         session.print_json({"trigger": one.id, "paused": one.paused, "next": times})
         return OK

@@ -11,7 +11,7 @@ from typing import Any
 from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.run_view.working import heeded_signals
 from weft.cli.session import CommandSession
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.local_node.definition_directory import Directory, keep_applied
 from weft.local_node.factory import make_node, node_options, node_settings
 from weft.local_node.process_tuning import tune
@@ -20,9 +20,9 @@ from weft.node.node import Node
 
 def worker(args: Namespace, session: CommandSession) -> int:
     directory = watched(args.dir)
-    control = session.local(create=True)
+    connection = session.local(create=True)
     tune()
-    asyncio.run(_work(session, control, directory))
+    asyncio.run(_work(session, connection, directory))
     return OK
 
 
@@ -34,7 +34,7 @@ def watched(name: str | None) -> Path | None:
     return directory
 
 
-async def _work(session: CommandSession, control: LocalControl, directory: Path | None) -> None:
+async def _work(session: CommandSession, connection: StoreConnection, directory: Path | None) -> None:
     config = session.config
 
     def log(level: str, message: str, fields: dict[str, Any]) -> None:
@@ -43,15 +43,15 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
             sys.stderr.write(session.err.encoded(text) + "\n")
             sys.stderr.flush()
 
-    settings = node_settings(control, slots=config.slots, workdir=config.workdir, **node_options(config))
+    settings = node_settings(connection, slots=config.slots, workdir=config.workdir, **node_options(config))
     node = make_node(
-        control,
+        connection,
         settings,
         python_runners=config.python_runners,
         log=lambda message, fields: log("warning", message, fields),
         log_line=log,
     )
-    log("info", "settings", session.shown_settings(control.store.name))
+    log("info", "settings", session.shown_settings(connection.store.name))
     _stop_on_signals(node, config.drain, log)
     working = asyncio.create_task(node.run())
     ready = asyncio.create_task(node.ready())
@@ -62,7 +62,7 @@ async def _work(session: CommandSession, control: LocalControl, directory: Path 
         facts = {"node": settings.name, "role": settings.role, "slots": settings.slots, "pid": os.getpid()}
         log("info", "ready", {"session": node.session, **facts})
         if directory is not None:
-            applied = Directory(control, directory, log, config.definition_defaults)
+            applied = Directory(connection, directory, log, config.definition_defaults)
             watching = asyncio.create_task(keep_applied(applied))
     try:
         await working

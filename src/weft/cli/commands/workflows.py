@@ -21,8 +21,8 @@ def workflows(args: Namespace, session: CommandSession) -> int:
 
 
 def _list(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    found, current = control.workflow_names(limit=args.limit or 1000), control.applied()
+    connection = session.connection()
+    found, current = connection.workflow_names(limit=args.limit or 1000), connection.applied()
     if args.json:
         session.print_json({"workflows": found, "current": current})
         return OK
@@ -38,8 +38,8 @@ def _list(args: Namespace, session: CommandSession) -> int:
 
 
 def _versions(args: Namespace, session: CommandSession) -> int:
-    control = session.control()
-    found, current = control.versions(args.name, limit=args.limit or 1000), control.applied().get(args.name)
+    connection = session.connection()
+    found, current = connection.versions(args.name, limit=args.limit or 1000), connection.applied().get(args.name)
     if args.json:
         session.print_json({"workflow": args.name, "current": current, "versions": found})
         return OK
@@ -51,10 +51,10 @@ def _versions(args: Namespace, session: CommandSession) -> int:
 
 def _diff(args: Namespace, session: CommandSession) -> int:
     """The two that are named; else the current (or newest) version and the one before it."""
-    control = session.control()
+    connection = session.connection()
     if len(args.diff) > 2:
         raise GiveUp(BAD_INPUT, "--diff takes two versions at most")
-    found = control.diff(args.name, *args.diff)
+    found = connection.diff(args.name, *args.diff)
     if args.json:
         session.print_json(found)
         return OK

@@ -13,7 +13,7 @@ from weft.cli.run_view.text_views import JsonView, LineView, Tails, View
 from weft.cli.run_view.tracker import Running, Tracker
 from weft.cli.session import CommandSession
 from weft.cli.terminal.terminal import padded, width_of
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
 from weft.operations.reading.attempt_output import AttemptOutput
@@ -34,11 +34,11 @@ class Options(msgspec.Struct):
 
 
 def view_of(
-    session: CommandSession, sink: Sink, control: Control, run_id: str, workflow: Workflow, options: Options
+    session: CommandSession, sink: Sink, connection: Connection, run_id: str, workflow: Workflow, options: Options
 ) -> View:
     if options.json:
         return JsonView(sink)
-    tails = Tails(control, run_id)
+    tails = Tails(connection, run_id)
     if session.err.can_move:
         return LiveView(session.err, sink, tails, workflow, output_here=session.out.tty)
     return LineView(session.err, sink, tails)
@@ -48,7 +48,7 @@ class RunFollower:
     def __init__(
         self,
         session: CommandSession,
-        control: Control,
+        connection: Connection,
         run_id: str,
         workflow: Workflow,
         view: View,
@@ -57,11 +57,11 @@ class RunFollower:
         options: Options,
     ) -> None:
         self._session = session
-        self._control = control
+        self._connection = connection
         self._run_id = run_id
         self._view = view
         self._sink = sink
-        self._tracker = Tracker(control, control.follow(run_id, after=after), run_id, workflow)
+        self._tracker = Tracker(connection, connection.follow(run_id, after=after), run_id, workflow)
         self._streams = self._make_streams(workflow, options)
         self._asked: dict[tuple[str, str], None] = {}  # signals that somebody has been asked for
         self._woken = True
@@ -89,9 +89,9 @@ class RunFollower:
         return self._tracker.follower.open_output(task, attempt, stream)
 
     def _at_its_end(self) -> bool:
-        if self._tracker.run_ended and self._control.run(self._run_id).finished:
+        if self._tracker.run_ended and self._connection.run(self._run_id).finished:
             return True
-        return self._awaits_advance and self._control.awaiting_advance(self._run_id)
+        return self._awaits_advance and self._connection.awaiting_advance(self._run_id)
 
     def _read_for(self, seconds: float, clock: Callable[[], float]) -> bool:
         """Take in events for so long; True if there may be more."""
@@ -133,7 +133,7 @@ class RunFollower:
         the runs that it started may be the ones that wait."""
         wanted = [(self._run_id, task, name) for task, name in self._tracker.wanted.items()]
         if deep:
-            wanted += signals_below(self._control, self._run_id)
+            wanted += signals_below(self._connection, self._run_id)
         for run_id, task, name in wanted:
             if (run_id, name) not in self._asked:
                 self._asked[(run_id, name)] = None

@@ -8,7 +8,7 @@ import msgspec
 from weft.cli.exit_codes import FAILED, OK
 from weft.cli.terminal.formats import counted, duration, state_word
 from weft.cli.terminal.terminal import Terminal, printable
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.commands import Refused
 from weft.operations.replies import RunInfo
 
@@ -43,26 +43,26 @@ class Summary(msgspec.Struct):
         return OK if self.run.state == "succeeded" else FAILED
 
 
-def summarise(control: Control, run_id: str, tried_again: int, interrupted: bool) -> Summary:
-    run = control.run(run_id)
+def summarise(connection: Connection, run_id: str, tried_again: int, interrupted: bool) -> Summary:
+    run = connection.run(run_id)
     failures: list[Failure] = []
     if run.failed or run.dead_letter:
-        tasks, _ = control.tasks(run_id, states=["failed", "dead_letter"], limit=REASONS_MAX)
+        tasks, _ = connection.tasks(run_id, states=["failed", "dead_letter"], limit=REASONS_MAX)
         failures = [Failure(t.name, t.state, t.reason, t.child) for t in tasks if t.elements is None] or [
             Failure(t.name, t.state, t.reason) for t in tasks
         ]
     began = run.started_at or run.created_at
-    took = (run.finished_at or control.now()) - began
-    output, error = output_or_why(control, run)
-    return Summary(run, took, failures, tried_again, interrupted, output, error, control.awaiting_advance(run_id))
+    took = (run.finished_at or connection.now()) - began
+    output, error = output_or_why(connection, run)
+    return Summary(run, took, failures, tried_again, interrupted, output, error, connection.awaiting_advance(run_id))
 
 
-def output_or_why(control: Control, run: RunInfo) -> tuple[Any, str | None]:
+def output_or_why(connection: Connection, run: RunInfo) -> tuple[Any, str | None]:
     """(output, None), or (None, why it has no value). A run that failed need not have one."""
     if not run.finished:
         return None, None
     try:
-        return control.output(run.id), None
+        return connection.output(run.id), None
     except Refused as refused:
         return None, refused.message if run.state == "succeeded" else None
 
@@ -110,9 +110,9 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
     return lines
 
 
-def tail_lines(control: Control, run_id: str, task: str, attempt: int, most: int) -> list[str]:
+def tail_lines(connection: Connection, run_id: str, task: str, attempt: int, most: int) -> list[str]:
     """The last lines that an attempt wrote: its errors, or else its output."""
-    for known in reversed(control.attempts(run_id, task)):
+    for known in reversed(connection.attempts(run_id, task)):
         if known.attempt == attempt and known.result is not None:
             text = str(known.result.get("stderr") or "").rstrip() or str(known.result.get("stdout") or "").rstrip()
             return [printable(line) for line in text[-8192:].split("\n")[-most:]] if text else []

@@ -8,7 +8,7 @@ from weft.cli.run_view.tracker import Change, Running
 from weft.cli.session import json_text
 from weft.cli.terminal.formats import clock, clock_now, duration, state_word
 from weft.cli.terminal.terminal import Terminal
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.executors.output import StreamName
 from weft.operations.replies import EventInfo, RunInfo
 
@@ -61,8 +61,8 @@ def change_text(change: Change) -> str:
 class Tails:
     """The last lines of what failed, for as long as there are not too many."""
 
-    def __init__(self, control: Control, run_id: str) -> None:
-        self._control = control
+    def __init__(self, connection: Connection, run_id: str) -> None:
+        self._connection = connection
         self._run_id = run_id
         self._shown = 0
 
@@ -72,7 +72,7 @@ class Tails:
         self._shown += 1
         if self._shown > TAILS_MAX:
             return []
-        return tail_lines(self._control, self._run_id, change.task, change.attempt, TAIL_LINES)
+        return tail_lines(self._connection, self._run_id, change.task, change.attempt, TAIL_LINES)
 
 
 class LineView:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from weft.client.following import EventFollower
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
 from weft.operations.replies import EventInfo
 
@@ -35,8 +35,8 @@ class Change(msgspec.Struct):
 
 
 class Tracker:
-    def __init__(self, control: Control, follower: EventFollower, run_id: str, workflow: Workflow) -> None:
-        self._control = control
+    def __init__(self, connection: Connection, follower: EventFollower, run_id: str, workflow: Workflow) -> None:
+        self._connection = connection
         self.follower = follower
         self.run_id = run_id
         self.workflow = workflow
@@ -49,13 +49,13 @@ class Tracker:
 
     def look_at_running(self) -> None:
         """For a run that was under way before we came."""
-        tasks, _ = self._control.tasks(self.run_id, states=["running"], limit=_INITIAL_RUNNING)
+        tasks, _ = self._connection.tasks(self.run_id, states=["running"], limit=_INITIAL_RUNNING)
         for task in tasks:
             if task.elements is None and task.claimed_at is not None and task.held is None:
                 if task.child is not None:
                     self.children[task.child] = task.name
                 self.running[task.name] = Running(task.name, task.attempt, task.claimed_at, task.node, task.session)
-        tasks, _ = self._control.tasks(self.run_id, states=["waiting"], limit=_INITIAL_RUNNING)
+        tasks, _ = self._connection.tasks(self.run_id, states=["waiting"], limit=_INITIAL_RUNNING)
         for task in tasks:
             spec = self.workflow.tasks[task.pos].spec
             if "signal" in spec and task.held is None:

@@ -8,7 +8,7 @@ from weft.cli.run_view.following import READ_S, Options, RunFollower, view_of
 from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.summary import Summary, summarise
 from weft.cli.session import CommandSession
-from weft.client.verbs import Control
+from weft.client.verbs import Connection
 from weft.operations.replies import RunInfo
 from weft.store.protocol import StoreBusy
 
@@ -17,16 +17,16 @@ RUN_S = 1.0  # its counters, and signals that runs below it wait for: our stream
 SERVER_RETRY_S = 0.5
 
 
-def watch(session: CommandSession, control: Control, run_id: str, after: int, options: Options) -> int:
+def watch(session: CommandSession, connection: Connection, run_id: str, after: int, options: Options) -> int:
     """Until the run has ended, or rests; the exit code."""
-    workflow = control.workflow(run_id)
+    workflow = connection.workflow(run_id)
     sink = Sink()
-    view = view_of(session, sink, control, run_id, workflow, options)
+    view = view_of(session, sink, connection, run_id, workflow, options)
     sys.stdout.flush()
     sys.stderr.flush()
     interrupted = False
     try:
-        summary = RunWatcher(session, control, run_id, workflow, view, sink, after, options).run()
+        summary = RunWatcher(session, connection, run_id, workflow, view, sink, after, options).run()
         view.end(summary)
     except KeyboardInterrupt:
         interrupted = True
@@ -41,14 +41,14 @@ def watch(session: CommandSession, control: Control, run_id: str, after: int, op
 
 class RunWatcher(RunFollower):
     def run(self) -> Summary:
-        run = self._control.run(self._run_id)
+        run = self._connection.run(self._run_id)
         self._view.begin(run)
         self._tracker.look_at_running()
-        ahead = self._control.now() - _now_ms()
+        ahead = self._connection.now() - _now_ms()
         try:
             self._follow(run, ahead)
             self._catch_up()
-            return summarise(self._control, self._run_id, len(self._tracker.again), False)
+            return summarise(self._connection, self._run_id, len(self._tracker.again), False)
         finally:
             if self._streams is not None:
                 self._streams.close()
@@ -65,7 +65,7 @@ class RunWatcher(RunFollower):
                 now = time.monotonic()
                 if now >= next_draw and (follower.seq != shown or now >= next_look):
                     shown = follower.seq
-                    run = self._control.run(self._run_id)
+                    run = self._connection.run(self._run_id)
                     self._show_run(run, dict(self._tracker.running), _now_ms() + ahead)
                     next_draw, next_look = now + REDRAW_S, now + RUN_S
                 elif now >= next_draw:

@@ -17,7 +17,7 @@ from weft.cli.run_view.summary import Summary, summarise
 from weft.cli.run_view.text_views import View
 from weft.cli.run_view.tracker import Running
 from weft.cli.session import CommandSession
-from weft.client.local import LocalControl
+from weft.client.local import StoreConnection
 from weft.core.decision.draft import Hint
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName, output_path
@@ -34,16 +34,16 @@ IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def work_on(session: CommandSession, control: LocalControl, run_id: str, after: int, options: Options) -> int:
+def work_on(session: CommandSession, connection: StoreConnection, run_id: str, after: int, options: Options) -> int:
     """Until the run has ended or somebody stops us; the exit code."""
     if session.config.slots == 0:
         raise GiveUp(BAD_INPUT, "with --slots 0 nothing would run here", "leave it to a worker: weft submit")
-    workflow = control.workflow(run_id)
+    workflow = connection.workflow(run_id)
     sink = Sink()
-    view = view_of(session, sink, control, run_id, workflow, options)
+    view = view_of(session, sink, connection, run_id, workflow, options)
     sys.stdout.flush()
     sys.stderr.flush()
-    work = RunWorker(session, control, run_id, workflow, view, sink, after, options)
+    work = RunWorker(session, connection, run_id, workflow, view, sink, after, options)
     try:
         tune()
         summary = asyncio.run(work.run())
@@ -62,7 +62,7 @@ class RunWorker(RunFollower):
     def __init__(
         self,
         session: CommandSession,
-        control: LocalControl,
+        connection: StoreConnection,
         run_id: str,
         workflow: Workflow,
         view: View,
@@ -71,8 +71,8 @@ class RunWorker(RunFollower):
         options: Options,
     ) -> None:
         self._node: Node | None = None
-        self._here = control
-        super().__init__(session, control, run_id, workflow, view, sink, after, options)
+        self._here = connection
+        super().__init__(session, connection, run_id, workflow, view, sink, after, options)
         self._prefixes: dict[int, str] = {}  # of runs, by number
         self._exchanges = -1
         self.interrupts = 0
@@ -84,21 +84,21 @@ class RunWorker(RunFollower):
         return super()._open_output(task, attempt, stream, session)
 
     async def run(self) -> Summary:
-        control, config = self._here, self._session.config
+        connection, config = self._here, self._session.config
         settings = node_settings(
-            control, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(config)
+            connection, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(config)
         )
-        node = make_node(control, settings, python_runners=config.python_runners, log=self._log)
+        node = make_node(connection, settings, python_runners=config.python_runners, log=self._log)
         self._node = node
         note = self._session.log("info", "settings", config.described())
         if note is not None:
             self._view.note(note)
-        self._view.begin(control.run(self._run_id))
+        self._view.begin(connection.run(self._run_id))
         self._tracker.look_at_running()
         loop = asyncio.get_running_loop()
         for number in heeded_signals():
             loop.add_signal_handler(number, self._interrupt, node)
-        unlisten = control.link.listen(self._wake)
+        unlisten = connection.link.listen(self._wake)
         working = asyncio.create_task(node.run())
         try:
             await self._follow(node, working)
@@ -112,7 +112,7 @@ class RunWorker(RunFollower):
                 self._streams.close()
             for number in heeded_signals():
                 loop.remove_signal_handler(number)
-        return summarise(control, self._run_id, len(self._tracker.again), self.interrupts > 0)
+        return summarise(connection, self._run_id, len(self._tracker.again), self.interrupts > 0)
 
     async def _end(self, node: Node, working: "asyncio.Task[None]") -> None:
         """On any way out: nothing of ours is left running."""
@@ -189,8 +189,8 @@ class RunWorker(RunFollower):
         return changed
 
     def _draw(self, node: Node) -> None:
-        now = self._control.now()
-        self._show_run(self._control.run(self._run_id), self._running(node, now), now)
+        now = self._connection.now()
+        self._show_run(self._connection.run(self._run_id), self._running(node, now), now)
 
     def _running(self, node: Node, now: int) -> dict[str, Running]:
         """What others run, as the events say; what our own node runs, as it knows better: events come later, and
@@ -207,7 +207,7 @@ class RunWorker(RunFollower):
         """Tasks of a run that one of ours started are called by the way to them: deploy/build."""
         known = self._prefixes.get(run_no)
         if known is None:
-            path = self._control.path_within(run_id, self._run_id)
+            path = self._connection.path_within(run_id, self._run_id)
             known = self._prefixes[run_no] = f"{path}/" if path else ""
         return known
 
