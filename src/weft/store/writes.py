@@ -28,7 +28,7 @@ Write = tuple[str, tuple[Any, ...], Rows | None]
 
 class Changes(NamedTuple):
     attempts: list[AttemptRow]  # those that get a row of their own
-    claimed: dict[tuple[Any, ...], Rows]  # by what they share (session, exchange, time): (id, attempt)
+    claimed: dict[tuple[Any, ...], Rows]  # by what they share (session, exchange, time, attempt): (id,)
     succeeded: dict[tuple[Any, ...], Rows]  # by session and exit code
     readied: Rows  # pending before, queued or claimed now
     others: Rows  # whole
@@ -52,7 +52,7 @@ def changes(draft: Draft, now: int) -> Changes:
         was = t.guard
         assert was is not None
         if was.state == "queued" and t.state == "running" and not (replaced and t.id in replaced):
-            claimed.setdefault((t.session, t.claim_no, t.claimed_at), []).append((t.id, was.attempt))
+            claimed.setdefault((t.session, t.claim_no, t.claimed_at, was.attempt), []).append((t.id,))
         elif (
             was.state == "running" and t.state == "succeeded" and t.settled and was.stop is None and was.session
             and t.finished_at == now  # what a level held had finished before

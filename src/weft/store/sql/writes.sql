@@ -9,11 +9,11 @@ INSERT INTO tasks ({task_columns}) SELECT * FROM v
 INSERT INTO tasks (id, run_no, pos, idx, state, open, demand, ready_at, rank)
 SELECT v.id, :run_no, v.pos, v.idx, v.state, v.open, v.demand, v.ready_at, v.rank FROM v
 
--- name: tasks_claim_if_queued (session text, claim_no bigint, now bigint) v (id bigint, was_attempt int) guarded: the hot
--- half of all updates; 26 parameters a row cost twice as much as these 2. With `state =` a plan of PostgreSQL may read
--- the whole queue instead of these ids
-UPDATE tasks SET state = 'running', attempt = v.was_attempt + 1, session = :session, claim_no = :claim_no, claimed_at = :now
-FROM v WHERE tasks.id = v.id AND {unindexed tasks.state} = 'queued' AND tasks.attempt = v.was_attempt
+-- name: tasks_claim_if_queued (session text, claim_no bigint, now bigint, was_attempt int) v (id bigint) guarded: the hot
+-- half of all updates: whatever differs between rows costs. With `state =` a plan of PostgreSQL may read the whole queue
+-- instead of these ids
+UPDATE tasks SET state = 'running', attempt = :was_attempt + 1, session = :session, claim_no = :claim_no, claimed_at = :now
+WHERE tasks.id IN (SELECT v.id FROM v) AND {unindexed tasks.state} = 'queued' AND tasks.attempt = :was_attempt
 AND tasks.session IS NULL
 
 -- name: tasks_succeed_if_running (now bigint, session text, exit_code int)
