@@ -105,16 +105,16 @@ def test_by_hand(weft: Weft, look: Weft, tmp_path: Path) -> None:
     (tmp_path / "go").touch()
     done = weft("run", "--step", "w.yaml")
     assert done.code == 0
-    assert "levels rests before level 2: 1 succeeded" in done.err
-    assert "rests before level 2" in look("why", "last", "last").out
+    assert "levels is paused before level 2: 1 succeeded" in done.err
+    assert "is paused before level 2" in look("why", "last", "last").out
     seen = []
     for _ in range(3):
         done = weft("advance", "last", "--task")
         assert done.code == 0
-        assert "rests within level 2" in done.err
+        assert "is paused within level 2" in done.err
         seen.append(sorted(name for name, task in tasks(look).items() if task["held"]))
     assert seen == [["many.0"], ["many.0", "many.1"], ["many", "many.0", "many.1", "many.2"]], "by name"
-    assert "rests before level 3" in weft("advance", "last").err
+    assert "is paused before level 3" in weft("advance", "last").err
     assert weft("advance", "last", "--json").lines[-1]["awaiting_advance"] is True
     assert "levels succeeded" in weft("advance", "last").err
     assert look("verify", "last").code == 0

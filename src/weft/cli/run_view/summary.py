@@ -84,7 +84,7 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
     again = f"; {counted(summary.tried_again, 'task')} tried more than once" if summary.tried_again else ""
     if summary.awaiting_advance:
         where = f"{'before' if run.level_open is None else 'within'} level {(run.level or 0) + 1}"
-        lines = [f"{terminal.state('waiting')} {run.name} rests {where}: {ended}{again}"]
+        lines = [f"{terminal.state('waiting')} {run.name} is paused {where}: {ended}{again}"]
         return [*lines, f"  to go on: weft advance {run.id}, or with --task by one task"]
     if not run.finished:
         left = run.total - sum(count for _, count in counts(run))

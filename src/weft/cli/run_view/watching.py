@@ -18,7 +18,7 @@ SERVER_RETRY_S = 0.5
 
 
 def watch(session: CommandSession, connection: Connection, run_id: str, after: int, options: Options) -> int:
-    """Until the run has ended, or rests; the exit code."""
+    """Until the run has ended, or is paused; the exit code."""
     workflow = connection.workflow(run_id)
     sink = Sink()
     view = view_of(session, sink, connection, run_id, workflow, options)
