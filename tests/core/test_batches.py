@@ -3,15 +3,19 @@
 import random
 from typing import Any
 
+from weft.authoring.load import load_value
 from weft.core.decision.draft import Draft
 from weft.core.history.batches import expanded, stored
-from weft.core.rows import EVENT_BLOCK, EventBatch, TaskRow
+from weft.core.rows import EVENT_BLOCK, EventBatch, RunRow, TaskRow
 
 NOW = 1_700_000_000_000
+WORKFLOW = load_value({"name": "w", "tasks": {f"t{i}": "true" for i in range(EVENT_BLOCK * 2 + 1)}}, "w").workflow
 
 
 def draft() -> Draft:
-    return Draft(NOW, {}, session="s1")
+    made = Draft(NOW, {"h": WORKFLOW}, session="s1")
+    made.add_loaded_runs([RunRow(no, f"r{no}", "w", "h", NOW) for no in (1, 2)])
+    return made
 
 
 def task(run_no: int, pos: int, idx: int = -1, attempt: int = 1, started_ago: int | None = 5) -> TaskRow:
@@ -47,7 +51,8 @@ def test_any_order_of_events_is_read_as_it_happened() -> None:
                 want[run_no].append(("assigned", pos, idx, {"attempt": attempt}))
             elif what == "success":
                 code, hash = chance.choice((0, None, 7)), chance.choice(("h", "k", None))
-                made.success_event(row, code, hash)
+                row.state = "running"
+                made.succeed(row, code, hash)
                 data: dict[str, Any] = {"attempt": attempt, "state": "succeeded", "started_at": row.started_at}
                 data |= {} if code is None else {"exitCode": code}
                 want[run_no].append(("finished", pos, idx, data | ({} if hash is None else {"hash": hash})))
@@ -75,7 +80,9 @@ def test_what_is_alike_stands_once_and_alone_is_a_plain_row() -> None:
 def test_a_row_holds_no_more_events_than_its_numbers() -> None:
     made = draft()
     for pos in range(EVENT_BLOCK * 2 + 1):
-        made.success_event(task(1, pos), 0, "h")
+        row = task(1, pos)
+        row.state = "running"
+        made.succeed(row, 0, "h")
     assert [row[5] for row in stored(made.events, NOW)] == [EVENT_BLOCK, EVENT_BLOCK, 1]
     assert [pos for _, pos, _, _ in read(made, 1)] == list(range(EVENT_BLOCK * 2 + 1))
     assert sum(isinstance(event, EventBatch) for event in made.events) == 1

@@ -64,7 +64,8 @@ def test_both_dialects_have_the_same_tables_and_columns(url: str, store: Postgre
     for table, column, *_ in (row for row in schema(url) if len(row) == 4):
         ours.setdefault(table, []).append(column)
     ours["events"].remove("xid")  # followers of overlapping transactions need it; SQLite's do not overlap
-    for (table,) in lite.execute("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"):
+    names = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%'"
+    for (table,) in lite.execute(names):
         columns = [row[1] for row in lite.execute(f"PRAGMA table_info({table})")]
         assert ours.pop(table) == columns, table
     assert not ours

@@ -287,8 +287,25 @@ class Draft:
         self.touch_run(run)
         run.state = to
 
-    def success_event(self, task: TaskRow, exit_code: int | None, hash: str | None) -> None:
-        """`finished`, of an attempt that has nothing more to say: by the hundred in one exchange."""
+    def succeed(self, task: TaskRow, exit_code: int | None, hash: str | None) -> None:
+        """running → succeeded with its event, the other hot move: `move` written out for a task that a session holds,
+        in a run without levels."""
+        if task.state != "running":
+            raise IllegalTransition(f"task {task.id}: {task.state} -> succeeded is not the end of an attempt")
+        self.touch(task)
+        if "@" in task.demand:
+            self._count_pools(task, -1)
+        run = self.runs[task.run_no]
+        self.touch_run(run)
+        run.active -= 1
+        run.open -= 1
+        run.succeeded += 1
+        if not self.workflows[run.workflow].tasks[task.pos].final:
+            run.open_main -= 1
+        task.state = "succeeded"
+        task.finished_at = self.now
+        task.session = task.stop = task.child_action = task.wake_at = task.reason = None
+        task.settled = False
         batch = self._open_batches.get(task.run_no)
         if batch is None or batch.kind != "finished":
             batch = self._begin_batch(task.run_no, "finished", self.by_session)

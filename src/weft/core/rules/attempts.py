@@ -41,11 +41,11 @@ def conclude(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) 
     task.started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
     _record(draft, task, report.outcome, now - report.ended_ago_ms, report)
     if report.outcome == "succeeded":
-        task.reason = None  # of an earlier attempt
-        _end(draft, task, "succeeded")
-        if task.state == "succeeded" and report.cached is None and report.error is None:
-            draft.success_event(task, report.exit_code, report.result_hash)
+        if report.cached is None and task.child is None and draft.runs[task.run_no].level is None:
+            draft.succeed(task, report.exit_code, report.result_hash)
         else:
+            task.reason = None  # of an earlier attempt
+            _end(draft, task, "succeeded")
             _finished(draft, task, report)
         if report.keep is not None and "succeeded" in (task.state, task.held):  # not if its level was void already
             keep_result(draft, task, session, report)

@@ -78,6 +78,8 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
             if (run.no, task.pos, WHOLE) not in at:
                 missing[(run.no, task.pos, WHOLE)] = None
             continue
+        if not workflow.successors[task.pos]:
+            continue
         far = task.state != "succeeded"
         frontier = [task.pos]
         while frontier:
