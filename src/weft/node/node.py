@@ -8,6 +8,8 @@ goes back. Stop twice: kill. Somebody may also drain the session in the store; t
 import asyncio
 import contextlib
 import json
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 from weft.core.commands import Drain, Refused, Register
 from weft.node.attempts.output import OutputShipper
@@ -112,22 +114,7 @@ class Node:
         self.leader = leader = Leader(self._ports, self._settings, self.session)
         loop.unled = leader.look
         unlisten = self._ports.link.listen(loop.wake)
-        chores = [
-            asyncio.create_task(lease.keep(loop)),
-            asyncio.create_task(leader.keep()),
-            asyncio.create_task(bury_forever(self._ports, self._settings, self.session, leader.look)),
-            asyncio.create_task(
-                place_forever(self._ports, self._settings, lambda: loop.eligible.scored, lambda: leader.term)
-            ),
-            asyncio.create_task(
-                measure_forever(
-                    self._ports, self._settings, lambda facts, now: lease.publish(facts, now=now), self._counted
-                )
-            ),
-            asyncio.create_task(self._drain(loop, leader)),
-        ]
-        if self._output is not None:
-            chores.append(asyncio.create_task(self._output.keep()))
+        chores = [asyncio.create_task(chore) for chore in self._chores(loop, lease, leader)]
         self._ready.set()
         exchange = asyncio.create_task(loop.run())
         self._over = asyncio.get_running_loop().create_future()
@@ -148,6 +135,18 @@ class Node:
                 task.cancel()
             await asyncio.gather(*chores, exchange, return_exceptions=True)
             await self._end_session(loop)
+
+    def _chores(self, loop: ExchangeLoop, lease: LeaseKeeper, leader: Leader) -> Iterator[Coroutine[Any, Any, None]]:
+        """What goes on beside the exchanges for as long as the session lives."""
+        ports, settings = self._ports, self._settings
+        yield lease.keep(loop)
+        yield leader.keep()
+        yield bury_forever(ports, settings, self.session, leader.look)
+        yield place_forever(ports, settings, lambda: loop.eligible.scored, lambda: leader.term)
+        yield measure_forever(ports, settings, lambda facts, now: lease.publish(facts, now=now), self._counted)
+        yield self._drain(loop, leader)
+        if self._output is not None:
+            yield self._output.keep()
 
     async def _register(self) -> tuple[float, int | None] | None:
         """(when its first renewal was sent, the scope's run number); None: stopped before it was done. Every try has

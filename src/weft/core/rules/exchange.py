@@ -63,15 +63,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.add_loaded(queued)
 
     _note_started(draft, command)
-    ended: list[TaskRow] = []
-    stale = []
-    for report in command.reports:
-        if not apply_report(draft, command.session, report, ended):
-            stale.append((report.task_id, report.attempt))
-        elif report.context and report.outcome == "succeeded":
-            task = draft.tasks[report.task_id]
-            if draft.runs[task.run_no].level is None:  # else it is merged when the level commits
-                yield from update_context(draft, task, report.context)
+    ended, stale = yield from _apply_reports(draft, command)
     is_due = wake_at is not None and wake_at <= draft.now
     if is_due:
         yield from _promote(draft, ended)
@@ -95,6 +87,20 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
         claims, stops, stale, _wake_in(draft, wake_at), more,
         draining=draining, drain_in_ms=drain_in_ms, demands=demands, retries=draft.retries,
     )  # fmt: skip
+
+
+def _apply_reports(draft: Draft, command: Exchange) -> Rule:
+    """Returns the tasks that ended, and (task, attempt) of reports that came too late."""
+    ended: list[TaskRow] = []
+    stale: list[tuple[int, int]] = []
+    for report in command.reports:
+        if not apply_report(draft, command.session, report, ended):
+            stale.append((report.task_id, report.attempt))
+        elif report.context and report.outcome == "succeeded":
+            task = draft.tasks[report.task_id]
+            if draft.runs[task.run_no].level is None:  # else it is merged when the level commits
+                yield from update_context(draft, task, report.context)
+    return ended, stale
 
 
 def _stops(draft: Draft, session: str, stored: bool) -> Rule:
