@@ -8,7 +8,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of, open_to_all
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import begin_pass
-from weft.core.rules.settle import decide_start
+from weft.core.rules.settle import decide_start, started_at_once
 from weft.core.workflow import TaskDef, Workflow
 
 
@@ -89,4 +89,5 @@ def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
         yield from begin_pass(draft, run, decide_start, following)
         return
     for row in roots:
-        yield from decide_start(draft, run, workflow, row, following)
+        if not started_at_once(draft, run, workflow, row):
+            yield from decide_start(draft, run, workflow, row, following)
