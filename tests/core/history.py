@@ -1,4 +1,4 @@
-"""Single events of a SQLite store, whatever rows they are kept in."""
+"""Single events of a store, whatever rows they are kept in."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ class Event(NamedTuple):
 
 def events(connection: Any, where: str = "true", values: tuple[Any, ...] = ()) -> Iterator[Event]:
     """In their order; `where` is about the rows `e` of the table."""
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM events e WHERE {where} ORDER BY e.seq", values).fetchall()
+    rows = list(connection.execute(f"SELECT {_COLUMNS} FROM events e WHERE {where} ORDER BY e.seq", values))
     for seq, at, pos, idx, kind, many, text, run_no, session in rows:
         for number, of_pos, of_idx, data in expanded((seq, at, pos, idx, kind, many, text)):
             yield Event(number, run_no, of_pos, of_idx, kind, session, data)

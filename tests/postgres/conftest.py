@@ -53,6 +53,7 @@ class PlainReader:
     def __init__(self, store: PostgresStore) -> None:
         self._reader = PostgresStore.reader(store)
         self.query = self._reader.query
+        self.read = self._reader.read
 
     def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> Answer:
         for number, value in enumerate(parameters, 1):
