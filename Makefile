@@ -5,7 +5,7 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench bench-peers format docs clean simulate hunt fuzz-api
+.PHONY: demo test lint coverage bench bench-peers format docs clean simulate hunt fuzz-api
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -17,6 +17,15 @@ lint: .venv/test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The lines of src/weft that the tests run, in their own processes and in those that they start or fork. What a process
+# that is killed has run is lost. `-`: a test of memory or speed may fail while it is measured; `make test` tells.
+coverage: .venv/test
+	$(BIN)/pip install -q --disable-pip-version-check -r requirements/coverage.lock
+	rm -rf .cache/coverage && mkdir -p .cache/coverage
+	-PYTHONPATH=$(CURDIR)/tests/coverage_site $(BIN)/coverage run -m pytest -p save_coverage -n 2 --dist worksteal
+	$(BIN)/python -W ignore -m coverage combine -q
+	$(BIN)/python -W ignore -m coverage report --fail-under=90
 
 bench: .venv/test
 	$(BIN)/pip install -q --disable-pip-version-check -r requirements/bench.lock
