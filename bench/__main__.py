@@ -20,7 +20,7 @@ async def _engine() -> list[Result]:
 
 
 async def _shell() -> list[Result]:
-    return [*await shell.throughput(), *await shell.latency(), *await shell.memory()]
+    return [*await shell.throughput(), *await shell.command_line(), *await shell.latency(), *await shell.memory()]
 
 
 async def _scale() -> list[Result]:

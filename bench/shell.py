@@ -1,14 +1,17 @@
-"""Real processes: against xargs and make in the same run, start latency, and memory beside 500 sleepers."""
+"""Real processes: against xargs and make in the same run, `weft run` as people call it, start latency, and memory
+beside 500 sleepers."""
 
 import asyncio
 import os
 import shutil
 import statistics
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 from bench.harness import Result, directory, node_on
+from bench.shell_executor import Round, run_command, run_xargs
 from weft.store.protocol import Store
 
 COUNT = 2000
@@ -56,6 +59,37 @@ async def throughput() -> list[Result]:
     if make:
         note = f"make -j{PARALLEL}: {max(make):.0f}/s"
         out.append(Result("… against make", max(ours) / max(make), "×", 0.9, lower=False, note=note))
+    return out
+
+
+def _weft_run(path: Path) -> Round:
+    """From the start of Python to its end, with a line for each change: not as a terminal would get them."""
+    tasks = "".join(f"  t{i}:\n    run: 'true'\n" for i in range(COUNT))
+    (path / "many.yaml").write_text(f"name: many\ntasks:\n{tasks}")
+    argv = [sys.executable, "-m", "weft", "run", "many.yaml", "--slots", str(PARALLEL)]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # nobody compiles Weft at each start
+    with (path / "lines").open("wb") as lines:
+        return run_command(argv, cwd=path, env=env, stdin=subprocess.DEVNULL, stdout=lines, stderr=lines)
+
+
+async def command_line() -> list[Result]:
+    """Processor time of the whole process tree, which other load on the machine changes less than the rate."""
+    ours: list[Round] = []
+    xargs: list[Round] = []
+    for _ in range(ROUNDS):
+        with directory() as path:
+            ours.append(_weft_run(path))
+        if shutil.which("xargs"):
+            xargs.append(run_xargs(COUNT, PARALLEL, "true"))
+    cpu_s, wall_s = min(one.cpu_s for one in ours), min(one.wall_s for one in ours)
+    out = [Result("`weft run` of `true`", cpu_s / COUNT * 1e6, "µs of processor a task", None, lower=True)]
+    if xargs:
+        theirs = min(one.cpu_s for one in xargs)
+        note = f"xargs -P{PARALLEL}: {theirs / COUNT * 1e6:.0f} µs"
+        out.append(Result("… xargs' processor time against it", theirs / cpu_s, "×", 0.9, lower=False, note=note))
+        rate = min(one.wall_s for one in xargs) / wall_s
+        out.append(Result("… its rate against xargs", rate, "×", 0.9, lower=False))
     return out
 
 

@@ -13,7 +13,7 @@ import resource
 import subprocess
 import tempfile
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from weft.executors.protocol import Launch, Outcome
 from weft.executors.shell.executor import ShellExecutor
@@ -83,10 +83,10 @@ def cpu_of(pid: int) -> tuple[float, float]:
     return (fields[0] + fields[1]) / tick, (fields[2] + fields[3]) / tick
 
 
-def run_command(argv: list[str]) -> Round:
+def run_command(argv: list[str], **options: Any) -> Round:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     clock = time.perf_counter()
-    subprocess.run(argv, check=True)
+    subprocess.run(argv, check=True, **options)
     wall = time.perf_counter() - clock
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Round(wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)

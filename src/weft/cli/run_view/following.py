@@ -13,6 +13,7 @@ from weft.cli.run_view.text_views import JsonView, LineView, Tails, View
 from weft.cli.run_view.tracker import Running, Tracker
 from weft.cli.session import CommandSession
 from weft.cli.terminal.terminal import padded, width_of
+from weft.client.following import PAGE
 from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
@@ -118,7 +119,7 @@ class RunFollower:
         if events:
             self._view.show(events, changes)
             self._woken = True
-        return bool(events)
+        return len(events) >= PAGE
 
     def _show_run(self, run: RunInfo, running: dict[str, Running], now: int) -> None:
         self._over = run.finished

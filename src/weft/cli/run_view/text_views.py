@@ -86,23 +86,25 @@ class LineView:
         self._tails = tails
 
     def begin(self, run: RunInfo) -> None:
-        self._line(f"{clock_now()}  {run.name}  run {run.id}")
+        self._print([f"{clock_now()}  {run.name}  run {run.id}"])
 
     def show(self, events: list[EventInfo], changes: list[Change]) -> None:
         ended = {(change.task, change.attempt) for change in changes if change.state != "running"}
+        bar = self._terminal.sign("bar")
+        lines = []
         for change in changes:
             if change.state == "running" and (change.task, change.attempt) in ended:
                 continue  # over before it could be shown
             name = change.task if change.count == 1 else f"{change.count:,} tasks ({change.task})"
-            self._line(f"{clock(change.at)}  {name}  {self._terminal.state(change.state, change_text(change))}")
-            for line in self._tails.of(change):
-                self._line(f"            {self._terminal.sign('bar')} {line}")
+            lines.append(f"{clock(change.at)}  {name}  {self._terminal.state(change.state, change_text(change))}")
+            lines += [f"            {bar} {line}" for line in self._tails.of(change)]
+        self._print(lines)
 
     def tick(self, run: RunInfo, running: dict[str, Running], now: int) -> None:
         pass
 
     def note(self, text: str) -> None:
-        self._line(text)
+        self._print([text])
 
     def output(self, stream: StreamName, data: bytes) -> None:
         self._sink.put(OUT if stream == "stdout" else ERR, data)
@@ -111,15 +113,16 @@ class LineView:
         pass
 
     def end(self, summary: Summary) -> None:
-        for line in summary_lines(summary, self._terminal):
-            self._line(line)
+        self._print(summary_lines(summary, self._terminal))
 
     def close(self) -> None:
         pass
 
-    def _line(self, text: str) -> None:
+    def _print(self, lines: list[str]) -> None:
+        """All of them in one write."""
         encoding = self._terminal.stream.encoding or "utf-8"
-        self._sink.put(ERR, (self._terminal.encoded(text) + "\n").encode(encoding, "replace"))
+        text = "".join(f"{line}\n" for line in lines)
+        self._sink.put(ERR, self._terminal.encoded(text).encode(encoding, "replace"))
 
 
 class JsonView:
@@ -134,8 +137,7 @@ class JsonView:
         pass
 
     def show(self, events: list[EventInfo], changes: list[Change]) -> None:
-        for event in events:
-            self._sink.put(OUT, (event_json(event) + "\n").encode())
+        self._sink.put(OUT, "".join(f"{event_json(event)}\n" for event in events).encode())
 
     def tick(self, run: RunInfo, running: dict[str, Running], now: int) -> None:
         pass

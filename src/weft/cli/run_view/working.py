@@ -29,7 +29,6 @@ from weft.store.protocol import StoreBusy
 
 LOOK_S = 0.02
 STORE_RETRY_S = 0.5  # for a store that does not answer
-READ_SHARE = 9  # after reading for a millisecond, leave the node nine to itself
 IDLE_AFTER_S = 2.0  # nothing happened for so long: look less often
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -147,18 +146,19 @@ class RunWorker(RunFollower):
     async def _follow(self, node: Node, working: "asyncio.Task[None]") -> None:
         """Until the run has ended, or the node has."""
         loop = asyncio.get_running_loop()
-        next_draw = next_read = quiet_since = loop.time()
+        next_draw = quiet_since = loop.time()
         while not working.done():
             now = loop.time()
             beat = now >= next_draw
-            # On a terminal, events and picture change together: no task is seen both ended and running.
-            due = (beat or not self._view.paced) and now >= next_read
+            # One read for each picture, and one write: READ_S of each REDRAW_S is all that the view takes from the
+            # node. On a terminal, events and picture change together: no task is seen both ended and running. Without
+            # one, a node that holds nothing need not be spared: its run may be over.
+            due = beat or self._over or not (self._view.paced or _holds(node))
             more = False
             try:
-                if (due or self._over) and self._has_changed(node):
+                if due and self._has_changed(node):
                     quiet_since = now
                     more = self._read_for(READ_S, loop.time)
-                    next_read = loop.time() + min(REDRAW_S, READ_SHARE * (loop.time() - now))
                 if self._streams is not None and not self._sink.full:
                     more = self._streams.poll() or more
                 if beat:
@@ -210,6 +210,10 @@ class RunWorker(RunFollower):
             path = self._connection.path_within(run_id, self._run_id)
             known = self._prefixes[run_no] = f"{path}/" if path else ""
         return known
+
+
+def _holds(node: Node) -> bool:
+    return node.loop is not None and bool(node.loop.worker.held)
 
 
 def heeded_signals() -> list[signal.Signals]:

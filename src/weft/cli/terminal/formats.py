@@ -2,6 +2,7 @@
 
 import time
 from datetime import datetime
+from functools import lru_cache
 
 from weft.core.definition.field_types.text_formats import rounded_duration
 
@@ -11,7 +12,12 @@ def duration(ms: int | float | None) -> str:
 
 
 def clock(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).strftime("%H:%M:%S")
+    return _clock_s(ms // 1000)
+
+
+@lru_cache(16)
+def _clock_s(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds).strftime("%H:%M:%S")
 
 
 def clock_now() -> str:

@@ -5,8 +5,9 @@ Anything else is the name of a workflow that has been stored before.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final, Literal
+
+import msgspec
 
 from weft.core.definition.field_types.scalars import Text
 from weft.core.definition.problems import ProblemCollector, mismatch, quoted
@@ -31,8 +32,7 @@ def kind_of(reference: str) -> Literal["name", "file", "flow"]:
     return "file" if _FILE.fullmatch(reference) else "name"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowReference:
+class WorkflowReference(msgspec.Struct, frozen=True):
     """The text of the reference. Whether the workflow exists is checked where files or the store can be read."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:

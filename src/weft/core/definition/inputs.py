@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from weft.core.definition.field_types.collections import Json, MapOf
 from weft.core.definition.field_types.scalars import Enum
@@ -31,8 +32,7 @@ class InputError(ValueError):
     """The inputs of a run do not match their declarations."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputType:
+class InputType(msgspec.Struct, frozen=True):
     """A declaration; a type alone declares a required input of that type."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:

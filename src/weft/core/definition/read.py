@@ -4,7 +4,6 @@ The canonical document is what is stored and hashed. It is in the short form, ha
 field table and its tasks in the author's order (positions depend on it), and reading it again changes nothing.
 """
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -119,8 +118,7 @@ def _read_name(collector: ProblemCollector, name: Any, others: dict[str, Any], k
     return good
 
 
-@dataclass(frozen=True, slots=True)
-class TasksType:
+class TasksType(msgspec.Struct, frozen=True):
     """A mapping of names to tasks, or a list of tasks with names. A task that cannot be read becomes an empty one, so
     that the tasks which need it get no problem of their own."""
 

@@ -5,8 +5,9 @@ Cron expressions and time zones are checked where the zone database can be read 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from weft.core.definition.field_types.collections import Field, Record
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Pattern, Text
@@ -92,8 +93,7 @@ TRIGGER_RECORD: Final = Record(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TriggersType:
+class TriggersType(msgspec.Struct, frozen=True):
     """A list of triggers. One that cannot be read becomes an empty one, so that the indexes of the others stay."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:

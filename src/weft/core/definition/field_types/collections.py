@@ -32,8 +32,7 @@ class FieldType(Protocol):
     def schema(self) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(msgspec.Struct, frozen=True):
     """`single`: one text is accepted as a list of one. `once`: repeated items are dropped."""
 
     item: FieldType
@@ -67,8 +66,7 @@ class ListOf:
         return {"oneOf": [self.item.schema(), out]} if self.single else out
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(msgspec.Struct, frozen=True):
     """A mapping whose keys the author chooses."""
 
     key: FieldType
@@ -105,8 +103,7 @@ def _move_to_keys(collector: ProblemCollector, since: int) -> None:
         collector.problems[at] = msgspec.structs.replace(collector.problems[at], at="key")
 
 
-@dataclass(frozen=True, slots=True)
-class Json:
+class Json(msgspec.Struct, frozen=True):
     """Any JSON value, unchanged. It is checked because a Python caller can pass anything.
 
     `expressions`: whether texts may contain ${{ … }}, which keys never may; None: both are data, and not checked.
@@ -168,8 +165,7 @@ def _not_json(item: Any) -> str | None:
     return f"a Python {type(item).__name__} has no JSON form"
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """Several types; `pick` returns the index of the one that reads the value."""
 
     types: tuple[FieldType, ...]
@@ -182,8 +178,7 @@ class OneOf:
         return {"anyOf": [type_.schema() for type_ in self.types]}
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One key of a record. `target` is its key in the canonical document, if that differs."""
 
     name: str

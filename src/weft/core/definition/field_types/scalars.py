@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from weft.core.definition.field_types.text_formats import (
     NotReadable,
     format_duration,
@@ -32,8 +34,7 @@ def is_expression(value: Any) -> bool:
     return isinstance(value, str) and has_expression(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(msgspec.Struct, frozen=True):
     expected: str = "text"
     templates: bool = False  # it may contain ${{ … }}
     empty: bool = False
@@ -107,8 +108,7 @@ class Pattern:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Boolean:
+class Boolean(msgspec.Struct, frozen=True):
     def read(self, collector: ProblemCollector, value: Any) -> Any:
         if isinstance(value, bool):
             return value
@@ -123,8 +123,7 @@ class Boolean:
         return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(msgspec.Struct, frozen=True):
     low: float
     high: float
     whole: bool = True
@@ -150,8 +149,7 @@ class Number:
         return {"type": "integer" if self.whole else "number", "minimum": self.low, "maximum": self.high}
 
 
-@dataclass(frozen=True, slots=True)
-class Enum:
+class Enum(msgspec.Struct, frozen=True):
     options: tuple[str, ...]
     later: tuple[str, ...] = ()
 
@@ -169,8 +167,7 @@ class Enum:
         return {"enum": list(self.options)}
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(msgspec.Struct, frozen=True):
     """`least_ms`: a timeout of 0 would end every attempt immediately."""
 
     least_ms: int = 0
@@ -199,8 +196,7 @@ class Duration:
         return {"oneOf": [{"type": "string", "pattern": text}, {"type": "number", "minimum": 0}]}
 
 
-@dataclass(frozen=True, slots=True)
-class Milliseconds:
+class Milliseconds(msgspec.Struct, frozen=True):
     """`timeoutMs` and `backoffMs` of the long form: a number, stored as a duration of the short form."""
 
     least_ms: int = 0
@@ -221,8 +217,7 @@ class Milliseconds:
         return {"type": "integer", "minimum": self.least_ms}
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True):
     def read(self, collector: ProblemCollector, value: Any) -> Any:
         if is_expression(value):
             return collector.problem(*NO_EXPRESSION)

@@ -1,9 +1,10 @@
 """The types of the keys `needs`, `retry`, `cache`, `map`, `tolerate` and `wait` of a task."""
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+import msgspec
 
 from weft.core.definition.field_types.collections import Field, Json, Record
 from weft.core.definition.field_types.scalars import Boolean, Duration, Number, Pattern, Text
@@ -29,8 +30,7 @@ SIGNAL_NAME: Final = Pattern(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayToMap:
+class ArrayToMap(msgspec.Struct, frozen=True):
     """What to map over: a list, or one expression whose value is a list. Text around it would make it a text."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
@@ -51,8 +51,7 @@ class ArrayToMap:
         return {"anyOf": [{"type": "string", "pattern": _WHOLE}, {"type": "array"}]}
 
 
-@dataclass(frozen=True, slots=True)
-class Tolerance:
+class Tolerance(msgspec.Struct, frozen=True):
     """How many elements may fail: a number, or a share."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
@@ -67,8 +66,7 @@ class Tolerance:
         return {"anyOf": [Number(0, 1_000_000).schema(), {"type": "string", "pattern": f"^{_SHARE}$"}]}
 
 
-@dataclass(frozen=True, slots=True)
-class DurationOrExpression:
+class DurationOrExpression(msgspec.Struct, frozen=True):
     """A duration, or an expression whose value is a duration."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
@@ -78,8 +76,7 @@ class DurationOrExpression:
         return {"anyOf": [*Duration().schema()["oneOf"], {"type": "string", "pattern": r"\$\{\{"}]}
 
 
-@dataclass(frozen=True, slots=True)
-class TimeOrExpression:
+class TimeOrExpression(msgspec.Struct, frozen=True):
     """A time in ISO format (UTC unless it has an offset), or an expression whose value is a time."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
@@ -112,8 +109,7 @@ WAIT_RECORD: Final = Record(
 _WAIT_KEYS: Final = ("signal", "for", "until")
 
 
-@dataclass(frozen=True, slots=True)
-class WaitType:
+class WaitType(msgspec.Struct, frozen=True):
     """Exactly one thing to wait for; only a signal can time out."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
@@ -150,8 +146,7 @@ class WaitType:
 WAIT: Final = WaitType()
 
 
-@dataclass(frozen=True, slots=True)
-class NeedsType:
+class NeedsType(msgspec.Struct, frozen=True):
     """Task names. Whether the tasks exist is checked once all are known, so that a million edges stay cheap."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
@@ -186,8 +181,7 @@ RETRY_RECORD: Final = Record(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RetryType:
+class RetryType(msgspec.Struct, frozen=True):
     """A mapping, or a number, which is `max`."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
@@ -210,8 +204,7 @@ CACHE_RECORD: Final = Record(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class CacheType:
+class CacheType(msgspec.Struct, frozen=True):
     """A boolean or a mapping. A text is refused: it could be a key or a duration."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
