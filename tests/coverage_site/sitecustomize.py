@@ -20,4 +20,4 @@ def _start_measured(self: Any, command: Any, *args: Any, **options: Any) -> None
     _start(self, command, *args, **options)
 
 
-subprocess.Popen.__init__ = _start_measured  # type: ignore[method-assign]
+subprocess.Popen.__init__ = _start_measured  # type: ignore[method-assign,assignment]
