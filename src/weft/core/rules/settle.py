@@ -12,6 +12,7 @@ from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.conditions import ask
 from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
+from weft.core.rules.order import PLACES_MAX, PRIORITY_MS, exchange_places, set_ready
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import (
     can_still_start,
@@ -28,7 +29,6 @@ from weft.core.states import RUN_TERMINAL, TERMINAL
 from weft.core.workflow import TaskDef, Workflow
 
 SETTLE_MAX = 1000
-PRIORITY_MS = 60_000  # one point of priority is worth a minute of waiting
 
 
 def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
@@ -212,8 +212,7 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
         draft.request_child_action(task, "begin")
         return
     draft.touch(task)
-    task.ready_at = draft.now
-    task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
+    set_ready(draft, run, task, definition, draft.now)
     if run.max_parallel is None and run.advance_state is None:
         enqueue(draft, run, task)
     elif by_key(run):
@@ -283,11 +282,16 @@ def admit(draft: Draft) -> Rule:
         if room <= 0:
             continue
         changed = sum(1 for t in draft.dirty_tasks if t.run_no == run.no and t.guard and t.guard.state == "pending")
-        (rows,) = yield (ReadyTasks(run.no, room + changed),)  # the store does not know yet what this draft changed
+        fresh = [t for t in draft.ranked if t.run_no == run.no and t.state == "pending"]
+        look = PLACES_MAX if fresh else 0
+        (rows,) = yield (
+            ReadyTasks(run.no, room + changed + look),
+        )  # the store does not know what this draft changed
         draft.add_loaded(rows)
         waiting = [
             t for t in draft.tasks.values() if t.run_no == run.no and t.state == "pending" and t.ready_at is not None
         ]
+        exchange_places(draft, waiting, fresh)
         waiting.sort(key=lambda t: (t.rank, t.id))
         admitted = waiting[:room] if run.advance_state is None else _let_in(draft, run, waiting, room)
         for task in admitted:
