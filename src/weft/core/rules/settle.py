@@ -8,10 +8,11 @@ from collections.abc import Iterable
 
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import ReadyTasks, TasksAt, UnsettledTasks
+from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
-from weft.core.rules.conditions import ask
 from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
+from weft.core.rules.names import names_of
 from weft.core.rules.order import PLACES_MAX, PRIORITY_MS, exchange_places, set_ready
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import (
@@ -153,7 +154,7 @@ def decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, f
             following.append(task)
             return
         if definition.condition is not None:
-            answer, error = yield from ask(draft, run, workflow, task, definition)
+            answer, error = yield from _ask(draft, run, workflow, task, definition)
             if not answer:
                 _refuse(draft, run, task, error, following)
                 return
@@ -164,6 +165,16 @@ def decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, f
     draft.move(task, "skipped")
     draft.event(run.no, "skipped", {"upstream": task.upstream, "reason": task.reason}, task)
     following.append(task)
+
+
+def _ask(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, definition: TaskDef) -> Rule:
+    """Its `if`, as (answer, error): (True, None), (False, None), or (False, why it could not be evaluated)."""
+    assert definition.condition is not None
+    names = yield from names_of(draft, run, workflow, definition, definition.reads)
+    try:
+        return parse_condition(definition.condition).truth(names), None
+    except ExpressionError as error:
+        return False, f"if: {error.message}"
 
 
 def _refuse(draft: Draft, run: RunRow, task: TaskRow, error: str | None, following: list[TaskRow]) -> None:
