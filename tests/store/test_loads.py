@@ -67,6 +67,9 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.LiveSessions(), ["s1"]),
     (n.QueuedTasksOfRun(3), [T3 + 3, T3 + 2]),
     (n.UnlockedQueuedTasks(3), [T3 + 3, T3 + 2]),
+    (n.FirstQueuedTasks(3, 10), [T3 + 3, T3 + 2]),
+    (n.FirstQueuedTasks(3, 1), [T3 + 3]),
+    (n.Durations("w", "nothing", 10), []),
     (n.RunningTasksOfRun(3), [T3 + 1, T3 + 8, T3 + 10]),
     (n.ReadyTasks(3, 10), [T3 + 12, T3 + 4]),
     (n.ReadyTasks(3, 1), [T3 + 12]),
@@ -485,3 +488,19 @@ def test_what_a_look_leaves_alone(store: Any) -> None:
     assert 0 < wake_in_ms <= 60_000
     assert led
     assert store.look("nobody", [], 0).worthwhile, "its session is over"
+
+
+def test_durations_are_those_of_the_newest_run_that_succeeded(store: Any) -> None:
+    with store.transaction() as tx:
+        for no, state, ms in ((1, "succeeded", 10), (2, "succeeded", 20), (3, "failed", 30)):
+            rows = [
+                task_row(no, 0, state="succeeded", started_at=100, finished_at=100 + ms),
+                task_row(no, 1, state="skipped", finished_at=100),
+                task_row(no, 2, pos=0, idx=0, state="succeeded", started_at=1, finished_at=9),
+            ]
+            put_run(tx, run_row(no, name="w", workflow="hash", state=state), rows)
+        put_run(tx, run_row(4, name="w", workflow="another", state="succeeded"), [])
+    with store.transaction() as tx:
+        found, none = tx.load([n.Durations("w", "hash", 2), n.Durations("v", "hash", 2)])
+    assert [tuple(row) for row in found] == [(0, 20)]
+    assert none == []

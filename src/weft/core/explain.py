@@ -48,6 +48,7 @@ class Situation(msgspec.Struct):
     holder: str | None  # the node that runs it, or to which it was given
     pools: Sequence[PoolView] = ()  # those that it needs a place of
     owner: str | None = None  # the node that owns the run
+    longer: int = 0  # queued tasks of its run with longer paths to the end of the run
     child: tuple[str, str, str] | None = None  # of a task that runs another workflow: that run's id, name and state
 
 
@@ -145,8 +146,15 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
         return "the leader has not picked its node yet (placement: scored)", [*may, *busy, *details]
     return (
         f"it is in the queue with {s.ahead} ahead of it" if s.ahead else "it is next in the queue",
-        [*may, *busy, *details],
+        [*_longer(s), *may, *busy, *details],
     )
+
+
+def _longer(s: Situation) -> list[str]:
+    if not s.longer:
+        return []
+    have = "task of this run has a longer path" if s.longer == 1 else "tasks of this run have longer paths"
+    return [f"{s.longer} queued {have} to its end (order: longest_path)"]
 
 
 def refusals_of(demand: dict[str, Any], node: NodeView, run_id: str | None) -> list[str]:

@@ -7,6 +7,7 @@ import msgspec
 from weft.core.workflow import Workflow
 
 Edges = Sequence[Sequence[int]]
+HEAD_START_MS = 1000  # of the longest path in a run; why so little: docs/adr/0030
 
 
 def successors_of(needs: Edges) -> list[list[int]]:
@@ -34,6 +35,25 @@ def levels_of(needs: Edges, successors: Edges) -> list[int]:
         frontier = reached
         level += 1
     return levels
+
+
+def longest_paths(successors: Edges, levels: Sequence[int], durations: Sequence[int] | None = None) -> list[int]:
+    """By position: the longest way from its start to an end, in the unit of the durations, or in tasks."""
+    lengths = [1] * len(levels) if durations is None else list(durations)
+    for pos in sorted(range(len(levels)), key=levels.__getitem__, reverse=True):
+        after = successors[pos]
+        if after:
+            lengths[pos] += max([lengths[one] for one in after])
+    return lengths
+
+
+def head_starts(successors: Edges, levels: Sequence[int], durations: Sequence[int] | None = None) -> tuple[int, ...]:
+    """By position, in ms: what a longer path than others' is worth in the queue. Empty: all paths are alike."""
+    lengths = longest_paths(successors, levels, durations)
+    shortest, longest = min(lengths, default=0), max(lengths, default=0)
+    if shortest == longest:
+        return ()
+    return tuple([HEAD_START_MS * (length - shortest) // longest for length in lengths])
 
 
 def cycles_of(needs: Edges, successors: Edges, most: int = 10) -> list[list[int]]:

@@ -65,6 +65,7 @@ class TaskRow(msgspec.Struct, gc=False):
     deadline_at: int | None = None  # of a running attempt with a timeout: when its node should long have ended it
     child: int | None = None  # of a task that runs another workflow: the number of that run
     child_action: str | None = None  # what a chore has yet to do about its child: begin, stop
+    head_start: int = 0  # in the queue, in ms, for the length of the path from it to the end of its run
     guard: Guard | None = None  # set on the first change
 
     @property

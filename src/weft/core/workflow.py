@@ -13,6 +13,7 @@ When = Literal["all_success", "none_failed", "any_success", "on_failure", "alway
 TaskKind = Literal["shell", "python", "inline", "wait", "workflow"]
 OnFailure = Literal["halt", "halt_now", "continue"]
 Mode = Literal["eager", "levels"]
+Order = Literal["longest_path", "fifo"]
 CatchUp = Literal["none", "last", "all"]
 Overlap = Literal["skip", "queue", "replace", "allow"]
 _ELEMENT: Final = re.compile(r"(.+)\.([0-9]{1,9})")
@@ -170,6 +171,8 @@ class Workflow(msgspec.Struct, frozen=True):
     own: tuple[str, str] | None = None  # one node owns a run of it: the demand (id, body) for that node
     triggers: tuple[TriggerDef, ...] = ()
     handlers_timeout_ms: int = 600_000  # how long handlers may take once the run was stopped
+    order: Order = "fifo"  # of the ready tasks of a run
+    head_starts: tuple[int, ...] = ()  # by position, if no earlier run says how long tasks take; empty: all are alike
 
     def place(self, name: str) -> tuple[int, int] | None:
         """(position, index) of a task, whose index is -1, or of an element such as "transform.3", which need not

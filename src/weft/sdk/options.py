@@ -54,6 +54,7 @@ class FlowOptions(TypedDict, total=False):
     description: str  # for people; by default the first paragraph of the function's docstring
     on_failure: str  # halt, halt_now, continue
     mode: str  # eager, levels
+    order: str  # longest_path, fifo
     ownership: str  # task, run
     max_parallel: int  # tasks of one run at a time
     concurrency: int  # tasks of all its runs at a time

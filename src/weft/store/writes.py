@@ -87,7 +87,7 @@ def additions(tasks: list[TaskRow]) -> tuple[dict[int, Rows], Rows]:
     for t in tasks:
         spoilt = t.failed or t.skipped or t.tolerated or t.admitted or t.child_action
         if t.generation == 1 and t.state in ("pending", "queued") and not spoilt:
-            row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank)
+            row = (t.id, t.pos, t.idx, t.state, t.open, t.demand, t.ready_at, t.rank, t.head_start)
             fresh.setdefault(t.run_no, []).append(row)
         else:
             others.append(_task(t))

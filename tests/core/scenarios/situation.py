@@ -20,6 +20,10 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
         "SELECT count(*) FROM tasks WHERE state = 'queued' AND demand = ? AND (rank, id) < (?, ?)",
         (task.demand, task.rank, task.id),
     ).get
+    longer = reader.execute(
+        "SELECT count(*) FROM tasks WHERE state = 'queued' AND run_no = ? AND head_start > ?",
+        (run.no, task.head_start),
+    ).get
     pools = [
         PoolView(pool.name, pool.size, pool.used, _holders(engine, pool.name))
         for pool in engine.pools()
@@ -30,7 +34,7 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
         (child,) = reader.execute("SELECT id, name, state FROM runs WHERE no = ?", (task.child,))
     return Situation(
         run, task, workflow, needs, views, msgspec.json.decode(body), ahead, engine.time_ms,
-        task.session or holder_of(task.demand), pools, child=None if child is None else tuple(child),
+        task.session or holder_of(task.demand), pools, longer=longer, child=None if child is None else tuple(child),
     )  # fmt: skip
 
 

@@ -87,6 +87,7 @@ class Draft:
             TaskRow
         ] = []  # given out by this transaction: a chore for its end, or for the next one
         self.replaced: dict[int, None] = {}  # tasks whose demand changed
+        self.ranked: list[TaskRow] = []  # became ready in this transaction, with a head start
         self.retries = 0  # failures that are tried again
         self.stopping = False  # some running attempt shall stop
         self.wake = False  # every node must hear of this: a stop, chores left over

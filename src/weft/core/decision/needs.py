@@ -165,6 +165,13 @@ class UnreportedRuns(msgspec.Struct):
     run_no: int | None = None
 
 
+class FirstQueuedTasks(msgspec.Struct):
+    """The first queued tasks of a run, best rank first; those locked by others are left out."""
+
+    run_no: int
+    limit: int
+
+
 class RunningTasksOfRun(msgspec.Struct):
     """All running tasks of a run."""
 
@@ -314,6 +321,15 @@ class Workflows(msgspec.Struct):
     hashes: list[str]
 
 
+class Durations(msgspec.Struct):
+    """(position, ms) of the first so many tasks of the newest run of this definition that succeeded, if it is among
+    the newest runs of its name. Tasks that did not start are left out."""
+
+    name: str
+    workflow: str
+    tasks: int
+
+
 class WorkflowsByName(msgspec.Struct):
     """What these names of workflows mean now, by name: the version of the newest run that nobody's task started,
     else of any run, else the one stored last."""
@@ -422,5 +438,5 @@ Need = (
     | QueuedTasks | QueuedTasksOfRun | RunningTasksOfRun | ReadyTasks | DueTasks | NextWakeTime | HeldTasks
     | TasksClaimedAt | StopRequests | UnsettledTasks | RunsToSweep | UnendedTasks | CurrentTasks | NewDemands
     | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
-    | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage
+    | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | FirstQueuedTasks | Durations
 )  # fmt: skip

@@ -23,9 +23,9 @@ from weft.core.definition.inferred_needs import (
 )
 from weft.core.definition.inputs import define_inputs
 from weft.core.definition.triggers import define_triggers
-from weft.core.graph import levels_of, successors_of
+from weft.core.graph import head_starts, levels_of, successors_of
 from weft.core.placement.demands import own_demand, workflow_pool
-from weft.core.workflow import Cache, LevelPlan, Retry, TaskDef, TaskKind, Tolerate, TriggerDef, Workflow
+from weft.core.workflow import Cache, LevelPlan, Order, Retry, TaskDef, TaskKind, Tolerate, TriggerDef, Workflow
 
 HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
@@ -48,6 +48,7 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
     )
     triggers = define_triggers(document)
     in_levels = document.get("mode") == "levels"
+    order: Order = "fifo" if in_levels else document.get("order", "longest_path")
     return Workflow(
         hash=hash,
         name=document["name"],
@@ -71,6 +72,8 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         level_plan=_level_plan(complete, graph.order) if in_levels else None,
         own=own_demand(complete) if in_levels or document.get("ownership") == "run" else None,
         triggers=triggers,
+        order=order,
+        head_starts=() if order == "fifo" else head_starts(graph.successors, graph.levels),
     )  # fmt: skip
 
 

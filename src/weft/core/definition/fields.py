@@ -212,6 +212,9 @@ def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) ->
             Field("on_failure", Enum(("halt", "halt_now", "continue")),
                   "What a failed task does to the others; halt by default."),
             Field("mode", Enum(("eager", "levels")), "How the run advances; eager by default."),
+            Field("order", Enum(("longest_path", "fifo")),
+                  "Which ready task of a run goes first: the one with the longest path of tasks from it to the end "
+                  "(the default), or the one that was ready first. With mode: levels it is always fifo."),
             Field("ownership", Enum(("task", "run")), "run: one node takes the whole run; task by default."),
             Field("max_parallel", Number(0, TASKS_MAX),
                   "How many tasks of a run may run at a time; with mode: levels, 0 is one at a time, by name."),

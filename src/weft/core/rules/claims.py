@@ -160,7 +160,7 @@ def _of_family(draft: Draft, task: TaskRow, root: int) -> bool:
 
 def _changed(draft: Draft) -> int:
     """The store does not know yet that these are no longer queued."""
-    return sum(1 for t in draft.dirty_tasks if t.guard and t.guard.state == "queued")
+    return sum(1 for t in draft.dirty_tasks if t.guard and t.guard.state == "queued" and t.state != "queued")
 
 
 def _take(draft: Draft, command: Exchange, task: TaskRow) -> Claim:

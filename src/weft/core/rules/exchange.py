@@ -26,10 +26,11 @@ from weft.core.rules.children import begin_again, child_due
 from weft.core.rules.claims import claim, unlimited
 from weft.core.rules.context import update_context
 from weft.core.rules.levels import by_key, key_rank
+from weft.core.rules.order import set_ready, take_places
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.place import reopen
 from weft.core.rules.readiness import can_still_start
-from weft.core.rules.settle import PRIORITY_MS, settle
+from weft.core.rules.settle import settle
 from weft.core.rules.tidy import tidy
 from weft.core.rules.waits import due as wait_due
 from weft.core.states import RUN_TERMINAL
@@ -68,10 +69,10 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     if is_due:
         yield from _promote(draft, ended)
     yield from settle(draft, ended)
-    more = False
-    if unsettled or sweeping or draft.child_actions or is_due:
-        more = yield from tidy(draft, None)
+    chores = unsettled or sweeping or draft.child_actions or is_due
+    more = (yield from tidy(draft, None)) if chores else False
     more = more or draft.left_over()
+    yield from take_places(draft, command, len(queued))
     draining = session.state == "draining"
     idle = draining or command.want <= 0 or session.role == "observer"
     claims = [] if idle else (yield from claim(draft, command))
@@ -165,8 +166,8 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
         if task.child is not None:
             begin_again(draft, task)
             continue
-        task.ready_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
-        task.rank = task.ready_at - (run.priority + draft.definition(task).priority) * PRIORITY_MS
+        due_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
+        set_ready(draft, run, task, draft.definition(task), due_at)
         if run.max_parallel is None and run.advance_state is None:
             enqueue(draft, run, task)
         else:

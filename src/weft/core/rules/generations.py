@@ -98,7 +98,7 @@ def _renew(draft: Draft, run: RunRow, pos: int) -> TaskRow:
     old = draft.at[(run.no, pos, WHOLE)]
     demand, _ = demand_of(draft.definition(old))  # the old row's may be that of the node it was given to
     row = draft.new_task(run, pos, WHOLE, run.generation, demand, 0, attempt=old.attempt)
-    row.child = old.child
+    row.child, row.head_start = old.child, old.head_start
     return row
 
 

@@ -8,6 +8,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of, open_to_all
 from weft.core.rows import WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import begin_pass
+from weft.core.rules.order import head_starts_of
 from weft.core.rules.settle import decide_start, started_at_once
 from weft.core.workflow import TaskDef, Workflow
 
@@ -78,11 +79,14 @@ def note_demand(draft: Draft, workflow: Workflow, definition: TaskDef) -> str:
 def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
     """`following`: what ended at once, because its condition said so."""
     workflow = draft.workflows[run.workflow]
+    heads = yield from head_starts_of(draft, workflow)
     roots: list[TaskRow] = []
     for pos, definition in enumerate(workflow.tasks):
         demand = note_demand(draft, workflow, definition)
         after_all = definition.final and not definition.needs
         row = draft.new_task(run, pos, WHOLE, 1, demand, 1 if after_all else len(definition.needs))
+        if heads:
+            row.head_start = heads[pos]
         if row.open == 0:
             roots.append(row)
     if run.level is not None:

@@ -8,10 +8,12 @@ from collections.abc import Iterable
 
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import ReadyTasks, TasksAt, UnsettledTasks
+from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
-from weft.core.rules.conditions import ask
 from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
+from weft.core.rules.names import names_of
+from weft.core.rules.order import PLACES_MAX, PRIORITY_MS, exchange_places, set_ready
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import (
     can_still_start,
@@ -28,7 +30,6 @@ from weft.core.states import RUN_TERMINAL, TERMINAL
 from weft.core.workflow import TaskDef, Workflow
 
 SETTLE_MAX = 1000
-PRIORITY_MS = 60_000  # one point of priority is worth a minute of waiting
 
 
 def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
@@ -157,7 +158,7 @@ def decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, f
             following.append(task)
             return
         if definition.condition is not None:
-            answer, error = yield from ask(draft, run, workflow, task, definition)
+            answer, error = yield from _ask(draft, run, workflow, task, definition)
             if not answer:
                 _refuse(draft, run, task, error, following)
                 return
@@ -168,6 +169,16 @@ def decide_start(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, f
     draft.move(task, "skipped")
     draft.event(run.no, "skipped", {"upstream": task.upstream, "reason": task.reason}, task)
     following.append(task)
+
+
+def _ask(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow, definition: TaskDef) -> Rule:
+    """Its `if`, as (answer, error): (True, None), (False, None), or (False, why it could not be evaluated)."""
+    assert definition.condition is not None
+    names = yield from names_of(draft, run, workflow, definition, definition.reads)
+    try:
+        return parse_condition(definition.condition).truth(names), None
+    except ExpressionError as error:
+        return False, f"if: {error.message}"
 
 
 def _refuse(draft: Draft, run: RunRow, task: TaskRow, error: str | None, following: list[TaskRow]) -> None:
@@ -234,8 +245,7 @@ def started_at_once(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow
 
 def _wait_for_room(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef) -> None:
     draft.touch(task)
-    task.ready_at = draft.now
-    task.rank = draft.now - (run.priority + definition.priority) * PRIORITY_MS
+    set_ready(draft, run, task, definition, draft.now)
     if run.max_parallel is None and run.advance_state is None:
         enqueue(draft, run, task)
     elif by_key(run):
@@ -305,11 +315,16 @@ def admit(draft: Draft) -> Rule:
         if room <= 0:
             continue
         changed = sum(1 for t in draft.dirty_tasks if t.run_no == run.no and t.guard and t.guard.state == "pending")
-        (rows,) = yield (ReadyTasks(run.no, room + changed),)  # the store does not know yet what this draft changed
+        fresh = [t for t in draft.ranked if t.run_no == run.no and t.state == "pending"]
+        look = PLACES_MAX if fresh else 0
+        (rows,) = yield (
+            ReadyTasks(run.no, room + changed + look),
+        )  # the store does not know what this draft changed
         draft.add_loaded(rows)
         waiting = [
             t for t in draft.tasks.values() if t.run_no == run.no and t.state == "pending" and t.ready_at is not None
         ]
+        exchange_places(draft, waiting, fresh)
         waiting.sort(key=lambda t: (t.rank, t.id))
         admitted = waiting[:room] if run.advance_state is None else _let_in(draft, run, waiting, room)
         for task in admitted:

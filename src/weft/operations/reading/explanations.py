@@ -43,6 +43,7 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
     nodes = [_for_family(node, info) for node in node_views(access)]
     names = {node.facts.session: node.facts.name for node in nodes}
     ahead = _ahead(access, rows)
+    queued = access.read("tasks_queued_by_head_start", no)
     positions = dict.fromkeys(pos for row in rows for pos in workflow.tasks[row.pos].needs)
     needs = {need.pos: need for need in _tasks_at(access, no, list(positions), -1)}
     out = []
@@ -52,6 +53,7 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
             run, row, workflow, needs, nodes, demand_body(access, demand), ahead.get(row.id, 0), access.now(),
             names.get(row.session or holder_of(row.demand) or ""), pool_views(access, row.demand),
             names.get(run.owner or ""),
+            sum(count for head_start, count in queued if head_start > row.head_start),
             _child(access, row),
         )  # fmt: skip
         summary, details = explain(situation)

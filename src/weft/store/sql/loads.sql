@@ -111,6 +111,17 @@ SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER
 -- name: tasks_queued_if_free (run_no bigint): those that a claim of another node holds are left out
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER BY t.rank, t.id {lock_or_skip}
 
+-- name: tasks_queued_first (run_no bigint, limit int): likewise
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER BY t.rank, t.id LIMIT :limit {lock_or_skip}
+
+-- name: task_durations (name text, workflow text, tasks int): of the tasks that the run began with, by the range of their
+-- ids. Of few runs, as each submission asks, and a name may have a million
+SELECT t.pos, t.finished_at - t.started_at FROM (
+  SELECT max(r.no) AS no FROM (SELECT no, workflow, state FROM runs WHERE name = :name ORDER BY no DESC LIMIT 10) r
+  WHERE r.workflow = :workflow AND r.state = 'succeeded') r
+JOIN tasks t ON t.id >= r.no << {ordinal_bits} AND t.id < (r.no << {ordinal_bits}) + :tasks
+WHERE t.started_at IS NOT NULL AND t.finished_at IS NOT NULL ORDER BY t.id
+
 -- name: tasks_running_of_run (run_no bigint): by the range of its ids; by run_no, a plan made while there was one run
 -- reads all runs
 SELECT {task} FROM tasks t WHERE t.id >= :run_no << {ordinal_bits} AND t.id < (:run_no + 1) << {ordinal_bits}

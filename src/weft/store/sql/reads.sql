@@ -112,6 +112,10 @@ SELECT {in_queue} t.rank = :rank AND t.id >= :id AND t.id < CASE WHEN :rank = :t
   + {in_queue} t.rank > :rank AND t.rank < :to_rank)
   + {in_queue} :rank < :to_rank AND t.rank = :to_rank AND t.id < :to_id)
 
+-- name: tasks_queued_by_head_start (run_no bigint)
+SELECT t.head_start, count(*) FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no
+GROUP BY t.head_start ORDER BY t.head_start
+
 -- name: run_at_work (first bigint, end bigint): something of it runs, waits, or is about to run without anybody's doing
 SELECT EXISTS (SELECT 1 FROM tasks t WHERE t.id >= :first AND t.id < :end AND t.held IS NULL
   AND (t.state IN ('queued', 'scheduled', 'waiting') OR (t.state = 'running' AND t.elements IS NULL)

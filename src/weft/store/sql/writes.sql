@@ -4,10 +4,10 @@
 INSERT INTO tasks ({task_columns}) SELECT * FROM v
 
 -- name: tasks_insert_fresh (run_no bigint)
--- v (id bigint, pos int, idx int, state text, open int, demand text, ready_at bigint, rank bigint):
+-- v (id bigint, pos int, idx int, state text, open int, demand text, ready_at bigint, rank bigint, head_start int):
 -- as a submission creates them; the other columns have the table's defaults
-INSERT INTO tasks (id, run_no, pos, idx, state, open, demand, ready_at, rank)
-SELECT v.id, :run_no, v.pos, v.idx, v.state, v.open, v.demand, v.ready_at, v.rank FROM v
+INSERT INTO tasks (id, run_no, pos, idx, state, open, demand, ready_at, rank, head_start)
+SELECT v.id, :run_no, v.pos, v.idx, v.state, v.open, v.demand, v.ready_at, v.rank, v.head_start FROM v
 
 -- name: tasks_claim_if_queued (session text, claim_no bigint, now bigint, was_attempt int) v (id bigint) guarded: the hot
 -- half of all updates: whatever differs between rows costs. With `state =` a plan of PostgreSQL may read the whole queue

@@ -117,6 +117,7 @@ CREATE TABLE tasks (
   deadline_at BIGINT,
   child       BIGINT,
   child_action TEXT,
+  head_start  INTEGER NOT NULL DEFAULT 0,
   -- The attempt that succeeded, where it is the plain kind: then it has no row in `attempts`.
   ran_by      TEXT COLLATE "C",
   exit_code   INTEGER,

@@ -112,6 +112,7 @@ CREATE TABLE tasks (
   deadline_at INTEGER,
   child       INTEGER,
   child_action TEXT,
+  head_start  INTEGER NOT NULL DEFAULT 0,
   -- The attempt that succeeded, where it is the plain kind: then it has no row in `attempts`.
   ran_by      TEXT,
   exit_code   INTEGER,
