@@ -568,8 +568,8 @@ class SimulatedExecutor:
         after = grace_s if ignores else min(grace_s, world.random.uniform(0, 0.1))
         world.loop.call_later(after, self._exit, (task_id, attempt), reason, context=self._machine)
 
-    def waits(self, task_id: int, attempt: int) -> bool:
-        return False
+    def started(self, task_id: int, attempt: int, accepted: float) -> float | None:
+        return accepted
 
     def trust(self, until: float) -> None:
         if self._trust is not None:

@@ -144,8 +144,8 @@ class InlineExecutor:
             task.cancel()
             self._loop.call_later(_CANCEL_AGAIN_S, self._cancel_again, key, task)
 
-    def waits(self, task_id: int, attempt: int) -> bool:
-        return False
+    def started(self, task_id: int, attempt: int, accepted: float) -> float | None:
+        return accepted
 
     def trust(self, until: float) -> None:
         """Inline functions run in the node itself: none can outlive it."""

@@ -86,8 +86,9 @@ class Executor(Protocol):
         """Ask the attempt to end, kill it after the grace. Unknown or ended attempts are ignored."""
         ...
 
-    def waits(self, task_id: int, attempt: int) -> bool:
-        """It was accepted and waits for a place, such as a warm runner: it has not started yet."""
+    def started(self, task_id: int, attempt: int, accepted: float) -> float | None:
+        """When an attempt that `start` accepted then has started (CLOCK_BOOTTIME). None: not yet, it waits for a
+        place, such as a warm runner."""
         ...
 
     def trust(self, until: float) -> None:

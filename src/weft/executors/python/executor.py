@@ -131,11 +131,11 @@ class PythonExecutor:
             if runner.retiring is None:
                 self._retire(runner)
 
-    def waits(self, task_id: int, attempt: int) -> bool:
+    def started(self, task_id: int, attempt: int, accepted: float) -> float | None:
         found = self._attempts.get((task_id, attempt))
         if found is None or found.ended:
-            return False
-        return found.runner is None or not found.runner.has_started(found)
+            return accepted
+        return None if found.runner is None else found.runner.started(found)
 
     def trust(self, until: float) -> None:
         self._shell.trust(until)
@@ -331,6 +331,7 @@ class PythonExecutor:
         if attempt is None:
             return
         runner.slow = False
+        runner.call_ended = message.ended
         if message.started is not None and not runner.is_async:
             runner.record_duration(message.ended - message.started)
             self._pool.learn(attempt, False)

@@ -49,6 +49,7 @@ class RunnerLink:
         self.created = created
         self.assigned: dict[int, PythonAttempt] = {}  # in the order in which plain functions run
         self.ready = False
+        self.call_ended = 0.0  # the one before
         self.retiring: str | None = None  # why it gets no more attempts
         self.killed = False
         self.is_async = False  # the assigned attempts call async functions
@@ -92,6 +93,12 @@ class RunnerLink:
     def shell_attempt(self) -> tuple[int, int]:
         """The task id and attempt number under which the shell executor runs this process."""
         return -self.number, 1 if self.owner is None else self.owner.launch.attempt
+
+    def started(self, attempt: PythonAttempt) -> float | None:
+        """When its function was called; None: it is behind another."""
+        if self.is_async:
+            return attempt.sent
+        return max(attempt.sent, self.call_ended) if self.has_started(attempt) else None
 
     def has_started(self, attempt: PythonAttempt) -> bool:
         return self.is_async or (self.active is not None and self.active.id == attempt.id)

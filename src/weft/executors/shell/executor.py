@@ -128,8 +128,8 @@ class ShellExecutor:
             link, id = location
             link.send(StopProcess(id, reason, float(grace_s)))
 
-    def waits(self, task_id: int, attempt: int) -> bool:
-        return False
+    def started(self, task_id: int, attempt: int, accepted: float) -> float | None:
+        return accepted
 
     def trust(self, until: float) -> None:
         self._trusted_until = float(until)

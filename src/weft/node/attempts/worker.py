@@ -388,12 +388,13 @@ class Worker:
             held = self.held.get(key)
             if held is None:
                 continue
-            if self._ports.executors[held.definition.kind].waits(*key):
+            started = self._ports.executors[held.definition.kind].started(*key, at)
+            if started is None:
                 # Behind others for a runner: were its time counted from here, the store would take it away (timeout +
                 # 30 s) before it has begun.
                 self._unannounced.append((now, key))
                 continue
-            out.append((*key, int((now - at) * 1000), attempt_limit_ms(held.definition)))
+            out.append((*key, int((now - started) * 1000), attempt_limit_ms(held.definition)))
         return out
 
     def attempts(self) -> list[tuple[int, int]]:
