@@ -28,7 +28,7 @@ class Auditor:
         self.ended: dict[tuple[int, int, int], str] = {}
         self.alive: dict[tuple[int, int, int], list[tuple[int, str]]] = {}
         self._items: dict[tuple[int, int, str], str] = {}
-        self.said: dict[tuple[int, int, int, int, str], str] = {}  # what a node's executor reported
+        self.said: dict[tuple[int, int, int, int], str] = {}  # how an attempt's process ended
         self.takes: dict[tuple[str, tuple[int, int, int], int], dict[str, int]] = {}  # by node, task, attempt
         self.has = has or {}
         self.objections: list[Violation] = []
@@ -122,7 +122,7 @@ class Auditor:
             if came not in ("succeeded", "cancelled") or (*place, held[0]) in self.began:
                 self._object(place, "cached", f"attempt {held[0]} ran, and is called cached: {data}")
         if kind == "finished":
-            shown = self.said.get((*place, held[0], held[1]))
+            shown = self.said.get((*place, held[0]))
             accepted = "ok" if data.get("end", data["state"]) == "succeeded" else "not ok"
             too_late = data["state"] == "cancelled"  # a success in a level that had failed already
             if shown is not None and shown != accepted and not too_late:
@@ -175,7 +175,8 @@ class Auditor:
         if before != item:
             self._object(place, "array", f"sees {item} in generation {generation}, another element saw {before}")
 
-    def process_ended(self, place: tuple[int, int, int], attempt: int, node: str) -> None:
+    def process_ended(self, place: tuple[int, int, int], attempt: int, node: str, ok: bool) -> None:
+        self.said[(*place, attempt)] = "ok" if ok else "not ok"
         self.takes.pop((node, place, attempt))
         self.alive[place].remove((attempt, node))
 

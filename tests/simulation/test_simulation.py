@@ -140,6 +140,19 @@ def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPa
     expect("drained", range(60))
 
 
+def test_the_simulation_finds_a_failure_that_is_taken_for_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.core.rules import exchange
+
+    genuine = attempts.apply_report
+
+    def lenient(draft: Draft, session: str, report: c.Report, ended: list[TaskRow]) -> bool:
+        report.outcome = "succeeded" if report.outcome == "failed" else report.outcome
+        return genuine(draft, session, report, ended)
+
+    monkeypatch.setattr(exchange, "apply_report", lenient)
+    expect("report", range(60))
+
+
 def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Break the guard on reports: a late result of a dead session is applied. Some seed must notice. Claims keep
     their guard: what a dead session claims would never end, which is another violation."""

@@ -549,8 +549,8 @@ class SimulatedExecutor:
         launch, ended, started, timer = entry
         timer.cancel()
         world = self._world
-        world.auditor.process_ended(self._place(launch), launch.attempt, str(self._owner))
         ok = stopped is None and launch.attempt > world.script.get(launch.task.split(".")[0], 0)
+        world.auditor.process_ended(self._place(launch), launch.attempt, str(self._owner), ok)
         outcome = Outcome(
             launch.task_id, launch.attempt, ok, 0 if ok else 1, started, self._clock(),
             None if ok else "scripted failure", stopped,
