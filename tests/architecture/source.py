@@ -91,7 +91,7 @@ def _kind_of_event(call: ast.AST) -> list[ast.expr]:
         return []
     if isinstance(call.func, ast.Attribute) and call.func.attr == "event":
         return [call.args[1]]
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "_begin_batch":
+    if isinstance(call.func, ast.Attribute) and call.func.attr == "_batch_with":
         return [call.args[1]]
     return [call.args[3]] if isinstance(call.func, ast.Name) and call.func.id == "EventRow" else []
 

@@ -167,7 +167,7 @@ class Submit(msgspec.Struct):
     source: str | None = None  # the definition's directory, where its tasks start
     labels: str = "{}"
     fresh: bool = False  # results kept by `cache` are not used, only made anew
-    manual_advance: bool = False  # rest after each level until somebody advances it
+    manual_advance: bool = False  # pause after each level until somebody advances it
     children: list[tuple[str, str, bytes]] = []  # hash, name, document of workflows that its tasks run, at any depth
     pins: list[Pin] = []  # what is known already of the names in them; the store is asked about the others
     trigger: str | None = None  # the trigger that makes this run

@@ -148,7 +148,7 @@ class Draft:
             self.dirty_runs.append(run)
 
     def move(self, task: TaskRow, to: TaskState) -> None:
-        """The only way a task changes state; keeps the run's counters."""
+        """The way a task changes state, but for the two hot ones, `claim` and `succeed`; keeps the run's counters."""
         was = task.state
         if (was, to) not in TRANSITIONS:
             raise IllegalTransition(f"task {task.id}: {was} -> {to} is not in the table")
@@ -183,12 +183,7 @@ class Draft:
             self.unplace(task, public(task.demand))
         if "@" in task.demand:
             self._count_pools(task, 1)
-        batch = self._open_batches.get(task.run_no)
-        if batch is None or batch.kind != "assigned":
-            batch = self._begin_batch(task.run_no, "assigned", session)
-        batch.pos.append(task.pos)
-        batch.idx.append(task.idx)
-        batch.attempt.append(task.attempt)
+        self._batch_with(task, "assigned", session)
 
     def place(self, task: TaskRow, session: str, until: int) -> None:
         """Only this session may claim it until then."""
@@ -307,19 +302,20 @@ class Draft:
         task.finished_at = self.now
         task.session = task.stop = task.child_action = task.wake_at = task.reason = None
         task.settled = False
-        batch = self._open_batches.get(task.run_no)
-        if batch is None or batch.kind != "finished":
-            batch = self._begin_batch(task.run_no, "finished", self.by_session)
-        batch.pos.append(task.pos)
-        batch.idx.append(task.idx)
-        batch.attempt.append(task.attempt)
+        batch = self._batch_with(task, "finished", self.by_session)
         batch.started_at.append(task.started_at)
         batch.exit_code.append(exit_code)
         batch.hash.append(hash)
 
-    def _begin_batch(self, run_no: int, kind: str, session: str | None) -> EventBatch:
-        batch = self._open_batches[run_no] = EventBatch(run_no, kind, session)
-        self.events.append(batch)
+    def _batch_with(self, task: TaskRow, kind: str, session: str | None) -> EventBatch:
+        """The events of this kind that the run's last ones are, and this task's among them."""
+        batch = self._open_batches.get(task.run_no)
+        if batch is None or batch.kind != kind:
+            batch = self._open_batches[task.run_no] = EventBatch(task.run_no, kind, session)
+            self.events.append(batch)
+        batch.pos.append(task.pos)
+        batch.idx.append(task.idx)
+        batch.attempt.append(task.attempt)
         return batch
 
     def event(self, run_no: int, kind: str, data: dict[str, Any], task: TaskRow | None = None) -> None:

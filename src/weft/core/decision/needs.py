@@ -6,6 +6,8 @@ in one go, under the locks of ENGINE.md's order. Every load has a total order.
 
 import msgspec
 
+from weft.core.rows import TASKS_MAX
+
 
 class Session(msgspec.Struct):
     """That session, locked; its lease's expiry; 0 or 1 row."""
@@ -116,7 +118,7 @@ class Token(msgspec.Struct):
 
 
 class PlacementDemands(msgspec.Struct):
-    """NewDemands, as (demand,), ascending, of queued tasks that wait for the leader or belong to a session."""
+    """Demands, as (demand,), ascending, of queued tasks that wait for the leader or belong to a session."""
 
 
 class LiveSessions(msgspec.Struct):
@@ -144,9 +146,11 @@ class QueuedTasksOfRun(msgspec.Struct):
 
 
 class UnlockedQueuedTasks(msgspec.Struct):
-    """QueuedTasks tasks of a run, without those that a claim of somebody else holds at this moment."""
+    """The first queued tasks of a run, best rank first, without those that another node's claim holds at this
+    moment."""
 
     run_no: int
+    limit: int = TASKS_MAX
 
 
 class ChildActions(msgspec.Struct):
@@ -163,13 +167,6 @@ class UnreportedRuns(msgspec.Struct):
 
     limit: int
     run_no: int | None = None
-
-
-class FirstQueuedTasks(msgspec.Struct):
-    """The first queued tasks of a run, best rank first; those locked by others are left out."""
-
-    run_no: int
-    limit: int
 
 
 class RunningTasksOfRun(msgspec.Struct):
@@ -267,7 +264,7 @@ class HeldEnds(msgspec.Struct):
 
 
 class NewDemands(msgspec.Struct):
-    """NewDemands numbered above this one."""
+    """Demands numbered above this one."""
 
     above: int
 
@@ -416,7 +413,7 @@ class FiresByCause(msgspec.Struct):
 
 
 class QueuedFires(msgspec.Struct):
-    """QueuedTasks fires of a trigger, oldest first."""
+    """Queued fires of a trigger, oldest first."""
 
     trigger: str
     limit: int
@@ -438,5 +435,5 @@ Need = (
     | QueuedTasks | QueuedTasksOfRun | RunningTasksOfRun | ReadyTasks | DueTasks | NextWakeTime | HeldTasks
     | TasksClaimedAt | StopRequests | UnsettledTasks | RunsToSweep | UnendedTasks | CurrentTasks | NewDemands
     | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
-    | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | FirstQueuedTasks | Durations
+    | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | Durations
 )  # fmt: skip

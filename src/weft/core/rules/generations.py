@@ -6,7 +6,7 @@ Old rows never change. Attempt numbers go on where they were; the retry budget s
 from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of
 from weft.core.rows import WHOLE, RunRow, TaskRow
-from weft.core.rules.levels import begin_pass, level_plan_of
+from weft.core.rules.levels import begin_level, level_plan_of
 from weft.core.rules.readiness import ending_of
 from weft.core.rules.settle import decide_start, settle
 from weft.core.rules.waits import forget_rejections
@@ -40,7 +40,7 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
     _recount(draft, run, workflow)
     following: list[TaskRow] = []
     if run.level is not None:
-        yield from begin_pass(draft, run, decide_start, following)
+        yield from begin_level(draft, run, decide_start, following)
         rows = []
     for row in rows:
         if row.state == "pending" and row.open == 0:

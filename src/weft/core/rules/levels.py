@@ -107,7 +107,7 @@ def void_level(draft: Draft, run: RunRow, why: str, reason: str) -> list[TaskRow
     return to_settle
 
 
-def begin_pass(draft: Draft, run: RunRow, decide_start: DecideStart, following: list[TaskRow]) -> Rule:
+def begin_level(draft: Draft, run: RunRow, decide_start: DecideStart, following: list[TaskRow]) -> Rule:
     """The tasks at the cursor start, or are skipped, on what the levels before have committed."""
     workflow = draft.workflows[run.workflow]
     assert run.level is not None

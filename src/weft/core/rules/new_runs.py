@@ -7,7 +7,7 @@ import msgspec
 from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of, open_to_all
 from weft.core.rows import WHOLE, RunRow, TaskRow
-from weft.core.rules.levels import begin_pass
+from weft.core.rules.levels import begin_level
 from weft.core.rules.order import head_starts_of
 from weft.core.rules.settle import decide_start, started_at_once
 from weft.core.workflow import TaskDef, Workflow
@@ -90,7 +90,7 @@ def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
         if row.open == 0:
             roots.append(row)
     if run.level is not None:
-        yield from begin_pass(draft, run, decide_start, following)
+        yield from begin_level(draft, run, decide_start, following)
         return
     for row in roots:
         if not started_at_once(draft, run, workflow, row):

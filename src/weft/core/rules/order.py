@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from weft.core.commands import Exchange
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import Durations, FirstQueuedTasks
+from weft.core.decision.needs import Durations, UnlockedQueuedTasks
 from weft.core.graph import head_starts
 from weft.core.rows import RunRow, TaskRow
 from weft.core.workflow import TaskDef, Workflow
@@ -56,7 +56,7 @@ def take_places(draft: Draft, command: Exchange, candidates: int) -> Rule:
     if candidates + len(fresh) <= command.want and not limited:
         return
     runs = list(dict.fromkeys(task.run_no for task in fresh))[:RUNS_MAX]
-    answers = yield tuple(FirstQueuedTasks(no, PLACES_MAX) for no in runs)
+    answers = yield tuple(UnlockedQueuedTasks(no, PLACES_MAX) for no in runs)
     for no, rows in zip(runs, answers, strict=True):
         places = [task for task in draft.add_loaded(rows) if task.state == "queued"]
         exchange_places(draft, places, [task for task in fresh if task.run_no == no])

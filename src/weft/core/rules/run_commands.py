@@ -6,7 +6,7 @@ from weft.core.decision.needs import CurrentTasks, FinishedRuns, Roots, RunById,
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.leader import require_term
-from weft.core.rules.levels import begin_pass
+from weft.core.rules.levels import begin_level
 from weft.core.rules.readiness import is_over
 from weft.core.rules.settle import decide_start, settle
 from weft.core.rules.stopping import ask_to_stop, stop_run
@@ -120,7 +120,7 @@ def advance(draft: Draft, command: Advance) -> Rule:
     draft.event(run.no, "advanced", {"by": "task" if command.by_task else "level"})
     following: list[TaskRow] = []
     if run.level_open is None:
-        yield from begin_pass(draft, run, decide_start, following)
+        yield from begin_level(draft, run, decide_start, following)
     yield from settle(draft, following)
     draft.wake = True
     return Reply(run.id, run.no, run.state, changed=1)

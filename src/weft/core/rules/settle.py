@@ -10,7 +10,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import ReadyTasks, TasksAt, UnsettledTasks
 from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
-from weft.core.rules.levels import begin_pass, by_key, commit_level, in_main_level, key_rank, level_plan_of
+from weft.core.rules.levels import begin_level, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
 from weft.core.rules.names import names_of
 from weft.core.rules.order import PLACES_MAX, PRIORITY_MS, exchange_places, set_ready
@@ -281,7 +281,9 @@ def _advance(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
             run.advance_state = "level" if run.halted or run.stop else "paused"  # handlers are not held up
         if run.level == len(level_plan.tasks) or run.advance_state == "paused":
             return
-        yield from begin_pass(draft, run, decide_start, following)  # if all of it was cancelled, the next one follows
+        yield from begin_level(
+            draft, run, decide_start, following
+        )  # if all of it was cancelled, the next one follows
 
 
 def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:

@@ -108,10 +108,7 @@ SELECT d.id, d.body FROM demands d WHERE d.id IN :ids ORDER BY d.id
 -- name: tasks_queued_all_of_run (run_no bigint): waits for claims that are under way, and leaves out what they took
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER BY t.rank, t.id {lock}
 
--- name: tasks_queued_if_free (run_no bigint): those that a claim of another node holds are left out
-SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER BY t.rank, t.id {lock_or_skip}
-
--- name: tasks_queued_first (run_no bigint, limit int): likewise
+-- name: tasks_queued_if_free (run_no bigint, limit int): those that a claim of another node holds are left out
 SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no ORDER BY t.rank, t.id LIMIT :limit {lock_or_skip}
 
 -- name: task_durations (name text, workflow text, tasks int): of the tasks that the run began with, by the range of their
