@@ -10,7 +10,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 When = Literal["all_success", "none_failed", "any_success", "on_failure", "always"]
-TaskKind = Literal["shell", "python", "inline", "wait", "workflow"]
+TaskKind = Literal["shell", "python", "inline", "wait", "workflow", "container", "kubernetes"]
+#: Kinds whose attempts run on an engine: each has a handle in the store.
+REMOTE_KINDS: Final = ("container", "kubernetes")
 OnFailure = Literal["halt", "halt_now", "continue"]
 Mode = Literal["eager", "levels"]
 Order = Literal["longest_path", "fifo"]

@@ -2,9 +2,13 @@
 
 An executor tries once. It never retries, never touches the store, and never decides what an outcome means: `core`
 does. It reports every attempt that it started exactly once, after the last process of the attempt has ended.
+
+A remote attempt runs on an engine (a container engine, a Kubernetes cluster) and not below the node's process. Its
+handle is in the store before the engine is asked for anything, so that other nodes can stop it, or adopt it. It ends
+when the engine says that it is gone, never earlier.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -31,6 +35,18 @@ class OnceAnswer(msgspec.Struct, gc=False):
 Ask = Callable[[int, int, OnceQuestion], Awaitable[OnceAnswer]]
 
 
+class Handle(msgspec.Struct, frozen=True):
+    """A remote attempt, as its engine knows it. No name is used twice: it holds the attempt's number."""
+
+    engine: str  # the engine's identity, the same on every node that reaches it
+    name: str
+    place: str = ""  # what else the engine needs to find it, such as a Kubernetes namespace
+
+
+#: Says what a remote attempt is waiting for: (task id, attempt number, text). Called when the text changes.
+Progress = Callable[[int, int, str], None]
+
+
 class Launch(msgspec.Struct, gc=False):
     """One attempt, ready to start: templates are resolved, the environment is complete except for the node's own."""
 
@@ -48,6 +64,13 @@ class Launch(msgspec.Struct, gc=False):
     hidden: tuple[str, ...] = ()  # variables of the node's own environment that are secrets of other tasks
     input: bytes | None = None  # content of $WEFT_INPUT; None: no such file
     ask: Ask | None = None  # answers the questions of `weft.once`
+    requires: dict[str, Any] = {}  # what was reserved for it: memory (bytes), cpus, gpu
+    source: str | None = None  # the definition's directory; None: it came without one
+    handle: Handle | None = None  # of a remote attempt
+    adopted: bool = False  # an earlier attempt has started it under this handle: go on watching it
+    adoptable: bool = False  # a later attempt may adopt it: it may outlive the node
+    stored: tuple[int, int] = (0, 0)  # bytes of stdout and stderr that earlier attempts have stored of an adopted one
+    progress: Progress | None = None
 
 
 class Outcome(msgspec.Struct, gc=False):
@@ -66,6 +89,9 @@ class Outcome(msgspec.Struct, gc=False):
     output: Any = msgspec.UNSET  # the parsed value of $WEFT_OUTPUT
     context: dict[str, Any] | None = None  # the parsed value of $WEFT_CONTEXT
     killed: int = 0  # processes that had to be killed after the leader was gone
+    cause: Literal["oom"] | None = None  # a failure that `retry` can name, besides exit codes and exceptions
+    termination: dict[str, Any] | None = None  # of a stopped remote attempt: what was asked, what is confirmed
+    forgotten: bool = False  # an adopted attempt that the engine does not know any more
 
 
 Ended = Callable[[Outcome], None]
@@ -97,4 +123,26 @@ class Executor(Protocol):
 
     async def close(self) -> None:
         """Kill all attempts at once, and return when none is left."""
+        ...
+
+
+class RemoteExecutor(Executor, Protocol):
+    """An executor whose attempts run on an engine. `open` succeeds without the engine; `check` says if it answers."""
+
+    async def check(self) -> str | None:
+        """Why the engine cannot be used now, in one line; None: it answers. Called every few seconds."""
+        ...
+
+    @property
+    def engine(self) -> str | None:
+        """The identity of the engine that answered the last check; None: none did."""
+        ...
+
+    def handle(self, launch: Launch) -> Handle:
+        """What the attempt will be called. Asks nobody."""
+        ...
+
+    async def remove(self, handles: Sequence[Handle]) -> list[Handle]:
+        """Stop and remove what sessions that are over have left; those of which the engine says that nothing is
+        left. What it could not ask about is not in the list."""
         ...
