@@ -16,17 +16,17 @@ LINES_MAX = 50
 ENTRIES: dict[str, int] = {
     ".": 17,  # the parts of the product
     "cli/commands": 21,  # one file a command
-    "core/rules": 30,  # one file a kind of decision
+    "core/rules": 31,  # one file a kind of decision
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {
-    "client/verbs.py Connection": 70,  # one method a verb, each a line or two
+    "client/verbs.py Connection": 71,  # one method a verb, each a line or two
     "client/local.py StoreConnection": 21,
-    "node/local.py LocalLink": 29,
-    "node/ports.py Link": 22,
-    "store/protocol.py Store": 28,
-    "store/sqlite/driver.py SqliteStore": 29,
-    "store/postgres/driver.py PostgresStore": 26,
+    "node/local.py LocalLink": 30,
+    "node/ports.py Link": 23,
+    "store/protocol.py Store": 29,
+    "store/sqlite/driver.py SqliteStore": 30,
+    "store/postgres/driver.py PostgresStore": 27,
     "core/decision/draft.py Draft": 21,
     "core/expressions/shell/scan.py Scanner": 25,
 }

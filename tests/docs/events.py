@@ -56,6 +56,23 @@ EVENTS = {
         "task", "timeout, grace and 30 s more have passed, and it has not ended: its node is told to stop it",
         {"attempt": _ATTEMPT, "taken": "the node did not for another 30 s: the attempt is taken from it (`lost`)"},
     ),
+    "unverified": Event(
+        "task", "its node is lost, and its engine has not said that the attempt is gone: the task waits for that",
+        {"attempt": "the attempt that its engine may still run", "engine": "where", "name": "its name there"},
+    ),
+    "adopted": Event(
+        "task", "another node goes on watching what a lost node left on its engine (`retry.on_lost: adopt`)",
+        {"attempt": _ATTEMPT, "from": "the attempt that started it", "engine": "where", "name": "its name there"},
+    ),
+    "released": Event(
+        "task", "a person lets it go on without the proof that the attempt is gone (`weft release`)",
+        {"attempt": "the attempt that its engine may still run", "engine": "where", "name": "its name there",
+         "reason": "why"},
+    ),
+    "progress": Event(
+        "task", "what an attempt on an engine waits for: an image, a place, the engine's answer",
+        {"attempt": _ATTEMPT, "note": "in words"},
+    ),
     "promoted": Event("tasks", "their wake-up time came", {"tasks": _TASKS}),
     "admitted": Event("tasks", "the run has room for them (`max_parallel`)", {"tasks": _TASKS}),
     "skipped": Event(

@@ -38,6 +38,7 @@ from weft.core.liveness import agree
 from weft.core.rows import (
     ORDINAL_BITS,
     FireRow,
+    HandleRow,
     LeadershipRow,
     MemoRow,
     PoolRow,
@@ -440,6 +441,9 @@ class SimulatedLink:
 
     def forget(self, session: str) -> None:
         """There are no files to close."""
+
+    async def orphans(self, engines: list[str]) -> list[tuple[HandleRow, bool]]:
+        return await self._call(lambda: self._world.store.orphans(engines, 100))
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         return await self._call(

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from weft.core.decision.draft import Draft
-from weft.core.rows import ORDINAL_BITS, FireRow, Pin, RunRow, SessionRow, TaskRow, TriggerRow
+from weft.core.rows import ORDINAL_BITS, FireRow, HandleRow, Pin, RunRow, SessionRow, TaskRow, TriggerRow
 from weft.store.sqlite.driver import SqliteStore
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -131,6 +131,9 @@ def put_session(transaction: Any, session: str, ttl_ms: int = 30_000, **given: A
     transaction.write(draft)
 
 
+T3_RUNNING = task_id(3, 1)
+
+
 def make_world(store: Any) -> int:
     """One row for every situation that a load looks for; the rows go in out of order. Returns the store's time."""
     with store.transaction() as tx:
@@ -164,6 +167,12 @@ def make_world(store: Any) -> int:
         put_run(tx, child, tasks_of_11(), source="/here", labels='{"a":"b"}')
         put_run(tx, run_row(3, id="three", active=1), tasks_of_3(now), key="key-3", body_hash="body")
         draft = draft_of(tx)
+        draft.handles.opened = [
+            HandleRow(T3_RUNNING, 1, "s0", "x", "e", "n", "", True, "adopted", now),
+            HandleRow(T3_RUNNING, 2, "s1", "x", "e", "n", "", True, "orphaned", now),
+            HandleRow(T3_RUNNING - 1, 1, "s1", "x", "e", "m", "p", False, "open", now),
+            HandleRow(T3_RUNNING + 9, 1, "s1", "x", "f", "o", "", False, "orphaned", now),
+        ]
         draft.created.pins = [(3, Pin("hash", directory, "./x.yaml", "hash", "/")) for directory in ("/b", "/a")]
         tx.write(draft)
     return now

@@ -9,6 +9,7 @@ from weft.core.decision import needs as n
 from weft.core.rows import (
     AttemptRow,
     FireRow,
+    HandleRow,
     LeadershipRow,
     Pin,
     PoolRow,
@@ -35,6 +36,10 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.RunsOwnedBy("s1"), [7]),
     (n.RunsOwnedBy("nobody"), []),
     (n.HeldEnds([]), []),
+    (n.UnclosedHandles([T3 + 10, T3 + 1, T3 + 99]), [(T3 + 1, 2, "orphaned"), (T3 + 10, 1, "orphaned")]),
+    (n.UnclosedHandles([]), []),
+    (n.HandleHistory(T3 + 1, "e", "n"), [(1, 0, 0), (2, 0, 0)]),
+    (n.HandleHistory(T3 + 1, "e", "m"), []),
     (n.HeldEnds([T3]), []),
     (n.RunById("three"), [3]),
     (n.RunById("thre"), []),
@@ -147,6 +152,8 @@ def identity(row: Any) -> Any:
         return row.id
     if isinstance(row, PoolRow):
         return row.name
+    if isinstance(row, HandleRow):
+        return (row.task_id, row.attempt, row.state)
     if isinstance(row, StoredWorkflow):
         return row.workflow
     if isinstance(row, Pin):
@@ -163,6 +170,19 @@ def test_load(store: Any, need: n.Need, found: list[Any]) -> None:
     with store.transaction() as tx:
         (rows,) = tx.load([need])
     assert [identity(row) for row in rows] == found
+
+
+def test_orphans(store: Any) -> None:
+    """Of the engines that are asked for, with the word whether their tasks shall stop."""
+    make_world(store)
+    found = store.orphans(["e", "f"], 10)
+    assert [(row.task_id, row.attempt, row.adoptable, stopping) for row, stopping in found] == [
+        (T3 + 1, 2, True, False),
+        (T3 + 10, 1, False, True),
+    ]
+    assert [row.name for row, _ in store.orphans(["e", "g"], 10)] == ["n"]
+    assert len(store.orphans(["e", "f"], 1)) == 1
+    assert store.orphans([], 10) == []
 
 
 def test_every_need_is_tested() -> None:

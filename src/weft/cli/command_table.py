@@ -238,6 +238,13 @@ COMMANDS: tuple[Command, ...] = (
          _flag("--no-wait", help="do not wait until nothing of it is left running")),
     ),
     Command(
+        "release", "Change", "go on without the proof that a lost attempt was stopped", "cancel:release",
+        (RUN, _option("task", metavar="TASK", help="a task, or one element of it (name.3)"),
+         _option("--reason", metavar="TEXT", default="released by request", help="kept in the history")),
+        "For a container or a Kubernetes attempt whose node is lost and whose engine cannot be asked: `weft why` says"
+        " so. If it still runs there, it may run twice.",
+    ),
+    Command(
         "signal", "Change", "answer a task that waits for a signal", "signals:signal",
         (RUN, _option("name", metavar="NAME", help="the signal's name (`wait: {signal: NAME}`), or its task's"),
          _option("--data", metavar="JSON", help="what comes with it: the wait's output"),

@@ -443,6 +443,10 @@ class Connection:
             return self.call(run_changes.cancel_run, run_changes.CancelRunRequest(run=ref, reason=reason, now=now))
         return self.call(run_changes.cancel_task, run_changes.CancelTaskRequest(run=ref, task=task, reason=reason))
 
+    def release(self, ref: str, task: str, reason: str = "released by request") -> Changed:
+        """Go on without the proof that a lost attempt on an engine was stopped."""
+        return self.call(run_changes.release_task, run_changes.ReleaseTaskRequest(run=ref, task=task, reason=reason))
+
     def resume(self, ref: str) -> Changed:
         return self.call(run_changes.resume_run, runs.OneRunRequest(run=ref))
 

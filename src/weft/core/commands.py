@@ -51,6 +51,9 @@ class Exchange(msgspec.Struct):
     free: dict[str, int] = {}  # what the node has left of what it counts: memory, disk, gpu, places of a task
     costs: dict[str, dict[str, int]] = {}  # by demand: what a task of it takes of that
     following: list[tuple[int, int, int]] = []  # a hint, places of what needs the reported tasks: loaded with them
+    remote: list[int] = []  # of the reported tasks, those that run on engines
+    adopt: list[tuple[int, int]] = []  # task, attempt of orphaned handles that this node would go on watching
+    notes: list[tuple[int, int, str]] = []  # task, attempt of open handles, what it waits for
 
 
 class Claim(msgspec.Struct, gc=False):
@@ -95,6 +98,45 @@ class OnceReply(msgspec.Struct):
 
     status: Literal["call", "completed", "unknown", "kept", "stale"]
     value: str | None = None  # JSON of what is completed; else a reason in words
+
+
+class OpenHandle(msgspec.Struct):
+    """An attempt is about to be created on an engine, under this name."""
+
+    session: str
+    task_id: int
+    attempt: int
+    kind: str
+    engine: str
+    name: str
+    place: str = ""
+    adoptable: bool = False
+
+
+class HandleReply(msgspec.Struct):
+    """open: create it; adopted: it is there already, and earlier attempts have watched it; stale: the attempt is no
+    longer the one that may run."""
+
+    status: Literal["open", "adopted", "stale"]
+    engine: str = ""
+    name: str = ""
+    place: str = ""
+    #: The attempts that watched it before, ascending, with the bytes of stdout and stderr that the store has of each.
+    earlier: list[tuple[int, int, int]] = []
+
+
+class CloseHandles(msgspec.Struct):
+    """The engine says that nothing is left of what these handles of ended sessions stand for."""
+
+    gone: list[tuple[int, int]]  # task, attempt
+
+
+class ReleaseTask(msgspec.Struct):
+    """Go on without the engine's word that the attempt is gone: a person knows better, or takes the risk."""
+
+    run_id: str
+    task: str  # "name" or "name.3"
+    reason: str = "released by request"
 
 
 class Register(msgspec.Struct):
@@ -302,7 +344,7 @@ class Fire(msgspec.Struct):
 Command = (
     Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
     | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | Place
-    | CreateToken | RevokeToken
+    | CreateToken | RevokeToken | OpenHandle | CloseHandles | ReleaseTask
 )  # fmt: skip
 
 

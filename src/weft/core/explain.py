@@ -8,7 +8,7 @@ import msgspec
 from weft.core.definition.field_types.text_formats import rounded_duration
 from weft.core.placement.demands import PLACE, WORKFLOW_POOL, holder_of
 from weft.core.placement.eligibility import NodeFacts, eligible, free, no_room
-from weft.core.rows import RunRow, TaskRow
+from weft.core.rows import HandleRow, RunRow, TaskRow
 from weft.core.rules.readiness import can_still_start, ending_of
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
@@ -50,6 +50,7 @@ class Situation(msgspec.Struct):
     owner: str | None = None  # the node that owns the run
     longer: int = 0  # queued tasks of its run with longer paths to the end of the run
     child: tuple[str, str, str] | None = None  # of a task that runs another workflow: that run's id, name and state
+    handle: HandleRow | None = None  # of an attempt on an engine: the one that is not closed
 
 
 def explain(s: Situation) -> tuple[str, list[str]]:
@@ -201,7 +202,31 @@ def _running(s: Situation) -> tuple[str, list[str]]:
         return f"it is running as run {id} of {name}, which is {state}", [*details, f"weft why {id} says more"]
     since = rounded_duration(s.now - (s.task.started_at or s.task.claimed_at or s.now))
     details = [f"it has been asked to stop ({s.task.stop})"] if s.task.stop else []
+    if s.handle is not None and s.handle.state == "orphaned":
+        return _unverified(s, s.handle, details)
+    if s.handle is not None:
+        details += [s.handle.note] if s.handle.note else []
+        details.append(f"{s.handle.name} on {s.handle.engine}")
     return f"it is running on {s.holder or 'a node'}, attempt {s.task.attempt}, for {since}", details
+
+
+def _unverified(s: Situation, handle: HandleRow, details: list[str]) -> tuple[str, list[str]]:
+    """Nobody watches it, and its engine has not said that it is gone."""
+    name = s.workflow.tasks[s.task.pos].called(s.task.idx)
+    facts = [node.facts for node in s.nodes]
+    able = [node.name for node in facts if handle.kind in node.kinds and handle.kind not in node.down]
+    ways = (
+        f"nodes with an engine for {handle.kind} tasks, if it is this one: {', '.join(able)}"
+        if able
+        else f"no live node has an engine for {handle.kind} tasks that answers"
+    )
+    return f"attempt {handle.attempt} is not verified as stopped: its node is lost", [
+        f"{handle.name} on {handle.engine}",
+        f"it goes on when a node that reaches that engine has {'adopted' if handle.adoptable else 'removed'} it",
+        ways,
+        f"weft release {s.run.id} {name} goes on without that proof",
+        *details,
+    ]
 
 
 def _held(s: Situation) -> tuple[str, list[str]]:

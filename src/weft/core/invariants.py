@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from weft.core.history.replay import Replay
 from weft.core.placement.demands import pools_of, private_demand, public
-from weft.core.rows import FireRow, LeadershipRow, MemoRow, PoolRow, RunRow, TaskRow, TriggerRow
+from weft.core.rows import FireRow, HandleRow, LeadershipRow, MemoRow, PoolRow, RunRow, TaskRow, TriggerRow
 from weft.core.rules.readiness import can_still_start
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
 from weft.core.workflow import Workflow
@@ -120,6 +120,26 @@ def _check_level(run: RunRow, rows: list[TaskRow], workflow: Workflow) -> list[s
             found.append(f"{name} is {task.state}, but the cursor has moved past it")
         if task.held is not None and (at[task.pos] != run.level or task.state not in ("running", "waiting")):
             found.append(f"{name} is {task.state} and held in level {at[task.pos]}, the cursor is at {run.level}")
+    return found
+
+
+def check_handles(handles: Iterable[HandleRow], tasks: Mapping[int, TaskRow]) -> list[str]:
+    """What an engine may still run belongs to a running task, and its attempt is that task's own or one before it."""
+    found = []
+    unclosed: dict[int, HandleRow] = {}
+    for handle in handles:
+        if handle.state not in ("open", "orphaned"):
+            continue
+        if handle.task_id in unclosed:
+            found.append(f"task {handle.task_id} has two handles: {unclosed[handle.task_id].name}, {handle.name}")
+        unclosed[handle.task_id] = handle
+        task = tasks.get(handle.task_id)
+        if task is None or task.state != "running" or task.held is not None:
+            found.append(f"{handle.name} may be running, its task is {task and task.state}")
+        elif handle.state == "open" and (handle.attempt, handle.session) != (task.attempt, task.session):
+            found.append(f"{handle.name} is watched by {handle.session}, its task is held by {task.session}")
+        elif handle.attempt > task.attempt:
+            found.append(f"{handle.name} is of attempt {handle.attempt}, its task is at {task.attempt}")
     return found
 
 

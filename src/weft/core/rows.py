@@ -184,6 +184,24 @@ class AttemptRow(msgspec.Struct, gc=False):
     cached: str | None = None  # JSON: the run, task and attempt whose result it took; it ran nothing itself
 
 
+class HandleRow(msgspec.Struct, gc=False):
+    """An attempt on an engine, written before the engine is asked for anything. A task has at most one that is not
+    closed: open (its node watches it) or orphaned (its session is over, and nobody has said that it is gone)."""
+
+    task_id: int
+    attempt: int
+    session: str
+    kind: str  # the executor's
+    engine: str
+    name: str
+    place: str
+    adoptable: bool
+    state: Literal["open", "orphaned", "gone", "adopted", "released"]
+    opened_at: int
+    closed_at: int | None = None
+    note: str | None = None  # what it waits for, as its executor said last
+
+
 class EventRow(msgspec.Struct, gc=False):
     run_no: int
     pos: int | None

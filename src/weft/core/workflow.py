@@ -30,7 +30,8 @@ class Retry(msgspec.Struct, frozen=True):
     multiplier: float = 2.0
     max_backoff_ms: int = 3_600_000
     jitter: float = 0.1  # the share of the delay that is spread, by hash(task, attempt)
-    on_lost: bool = True  # false: a lost lease fails the task instead of queueing it again
+    #: false: a lost lease fails the task instead of queueing it again; adopt: another node watches what it left
+    on_lost: bool | Literal["adopt"] = True
 
 
 class Tolerate(msgspec.Struct, frozen=True):
@@ -94,6 +95,11 @@ class TaskDef(msgspec.Struct, frozen=True):
     def called(self, idx: int) -> str:
         """As people know it: "transform", or "transform.3" for an element."""
         return self.name if idx < 0 else f"{self.name}.{idx}"
+
+    @property
+    def remote(self) -> bool:
+        """Its attempts run on engines."""
+        return self.kind in REMOTE_KINDS
 
     @property
     def mapped(self) -> bool:

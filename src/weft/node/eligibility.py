@@ -12,16 +12,19 @@ import msgspec
 
 from weft.core.placement.demands import PLACE, private_demand
 from weft.core.placement.eligibility import NodeFacts, costs, eligible, free
+from weft.core.workflow import REMOTE_KINDS
 
 
 class Eligibility:
     def __init__(self, facts: NodeFacts) -> None:
-        self._facts = facts
+        not_checked = {kind: "it has not been checked yet" for kind in facts.kinds if kind in REMOTE_KINDS}
+        self._facts = msgspec.structs.replace(facts, down=not_checked)
         self.known = 0
         self.scored = False  # there are workflows whose tasks have to be placed
         self.demands: list[str] = [private_demand(facts.session)]
         self.costs: dict[str, dict[str, int]] = {}  # by demand, of those that take something
         self._counted: dict[str, Mapping[str, Any]] = {}  # the `requires` of those
+        self._remote: list[tuple[int, str, str]] = []  # those that need an engine: judged anew when one comes or goes
 
     def learn(self, demands: list[tuple[int, str, str]]) -> bool:
         """True if one of them can be claimed from now on."""
@@ -34,6 +37,8 @@ class Eligibility:
             if demand in self.demands:
                 continue
             decoded = msgspec.json.decode(body)
+            if any(one["kind"] in REMOTE_KINDS for one in decoded.get("all", (decoded,))):
+                self._remote.append((number, demand, body))
             if eligible(decoded, self._facts):
                 continue
             self.demands.append(demand)
@@ -43,6 +48,17 @@ class Eligibility:
                 self._counted[demand] = decoded["requires"]
             found = True
         return found
+
+    def set_down(self, down: dict[str, str]) -> None:
+        """By kind: why its engine cannot be used now."""
+        self._facts = msgspec.structs.replace(self._facts, down=down)
+        judged, self._remote = self._remote, []
+        again = frozenset(demand for _, demand, _ in judged)
+        self.demands = [demand for demand in self.demands if demand not in again]
+        for demand in again:
+            self.costs.pop(demand, None)
+            self._counted.pop(demand, None)
+        self.learn(judged)
 
     def free(self, held: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         """What is left beside tasks with these `requires`; nothing is counted where nobody asks for it."""

@@ -15,6 +15,7 @@ import msgspec
 from weft.core.commands import Claim, Exchange, ExchangeReply, Report
 from weft.core.decision.draft import Hint
 from weft.core.workflow import Workflow
+from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.memos import Attempting, ResultKeeper
 from weft.node.attempts.values import Values
 from weft.node.attempts.worker import Worker
@@ -53,7 +54,10 @@ class ExchangeLoop:
         self._values = Values(ports.link, ports.artifacts)
         self.eligible = Eligibility(settings.facts(ports.executors, session))
         self._memos = ResultKeeper(ports, settings, session, lease)
-        self.worker = Worker(ports, settings, lambda: lease.trusted, self._reason.set, self._memos.ask, self._meter)
+        self._handles = HandleKeeper(ports, session, lambda: lease.trusted)
+        self.worker = Worker(
+            ports, settings, lambda: lease.trusted, self._reason.set, self._memos.ask, self._meter, self._handles
+        )
         self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
         self.unled: Callable[[], None] = lambda: None  # the cluster has no leader
@@ -68,6 +72,20 @@ class ExchangeLoop:
         """A node without room leaves queued tasks to others; when it has room again, it looks by itself."""
         if hint.everyone or (hint.queued and self.worker.want() > 0) or (hint.ended and self._scope is not None):
             self._reason.set()
+
+    @property
+    def in_flight(self) -> bool:
+        return self._in_flight is not None
+
+    def learn_engines(self, down: dict[str, str]) -> None:
+        """By kind: why its engine cannot be used now. Tasks for engines that answer again may be waiting."""
+        self.eligible.set_down(down)
+        self._reason.set()
+
+    def adopt(self, orphan: tuple[int, int]) -> None:
+        """Ask for this (task, attempt) with the next exchange."""
+        self._handles.offers.append(orphan)
+        self._reason.set()
 
     @property
     def stuck_s(self) -> float:
@@ -118,7 +136,10 @@ class ExchangeLoop:
     @property
     def _has_news(self) -> bool:
         self.worker.give_back_unstarted()
-        return self.finishing or self.worker.has_reports or self.worker.has_started
+        return (
+            self.finishing or self.worker.has_reports or self.worker.has_started
+            or self._handles.has_notes or bool(self._handles.offers)
+        )  # fmt: skip
 
     async def _look(self) -> Look | None:
         """None: the store did not answer; an exchange asks until it does."""
@@ -158,8 +179,9 @@ class ExchangeLoop:
             self._session, self._number, worker.take_reports(), want,
             self.eligible.demands, self.eligible.known, self._scope, worker.take_started(),
             self.eligible.free(held.definition.requires for held in worker.held.values()), self.eligible.costs,
-            worker.take_following(),
+            worker.take_following(), notes=self._handles.take_notes(), adopt=self._handles.take_offers(),
         )  # fmt: skip
+        command.remote = self._handles.take_remote(command.reports)
         self._in_flight = command
         sent = self._ports.clock()
         reply = await self._send(command)
@@ -233,6 +255,8 @@ class ExchangeLoop:
                     run_no, facts = claim.run_no, self._facts[claim.run_no]
                     workflow = await self._workflow(facts.workflow)
                 definition = workflow.tasks[claim.pos]
+                if definition.remote:
+                    self._handles.remote[claim.task_id] = None
                 names = await self._names(claim, facts, workflow) if definition.templated else None
                 if definition.cache is None:
                     self.worker.take(claim, facts, workflow, names, now=now)

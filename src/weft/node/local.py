@@ -16,7 +16,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
 from weft.core.liveness import agree
-from weft.core.rows import MemoRow, TriggerRow
+from weft.core.rows import HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.ports import LinkFull, LinkLost, Renewal, RunFacts
@@ -39,6 +39,7 @@ from weft.store.shipment import Shipment
 
 T = TypeVar("T")
 SEEN_MAX = 1000
+ORPHANS_MAX = 100
 
 
 class LocalLink:
@@ -181,6 +182,9 @@ class LocalLink:
         self._store.check_writable(write=any(committer.failed for committer in both))
         for committer in both:
             committer.failed = False
+
+    async def orphans(self, engines: list[str]) -> list[tuple[HandleRow, bool]]:
+        return await self._read(lambda: self._store.orphans(engines, ORPHANS_MAX))
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         known, self._facts = self._facts, {}

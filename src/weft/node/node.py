@@ -13,6 +13,7 @@ from typing import Any
 
 from weft.core.commands import Drain, Refused, Register
 from weft.node.attempts.output import OutputShipper
+from weft.node.chores.engines import Engines, watch_engines
 from weft.node.chores.gone import bury_forever
 from weft.node.chores.place import place_forever
 from weft.node.chores.resources import measure_forever
@@ -49,6 +50,8 @@ class Node:
         self.leader: Leader | None = None
         self.loop: ExchangeLoop | None = None
         self._meter = Meter()  # one session after another: what the process has done
+        self._engines: Engines = {}
+        self._measure_again = asyncio.Event()
         self._output: OutputShipper | None = None
         if ports.ship is not None:
             self._output = OutputShipper(ports.ship, ports.clock, ports.log, settings.output_rate)
@@ -82,8 +85,14 @@ class Node:
         self._stopping.set()
 
     def _counted(self) -> dict[str, object]:
+        """What others may read of this node, besides its machine."""
         self._meter.contended = self._ports.contended()
-        return self._meter.snapshot()
+        counted: dict[str, object] = {"counted": self._meter.snapshot()}
+        return counted | {"engines": self._engines} if self._engines else counted
+
+    def _engines_checked(self, engines: Engines) -> None:
+        self._engines = engines
+        self._measure_again.set()
 
     def _drained(self, left_s: float) -> None:
         if not self._stopping.is_set():
@@ -143,7 +152,10 @@ class Node:
         yield leader.keep()
         yield bury_forever(ports, settings, self.session, leader.look)
         yield place_forever(ports, settings, lambda: loop.eligible.scored, lambda: leader.term)
-        yield measure_forever(ports, settings, lambda facts, now: lease.publish(facts, now=now), self._counted)
+        yield watch_engines(ports, settings, loop, self._engines_checked)
+        yield measure_forever(
+            ports, settings, lambda facts, now: lease.publish(facts, now=now), self._counted, self._measure_again
+        )
         yield self._drain(loop, leader)
         if self._output is not None:
             yield self._output.keep()

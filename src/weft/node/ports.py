@@ -10,7 +10,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
 from weft.core.placement.eligibility import NodeFacts
-from weft.core.rows import MemoRow, TriggerRow
+from weft.core.rows import HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor
 from weft.node.attempts.secrets import Secrets
@@ -104,6 +104,10 @@ class Link(Protocol):
     async def leave(self, session: str) -> None: ...
     def forget(self, session: str) -> None:
         """This node works under it no more, whatever the store knows of that: its lease ends it."""
+        ...
+
+    async def orphans(self, engines: list[str]) -> list[tuple[HandleRow, bool]]:
+        """Handles on these engines whose sessions are over, the first hundred; and whether their tasks shall stop."""
         ...
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]: ...

@@ -10,6 +10,7 @@ from weft.core.expressions.run_names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,
     FireRow,
+    HandleRow,
     LeadershipRow,
     MemoRow,
     Pin,
@@ -63,6 +64,18 @@ def triggers(rows: Rows) -> list[TriggerRow]:
     for row in found:
         row.active, row.paused = bool(row.active), bool(row.paused)  # numbers, on SQLite
     return found
+
+
+def handles(rows: Rows) -> list[HandleRow]:
+    found = [HandleRow(*row) for row in rows]
+    for row in found:
+        row.adoptable = bool(row.adoptable)  # a number, on SQLite
+    return found
+
+
+def orphaned(rows: Rows) -> list[tuple[HandleRow, bool]]:
+    """What the statement handles_orphaned gives."""
+    return [(handle, bool(row[-1])) for handle, row in zip(handles([row[:-1] for row in rows]), rows, strict=True)]
 
 
 def overview(rows: Rows) -> list[Any]:
@@ -161,6 +174,8 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.TasksClaimedAt: lambda need, tx: ("tasks_claimed_at", (need.session, need.number), tasks),
     n.StopRequests: lambda need, tx: ("tasks_to_stop", (need.session,), tasks),
     n.LossesByOutage: lambda need, tx: ("losses_given_up", (need.task_id,), plain),
+    n.UnclosedHandles: lambda need, tx: ("handles_unclosed", (need.task_ids,), handles) if need.task_ids else None,
+    n.HandleHistory: lambda need, tx: ("handle_history", (need.task_id, need.engine, need.name), plain),
     n.UnsettledTasks: lambda need, tx: _of_any(need, "tasks_unsettled", "tasks_unsettled_of_run", tasks),
     n.ChildActions: lambda need, tx: _of_any(need, "tasks_child_actions", "tasks_child_actions_of_family", tasks),
     n.UnendedTasks: _unended,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from weft.core.decision.draft import Draft, Hint
 from weft.core.decision.needs import Need
-from weft.core.rows import MemoRow, TriggerRow
+from weft.core.rows import HandleRow, MemoRow, TriggerRow
 from weft.store.shipment import Shipment
 
 PATIENCE_MS = 5000  # where no lease says otherwise
@@ -214,6 +214,10 @@ class Store(Protocol):
 
     def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
         """(the newest event's number, triggers that follow runs and are so many events behind it)."""
+        ...
+
+    def orphans(self, engines: list[str], limit: int) -> list[tuple[HandleRow, bool]]:
+        """Orphaned handles on these engines, and whether their tasks shall stop."""
         ...
 
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]: ...

@@ -15,6 +15,7 @@ from weft.core.rows import (
     ORDINAL_BITS,
     AttemptRow,
     FireRow,
+    HandleRow,
     MemoRow,
     Pin,
     RunRow,
@@ -94,7 +95,7 @@ def _marks() -> dict[str, str]:
     rows: dict[str, tuple[type[msgspec.Struct], str]] = {
         "task": (TaskRow, "t"), "run": (RunRow, "r"), "memo": (MemoRow, "k"), "session": (SessionRow, "s"),
         "trigger": (TriggerRow, "g"), "fire": (FireRow, "f"), "token": (TokenRow, "t"), "pin": (Pin, "p"),
-        "attempt": (AttemptRow, "a"),
+        "attempt": (AttemptRow, "a"), "handle": (HandleRow, "h"),
     }  # fmt: skip
     marks = {
         "later": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from weft.core.decision.draft import Draft
-from weft.core.decision.groups import KeptResults, PoolChanges, Pruned, RunValues, SessionChanges, TriggerChanges
+from weft.core.decision.groups import (
+    HandleChanges,
+    KeptResults,
+    PoolChanges,
+    Pruned,
+    RunValues,
+    SessionChanges,
+    TriggerChanges,
+)
 from weft.core.history.batches import stored
 from weft.core.rows import ORDINAL_BITS, AttemptRow, TaskRow
 from weft.store.queries import RUN_CHANGING, RUN_COLUMNS, TASK_CHANGING, TASK_COLUMNS
@@ -107,6 +115,7 @@ def writes(draft: Draft, now: int) -> Iterator[Write]:
     changed = changes(draft, now)
     if draft.dirty_tasks or draft.created.tasks:
         yield from _of_tasks(changed, draft.created.tasks, now)
+    yield from _of_handles(draft.handles, now)
     yield from _of_pools(draft.pools)
     yield from _of_history(draft, changed.attempts, now)
     yield from _of_values(draft.values, now)
@@ -151,6 +160,19 @@ def _of_tasks(changed: Changes, created: list[TaskRow], now: int) -> Iterator[Wr
         yield "tasks_insert_fresh", (run_no,), rows
     if others:
         yield "tasks_insert", (), others
+
+
+def _of_handles(handles: HandleChanges, now: int) -> Iterator[Write]:
+    """Closed before others are opened: a task has one that is not closed."""
+    for task_id, attempt, state in handles.states:
+        if state == "orphaned":
+            yield "handle_orphan_if_open", (task_id, attempt), None
+        else:
+            yield "handle_close_if_unclosed", (task_id, attempt, state, now), None
+    for row in handles.opened:
+        yield "handle_insert", _values(row), None
+    for note in handles.notes:
+        yield "handle_note", note, None
 
 
 def _of_pools(pools: PoolChanges) -> Iterator[Write]:
@@ -220,7 +242,7 @@ def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
         yield "fire_update_if_queued", _unqueued(fire), None
 
 
-_BY_TASK = ("attempts", "stale", "memos", "output_chunks", "output_ends", "tasks")
+_BY_TASK = ("attempts", "stale", "memos", "handles", "output_chunks", "output_ends", "tasks")
 _BY_RUN = ("_events", "_context", "_signals", "_arrays", "_pins", "")
 
 

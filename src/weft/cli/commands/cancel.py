@@ -1,4 +1,4 @@
-"""cancel and prune."""
+"""cancel, release and prune."""
 
 import time
 from argparse import Namespace
@@ -90,6 +90,8 @@ def _print_outcome(
     for name in before[:SHOWN_MAX]:
         now = connection.task(run_id, name)
         note = f" ({printable(now.reason)})" if now.reason else ""
+        if now.state == "running":
+            note = f" ({printable(connection.why(run_id, name)[0].summary)})"
         session.print(f"  {session.out.state(now.state)} {name}: {state_word(now.state)}{note}")
     if len(before) > SHOWN_MAX:
         session.print(f"  {session.out.sign('more')} {len(before) - SHOWN_MAX:,} more were running")
@@ -98,6 +100,17 @@ def _print_outcome(
     session.warn("told to stop; what runs has not ended yet")
     if not args.task and not args.now and any(task.when == "always" for task in connection.workflow(run_id).tasks):
         session.warn(f"its handlers (when: always) run before it ends; to skip them: weft cancel {run_id} --now")
+
+
+def release(args: Namespace, session: CommandSession) -> int:
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    reply = connection.release(run_id, args.task, args.reason)
+    if args.json:
+        session.print_json({"run": run_id, "task": args.task, "state": reply.state})
+    else:
+        session.print(f"{args.task} of run {run_id} is released: it is {state_word(reply.state or '?')}")
+    return OK
 
 
 def prune(args: Namespace, session: CommandSession) -> int:

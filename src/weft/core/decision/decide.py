@@ -12,6 +12,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.rules.apply import apply, pause_trigger
 from weft.core.rules.exchange import exchange
 from weft.core.rules.fire import fire
+from weft.core.rules.handles import close_handles, open_handle, release_task
 from weft.core.rules.leader import lead, resign
 from weft.core.rules.liveness import overdue, reconcile
 from weft.core.rules.memos import once
@@ -68,6 +69,9 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Fire: fire,
     c.CreateToken: create_token,
     c.RevokeToken: revoke_token,
+    c.OpenHandle: open_handle,
+    c.CloseHandles: close_handles,
+    c.ReleaseTask: release_task,
 }
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from weft.core.artifacts import Files
 from weft.core.decision.groups import (
     Created,
+    HandleChanges,
     KeptResults,
     PoolChanges,
     Pruned,
@@ -76,6 +77,7 @@ class Draft:
         self.created = Created()
         self.values = RunValues()
         self.kept_results = KeptResults()
+        self.handles = HandleChanges()
         self.pools = PoolChanges()
         self.sessions = SessionChanges()
         self.triggers = TriggerChanges()

@@ -6,6 +6,7 @@ import msgspec
 
 from weft.core.rows import (
     FireRow,
+    HandleRow,
     LeadershipRow,
     MemoRow,
     Pin,
@@ -36,6 +37,13 @@ class RunValues(msgspec.Struct):
 class KeptResults(msgspec.Struct):
     cached: dict[str, MemoRow] = {}  # for `cache`, by key; the task's own guard is theirs
     once: MemoRow | None = None  # written only while its attempt is held
+
+
+class HandleChanges(msgspec.Struct):
+    unclosed: dict[int, HandleRow] = {}  # as loaded, by task: those that are open or orphaned
+    opened: list[HandleRow] = []
+    states: list[tuple[int, int, str]] = []  # task, attempt, new state
+    notes: list[tuple[int, int, str]] = []  # task, attempt, what it waits for
 
 
 class PoolChanges(msgspec.Struct):

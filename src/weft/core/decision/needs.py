@@ -209,6 +209,21 @@ class HeldTasks(msgspec.Struct):
     session: str
 
 
+class UnclosedHandles(msgspec.Struct):
+    """Handles of these tasks that are open or orphaned, by task. They change only under the task's lock."""
+
+    task_ids: list[int]
+
+
+class HandleHistory(msgspec.Struct):
+    """(attempt, bytes of stdout, bytes of stderr that the store has of it) of all handles of a task with this engine
+    and name, ascending."""
+
+    task_id: int
+    engine: str
+    name: str
+
+
 class LossesByOutage(msgspec.Struct):
     """(how many) attempts of a task were lost with sessions that were given up because the store did not answer."""
 
@@ -435,5 +450,6 @@ Need = (
     | QueuedTasks | QueuedTasksOfRun | RunningTasksOfRun | ReadyTasks | DueTasks | NextWakeTime | HeldTasks
     | TasksClaimedAt | StopRequests | UnsettledTasks | RunsToSweep | UnendedTasks | CurrentTasks | NewDemands
     | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
-    | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | Durations
+    | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | Durations | UnclosedHandles
+    | HandleHistory
 )  # fmt: skip

@@ -15,9 +15,10 @@ from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 
 #: Events that may stand between an end and what follows from it, within one transaction.
-_BEFORE_TELLING = frozenset(
-    {"finished", "lost", "returned", "overdue", "promoted", "reopened", "halted", "stopped", "voided", "begun"}
-)
+_BEFORE_TELLING = frozenset((
+    "finished", "lost", "returned", "overdue", "unverified", "released", "progress", "promoted", "reopened",
+    "halted", "stopped", "voided", "begun",
+))  # fmt: skip
 
 
 class Replayed(msgspec.Struct):
@@ -120,6 +121,11 @@ class Replay:
 
     def _on_overdue(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         """Its node is told to stop it; if it is taken away, `lost` follows."""
+
+    def _on_unverified(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        """Its node is lost; `lost` follows when its engine says that it is gone, or it is adopted or released."""
+
+    _on_adopted = _on_released = _on_progress = _on_unverified
 
     def _on_skipped(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self.tasks[place].upstream = data["upstream"]

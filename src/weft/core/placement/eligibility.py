@@ -31,6 +31,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     gpus: int = 0
     gpu_memory: int | None = None  # of each of them
     functions: tuple[str, ...] | None = None  # inline ones; None: any
+    down: dict[str, str] = {}  # kinds whose engine cannot be used now, and why
 
     def has(self, label: str) -> bool:
         """`name`, or `name=value`."""
@@ -62,12 +63,18 @@ def decode_facts(body: str) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
-def node_facts(body: Mapping[str, Any], name: str, session: str) -> NodeFacts:
-    """From what a node said of itself when it registered."""
+def engines_down(measured: Mapping[str, Any]) -> dict[str, str]:
+    """Kinds whose engine cannot be used, from what a node measured last."""
+    return {kind: why for kind, why in measured.get("engines", {}).items() if why is not None}
+
+
+def node_facts(body: Mapping[str, Any], name: str, session: str, down: dict[str, str] | None = None) -> NodeFacts:
+    """From what a node said of itself when it registered; `down`: engines that cannot be used now."""
     return NodeFacts(
         kinds=tuple(body.get("kinds", ())), labels=body.get("labels", {}), name=name, session=session,
         capabilities=tuple(body.get("capabilities", ())), memory=body.get("memory"), disk=body.get("disk"),
         gpus=body.get("gpus", 0), gpu_memory=body.get("gpu_memory"), functions=_names(body.get("functions")),
+        down=down or {},
     )  # fmt: skip
 
 
@@ -82,6 +89,8 @@ def eligible(demand: Mapping[str, Any], node: NodeFacts) -> list[str]:
     reasons = []
     if demand["kind"] not in node.kinds:
         reasons.append(f"it has no executor for {demand['kind']} tasks")
+    elif demand["kind"] in node.down:
+        reasons.append(f"its engine for {demand['kind']} tasks cannot be used: {node.down[demand['kind']]}")
     elif "function" in demand and node.functions is not None and demand["function"] not in node.functions:
         reasons.append(f"its application gave it no inline function {demand['function']!r}")
     requires: Mapping[str, Any] = demand.get("requires", {})

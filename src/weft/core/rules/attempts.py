@@ -1,11 +1,13 @@
 """What becomes of a task when an attempt is over: it succeeds, fails, is retried, goes back, or is given up."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from weft.core.commands import Report
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import LossesByOutage
-from weft.core.rows import AttemptRow, StaleRow, TaskRow
+from weft.core.decision.needs import LossesByOutage, UnclosedHandles
+from weft.core.rows import AttemptRow, HandleRow, StaleRow, TaskRow
 from weft.core.rules.backoff import delay_ms
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.memos import keep_result
@@ -29,6 +31,12 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         why = "no such task" if task is None else f"the task is {task.state}, attempt {task.attempt}"
         keep_stale(draft, session, report, why)
         return False
+    handle = draft.handles.unclosed.pop(task.id, None)
+    if handle is not None and handle.attempt != task.attempt:
+        await_engine(draft, task, handle)  # it was to adopt what an earlier attempt left, and never got to it
+        return True
+    if handle is not None:
+        draft.handles.states.append((task.id, handle.attempt, "gone"))
     conclude(draft, task, report, ended)
     return True
 
@@ -122,9 +130,22 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     ended.append(task)
 
 
+def load_handles(draft: Draft, tasks: Iterable[TaskRow]) -> Rule:
+    """Those of the remote ones among these tasks, whose runs are loaded: before any of them may count as lost."""
+    ids = [t.id for t in tasks if draft.definition(t).remote]
+    if ids:
+        (rows,) = yield (UnclosedHandles(ids),)
+        draft.handles.unclosed |= {row.task_id: row for row in rows}
+
+
 def lose(draft: Draft, task: TaskRow, ended: list[TaskRow], *, gave_up: bool = False) -> Rule:
     """The session that held this attempt is over. `gave_up`: because the store did not answer its process, which goes
-    on. The bound is for tasks that take their node down: such losses do not count against it."""
+    on. The bound is for tasks that take their node down: such losses do not count against it. Handles of remote tasks
+    have been loaded: what is not known to be gone is not lost yet."""
+    handle = draft.handles.unclosed.pop(task.id, None)
+    if handle is not None:
+        await_engine(draft, task, handle)
+        return
     draft.touch(task)
     _record(draft, task, "lost", draft.now, None)
     task.lost += 1
@@ -133,6 +154,20 @@ def lose(draft: Draft, task: TaskRow, ended: list[TaskRow], *, gave_up: bool = F
         (((before,),),) = yield (LossesByOutage(task.id),)
         counted -= before + gave_up
     _go_back(draft, task, "lost", ended, counted)
+
+
+def await_engine(draft: Draft, task: TaskRow, handle: HandleRow) -> None:
+    """Nobody watches this attempt any more, and its engine has not said that it is gone. The task stays running, held
+    by the session that is over, until a node has removed it or adopts it, or a person releases it."""
+    if handle.state == "orphaned" and task.session == handle.session:
+        return  # as it was
+    draft.touch(task)
+    task.session, task.deadline_at = handle.session, None
+    if handle.state == "open":
+        draft.handles.states.append((task.id, handle.attempt, "orphaned"))
+    data = {"attempt": handle.attempt, "engine": handle.engine, "name": handle.name}
+    draft.event(task.run_no, "unverified", data, task)
+    draft.wake = True
 
 
 def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow], lost: int = 0) -> None:

@@ -21,10 +21,11 @@ from weft.core.decision.needs import (
     TasksClaimedAt,
 )
 from weft.core.rows import ORDINAL_BITS, TaskRow
-from weft.core.rules.attempts import apply_report, keep_stale
+from weft.core.rules.attempts import apply_report, keep_stale, load_handles
 from weft.core.rules.children import begin_again, child_due
 from weft.core.rules.claims import claim, unlimited
 from weft.core.rules.context import update_context
+from weft.core.rules.handles import adopt, note_progress
 from weft.core.rules.levels import by_key, key_rank
 from weft.core.rules.order import set_ready, take_places
 from weft.core.rules.ownership import enqueue
@@ -40,7 +41,7 @@ DUE_MAX = 100
 
 def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
-    ids = sorted([r.task_id for r in command.reports] + [task_id for task_id, *_ in command.started])
+    ids = _named(command)
     run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
     overviews, runs, tasks, following, queued = yield (
         SessionOverview(command.session),
@@ -75,7 +76,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     yield from take_places(draft, command, len(queued))
     draining = session.state == "draining"
     idle = draining or command.want <= 0 or session.role == "observer"
-    claims = [] if idle else (yield from claim(draft, command))
+    claims = [] if idle else (yield from _claim(draft, command))
     demands: list[tuple[int, str, str]] = []
     if newest_demand > command.known_demands:
         (demands,) = yield (NewDemands(command.known_demands),)
@@ -90,8 +91,26 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     )  # fmt: skip
 
 
+def _named(command: Exchange) -> list[int]:
+    """The tasks that it speaks of, ascending."""
+    ids = [r.task_id for r in command.reports] + [task_id for task_id, *_ in command.started]
+    if command.adopt or command.notes:
+        ids = [*dict.fromkeys([*ids, *(id for id, _ in command.adopt), *(id for id, _, _ in command.notes)])]
+    return sorted(ids)
+
+
+def _claim(draft: Draft, command: Exchange) -> Rule:
+    """What other nodes have left on an engine of this one comes first: it runs already."""
+    adopted = (yield from adopt(draft, command)) if command.adopt else []
+    command.want -= len(adopted)
+    claims = yield from claim(draft, command)
+    return [*adopted, *claims] if adopted else claims
+
+
 def _apply_reports(draft: Draft, command: Exchange) -> Rule:
     """Returns the tasks that ended, and (task, attempt) of reports that came too late."""
+    if command.remote:
+        yield from load_handles(draft, [draft.tasks[id] for id in command.remote if id in draft.tasks])
     ended: list[TaskRow] = []
     stale: list[tuple[int, int]] = []
     for report in command.reports:
@@ -132,6 +151,7 @@ def _note_started(draft: Draft, command: Exchange) -> None:
         task.started_at = draft.now - ago_ms
         task.deadline_at = None if limit_ms is None else task.started_at + limit_ms
         draft.event(task.run_no, "started", {"attempt": attempt, "started_at": task.started_at}, task)
+    note_progress(draft, command)
 
 
 def _repeat(draft: Draft, command: Exchange) -> Rule:

@@ -6,7 +6,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import HeldTasks, Runs, Session, Tasks, TasksPastDeadline
 from weft.core.liveness import OVERDUE_MS
 from weft.core.rows import ORDINAL_BITS, TaskRow
-from weft.core.rules.attempts import OVERDUE, lose
+from weft.core.rules.attempts import OVERDUE, load_handles, lose
 from weft.core.rules.leader import require_term
 from weft.core.rules.settle import settle
 
@@ -21,6 +21,7 @@ def reconcile(draft: Draft, command: Reconcile) -> Rule:
     held = [task for task in draft.add_loaded(held) if task.held is None]  # what has finished its node holds no more
     (runs,) = yield (Runs(sorted({t.run_no for t in held})),)
     draft.add_loaded_runs(runs)
+    yield from load_handles(draft, held)
     draft.by_session = command.session
     known = frozenset((task_id, attempt) for task_id, attempt in command.held)
     stored = frozenset((t.id, t.attempt) for t in held)
@@ -43,9 +44,11 @@ def overdue(draft: Draft, command: Overdue) -> Rule:
         return Reply()
     runs, tasks = yield (Runs(sorted({id >> ORDINAL_BITS for id in ids})), Tasks(ids))
     draft.add_loaded_runs(runs)
+    tasks = draft.add_loaded(tasks)
+    yield from load_handles(draft, tasks)
     ended: list[TaskRow] = []
     changed = 0
-    for task in draft.add_loaded(tasks):
+    for task in tasks:
         if task.state != "running" or task.held or task.deadline_at is None or task.deadline_at > draft.now:
             continue
         changed += 1

@@ -28,6 +28,7 @@ from weft.core.placement.eligibility import (
     costs,
     decode_facts,
     eligible,
+    engines_down,
     free,
     loads_of,
     no_room,
@@ -83,10 +84,12 @@ def reopen(draft: Draft, task: TaskRow) -> None:
 class _Node:
     """A node as the leader sees it, while it gives tasks away."""
 
-    def __init__(self, session: SessionRow, load: dict[str, float], held: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, session: SessionRow, load: dict[str, float], held: list[dict[str, Any]], down: dict[str, str]
+    ) -> None:
         body = decode_facts(session.body)
         self.scope = session.scope
-        self.facts = node_facts(body, session.node, session.id)
+        self.facts = node_facts(body, session.node, session.id, down)
         self.load = load
         self.slots: int | None = body.get("slots")
         self.held = held
@@ -123,7 +126,7 @@ def _nodes(
     live = [session for session in sessions if session.state == "live"]
     measurements = {s.id: msgspec.json.decode(measured[s.id]) for s in live if s.id in measured}
     loads = loads_of(measurements, [session.id for session in live])
-    return {session.id: _Node(session, loads[session.id], held.get(session.id, [])) for session in live}
+    return {s.id: _Node(s, loads[s.id], held.get(s.id, []), engines_down(measurements.get(s.id, {}))) for s in live}
 
 
 def _place(draft: Draft, task: TaskRow, demand: dict[str, Any], nodes: dict[str, _Node], root: int | None) -> bool:

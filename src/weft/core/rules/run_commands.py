@@ -13,7 +13,7 @@ from weft.core.rules.stopping import ask_to_stop, stop_run
 from weft.core.states import RUN_TERMINAL, TERMINAL
 
 
-def _run(draft: Draft, run_id: str) -> Rule:
+def named_run(draft: Draft, run_id: str) -> Rule:
     (rows,) = yield (RunById(run_id),)
     if not rows:
         raise Refused("not_found", f"there is no run {run_id}")
@@ -21,7 +21,7 @@ def _run(draft: Draft, run_id: str) -> Rule:
 
 
 def cancel_run(draft: Draft, command: CancelRun) -> Rule:
-    run: RunRow = yield from _run(draft, command.run_id)
+    run: RunRow = yield from named_run(draft, command.run_id)
     if run.state in RUN_TERMINAL:
         return Reply(run.id, run.no, run.state, existing=True)
     ended: list[TaskRow] = []
@@ -32,8 +32,8 @@ def cancel_run(draft: Draft, command: CancelRun) -> Rule:
 
 
 def cancel_task(draft: Draft, command: CancelTask) -> Rule:
-    run: RunRow = yield from _run(draft, command.run_id)
-    task: TaskRow = yield from _task(draft, run, command.task)
+    run: RunRow = yield from named_run(draft, command.run_id)
+    task: TaskRow = yield from named_task(draft, run, command.task)
     if task.state in TERMINAL or task.held is not None:
         return Reply(run.id, run.no, task.state, existing=True)
     tasks = [task]
@@ -58,7 +58,7 @@ def cancel_task(draft: Draft, command: CancelTask) -> Rule:
     return Reply(run.id, run.no, task.state, changed=len(tasks), more=draft.left_over())
 
 
-def _task(draft: Draft, run: RunRow, name: str) -> Rule:
+def named_task(draft: Draft, run: RunRow, name: str) -> Rule:
     place = draft.workflows[run.workflow].place(name)
     if place is not None:
         (rows,) = yield (TasksAt([(run.no, *place)]),)
@@ -70,12 +70,12 @@ def _task(draft: Draft, run: RunRow, name: str) -> Rule:
 
 def resume(draft: Draft, command: Resume) -> Rule:
     """An unfinished run just goes on; a finished one gets a new generation of what did not succeed."""
-    run: RunRow = yield from _run(draft, command.run_id)
+    run: RunRow = yield from named_run(draft, command.run_id)
     chosen: list[TaskRow] | None = None
     if command.tasks is not None:
         chosen = []
         for name in command.tasks:
-            task: TaskRow = yield from _task(draft, run, name)
+            task: TaskRow = yield from named_task(draft, run, name)
             if command.only_dead and task.state != "dead_letter":
                 raise Refused("conflict", f"{name} is {task.state}, not a dead letter")
             chosen.append(task)
@@ -106,7 +106,7 @@ def _refuse_child(draft: Draft, run: RunRow) -> Rule:
 
 def advance(draft: Draft, command: Advance) -> Rule:
     """Let a run that is paused between levels go on: by the rest of this level, or by one task of it."""
-    run: RunRow = yield from _run(draft, command.run_id)
+    run: RunRow = yield from named_run(draft, command.run_id)
     if run.advance_state is None:
         raise Refused(
             "conflict", f"run {run.id} goes on by itself: only one that was started with --step is advanced"

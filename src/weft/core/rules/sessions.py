@@ -6,7 +6,7 @@ from weft.core.commands import Drain, Expire, Refused, Register, Reply
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import HeldTasks, Leadership, Lease, RunById, Runs, RunsOwnedBy, Session
 from weft.core.rows import SessionRow, TaskRow
-from weft.core.rules.attempts import lose
+from weft.core.rules.attempts import load_handles, lose
 from weft.core.rules.leader import end_term
 from weft.core.rules.levels import drop_held
 from weft.core.rules.ownership import free_run
@@ -71,6 +71,7 @@ def expire(draft: Draft, command: Expire) -> Rule:
     held = [task for task in draft.add_loaded(held) if task.held is None]
     (runs,) = yield (Runs(sorted({t.run_no for t in held})),)
     draft.add_loaded_runs(runs)
+    yield from load_handles(draft, held)
     for run in owned:
         yield from free_run(draft, run)
         if run.level is not None and command.proof != "left":  # what was finished before leaving stays finished

@@ -147,6 +147,8 @@ def report_cached(claim: Claim, memo: MemoRow) -> Report:
 def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
     if outcome.ok:
         return "succeeded", None
+    if outcome.forgotten:
+        return "returned", None  # nothing is known of its end: another attempt begins anew
     if outcome.stopped == "timeout":
         return "failed", f"timed out after {(definition.timeout_ms or 0) / 1000:g} s"
     if outcome.stopped == "cancel":
@@ -164,4 +166,6 @@ def _result(outcome: Outcome, artifact: ArtifactReference | None) -> str | None:
         body["output"] = outcome.output
     if outcome.context:
         body["context"] = outcome.context
+    if outcome.termination is not None:
+        body["termination"] = outcome.termination
     return msgspec.json.encode(body).decode() if body else None

@@ -6,8 +6,8 @@ tasks that last leave nothing claimed ahead. What was claimed and could not star
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
 
 import msgspec
 
@@ -18,8 +18,9 @@ from weft.core.rows import WHOLE, MemoRow
 from weft.core.rules.attempts import OVERDUE
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker, secret_forms
-from weft.executors.protocol import Ask, OnceAnswer, OnceQuestion, Outcome, StopReason
+from weft.executors.protocol import Ask, Launch, OnceAnswer, OnceQuestion, Outcome, RemoteExecutor, StopReason
 from weft.node.attempts.artifacts import store_output
+from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached
 from weft.node.attempts.output import OutputShipper
 from weft.node.attempts.secrets import MissingSecret
@@ -62,8 +63,10 @@ class Worker:
         changed: Callable[[], None],
         ask: Ask | None = None,
         meter: Meter | None = None,
+        handles: HandleKeeper | None = None,
     ) -> None:
         self._ports = ports
+        self._handles = handles
         self._settings = settings
         self._trusted = trusted  # past the lease's trust nothing starts: the attempt may be somebody else's by now
         self._changed = changed  # an attempt ended: there is something to report
@@ -84,7 +87,7 @@ class Worker:
         self.output: OutputShipper | None = None  # takes it to where others read it
         self.no_longer_busy = asyncio.Event()  # set only while
         self.watched = False  # an exchange waits for it
-        self._storing: set[asyncio.Task[None]] = set()  # held here, so that nobody collects them
+        self._tasks: set[asyncio.Task[None]] = set()  # held here, so that nobody collects them
         self._failed_starts = 0
         self._not_before = float("-inf")  # claims pause until then
 
@@ -194,7 +197,46 @@ class Worker:
         if self.output is not None:
             self.output.began(launch)
         reach("attempt.before_start")
-        self._ports.executors[definition.kind].start(launch, self._on_end)
+        if definition.remote:
+            launch.adoptable = definition.retry.on_lost == "adopt"
+            self._spawn(self._start_remote(held, launch))
+        else:
+            self._ports.executors[definition.kind].start(launch, self._on_end)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start_remote(self, held: HeldAttempt, launch: Launch) -> None:
+        """Its handle first. What an earlier attempt has started must be watched, whatever is to become of it."""
+        assert self._handles is not None
+        executor = cast(RemoteExecutor, self._ports.executors[launch.kind])
+        if executor.engine is None:
+            self._on_end(_unstarted(launch, "drain", self._ports.clock()))  # it has just stopped to answer
+            return
+        opened = await self._handles.open(launch, executor)
+        key = (launch.task_id, launch.attempt)
+        if self.held.get(key) is not held:
+            return  # its session is over
+        if not opened or not self._trusted():
+            self._let_go(held)
+            return
+        reach("handle.opened")
+        if held.stopping is not None and not launch.adopted:
+            self._on_end(_unstarted(launch, held.stopping, self._ports.clock()))
+            return
+        executor.start(launch, self._on_end)
+        if held.stopping is not None:
+            executor.stop(*key, held.stopping, held.definition.grace_ms / 1000)
+
+    def _let_go(self, held: HeldAttempt) -> None:
+        """It is not this session's any more, or will not be soon: nothing is reported of it."""
+        del self.held[(held.claim.task_id, held.claim.attempt)]
+        if held.timer is not None:
+            held.timer.cancel()
+        self.running -= 1
+        self._after_ends()
 
     async def _answer(self, task_id: int, attempt: int, question: OnceQuestion) -> OnceAnswer:
         held = self.held.get((task_id, attempt))
@@ -223,9 +265,7 @@ class Worker:
         if held.cache_key is not None and held.definition.cache is not None and outcome.ok:
             report.keep = (held.cache_key, held.definition.cache.ttl_ms)
         if outcome.ok and report.result is not None and len(report.result) > self._settings.result_max:
-            storing = asyncio.get_running_loop().create_task(self._store_output(held, outcome))
-            self._storing.add(storing)
-            storing.add_done_callback(self._storing.discard)
+            self._spawn(self._store_output(held, outcome))
             return
         self._over(outcome, report)
 
@@ -240,6 +280,8 @@ class Worker:
         self.running -= 1
         if self.output is not None:
             self.output.ended(outcome.task_id, outcome.attempt, outcome.result)
+        if self._handles is not None and held.definition.remote:
+            self._handles.ended(outcome.task_id, outcome.attempt)
         reach("attempt.ended")
         self._count_start(outcome.startable)
         self._count(outcome)
@@ -427,3 +469,8 @@ class Worker:
         self._report_bytes = 0
         self._following.clear()
         self.running = 0
+
+
+def _unstarted(launch: Launch, stopped: StopReason, now: float) -> Outcome:
+    """Its engine was never asked for it."""
+    return Outcome(launch.task_id, launch.attempt, False, None, None, now, stopped=stopped)

@@ -1,6 +1,7 @@
 """What a node's machine has, and has left: measured now and then, sent with the renewals."""
 
 import asyncio
+import contextlib
 import json
 import shutil
 import subprocess
@@ -18,20 +19,25 @@ async def measure_forever(
     settings: NodeSettings,
     publish: Callable[[str, bool], None],
     counted: Callable[[], dict[str, object]],
+    again: asyncio.Event,
 ) -> None:
-    """`publish` gets the measurement as JSON, with what the node has counted, and whether it is the first one."""
+    """`publish` gets the measurement as JSON, with what the node has counted, and whether others should know it at
+    once. `again`: something has changed that they should know."""
     if ports.measure is None:
         return
     await asyncio.sleep(FIRST_AFTER_S)
-    first = True
+    urgent = True
     while True:
         try:
-            measured = await asyncio.to_thread(ports.measure) | {"counted": counted()}
-            publish(json.dumps(measured, separators=(",", ":")), first)
-            first = False
+            again.clear()
+            measured = await asyncio.to_thread(ports.measure) | counted()
+            publish(json.dumps(measured, separators=(",", ":")), urgent)
         except Exception as error:  # a machine that cannot be measured can still work
             ports.log("the machine's resources could not be measured", {"error": str(error)})
-        await asyncio.sleep(settings.measure_every_s * (0.9 + 0.2 * ports.random.random()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(settings.measure_every_s * (0.9 + 0.2 * ports.random.random())):
+                await again.wait()
+        urgent = again.is_set()
 
 
 class Machine:

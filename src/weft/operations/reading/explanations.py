@@ -7,7 +7,7 @@ import msgspec
 
 from weft.core.explain import NodeView, Situation, explain
 from weft.core.placement.demands import holder_of
-from weft.core.rows import ORDINAL_BITS, TaskRow
+from weft.core.rows import ORDINAL_BITS, HandleRow, TaskRow
 from weft.core.workflow import TaskDef
 from weft.operations.errors import NotFound
 from weft.operations.reading.placement import demand_body, node_views, pool_views
@@ -55,6 +55,7 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
             names.get(run.owner or ""),
             sum(count for head_start, count in queued if head_start > row.head_start),
             _child(access, row),
+            _handle(access, row) if workflow.tasks[row.pos].remote else None,
         )  # fmt: skip
         summary, details = explain(situation)
         name = workflow.tasks[row.pos].called(row.idx)
@@ -82,6 +83,11 @@ def _child(access: "StoreAccess", row: TaskRow) -> tuple[str, str, str] | None:
     found = access.read("run_shown", row.child)
     child = RunView.of(found[0]).run if found else None
     return None if child is None else (child.id, child.name, child.state)
+
+
+def _handle(access: "StoreAccess", row: TaskRow) -> HandleRow | None:
+    rows = access.read("handle_of_task", row.id)
+    return HandleRow(*rows[0]) if rows else None
 
 
 def _tasks_in(access: "StoreAccess", no: int, states: list[str]) -> list[TaskRow]:

@@ -68,6 +68,23 @@ def cancel_task(access: StoreAccess, request: CancelTaskRequest) -> Changed:
     return changed(access.finish(access.commit(c.CancelTask(run_id, request.task, request.reason))))
 
 
+class ReleaseTaskRequest(Request):
+    run: RunRef
+    task: TaskRef
+    reason: Reason = "released by request"
+
+
+@resource.operation(
+    "POST", "/v1/runs/{run}/tasks/{task}/release", role="operator", errors=REFUSABLE,
+    example={"reason": "the machine was scrapped"}, tool=ToolHints(destructive=True),
+)  # fmt: skip
+def release_task(access: StoreAccess, request: ReleaseTaskRequest) -> Changed:
+    """Go on without the proof that a lost attempt was stopped: its engine (a container engine, a Kubernetes cluster)
+    cannot be asked. If the attempt still runs there, it may run twice."""
+    _, run_id = find_run(access, request.run)
+    return changed(access.commit(c.ReleaseTask(run_id, request.task, request.reason)))
+
+
 @resource.operation(
     "POST", "/v1/runs/{run}/resume", role="operator", errors=REFUSABLE,
     tool=ToolHints(destructive=True, open_world=True),

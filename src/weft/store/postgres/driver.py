@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
-from weft.core.rows import MemoRow, TriggerRow
-from weft.store.loads import triggers
+from weft.core.rows import HandleRow, MemoRow, TriggerRow
+from weft.store.loads import orphaned, triggers
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.horizon import Horizon
 from weft.store.postgres.migrate import check, latest, migrate, version
@@ -276,6 +276,9 @@ class PostgresStore:
 
     def placing_waits(self) -> bool:
         return bool(self._ask(statements()["placing_waits"])[0][0])
+
+    def orphans(self, engines: list[str], limit: int) -> list[tuple[HandleRow, bool]]:
+        return orphaned(self._ask(statements()["handles_orphaned"], engines, limit))
 
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
         return self._ask(statements()["run_facts"], json.dumps(run_nos))

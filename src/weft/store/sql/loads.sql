@@ -136,6 +136,17 @@ SELECT min(m.at) FROM (
   SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL AND no NOT IN :but_runs
 ) m HAVING min(m.at) IS NOT NULL
 
+-- name: handles_unclosed (task_ids bigint[])
+SELECT {handle} FROM handles h WHERE h.task_id IN :task_ids AND h.state IN ('open', 'orphaned') ORDER BY h.task_id
+
+-- name: handle_history (task_id bigint, engine text, name text)
+SELECT h.attempt,
+  (SELECT coalesce(max(o.at + length(o.data)), 0) FROM output_chunks o
+   WHERE o.task_id = h.task_id AND o.attempt = h.attempt AND o.stream = 'stdout'),
+  (SELECT coalesce(max(o.at + length(o.data)), 0) FROM output_chunks o
+   WHERE o.task_id = h.task_id AND o.attempt = h.attempt AND o.stream = 'stderr')
+FROM handles h WHERE h.task_id = :task_id AND h.engine = :engine AND h.name = :name ORDER BY h.attempt
+
 -- name: losses_given_up (task_id bigint)
 SELECT count(*) FROM attempts a JOIN sessions s ON s.id = a.session
 WHERE a.task_id = :task_id AND a.outcome = 'lost' AND s.gave_up

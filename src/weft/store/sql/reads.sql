@@ -17,6 +17,13 @@ SELECT h.session, {greatest}(0, {least}(h.expires_at, h.lease_until) - {clock})
 FROM (SELECT d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session) AS lease_until
       FROM leadership d WHERE d.one = 1) h WHERE h.lease_until IS NOT NULL
 
+-- name: handles_orphaned (engines text[], limit int): on these engines, and whether their tasks shall stop
+SELECT {handle}, coalesce((SELECT t.stop IS NOT NULL FROM tasks t WHERE t.id = h.task_id), true)
+FROM handles h WHERE h.state = 'orphaned' AND h.engine IN :engines ORDER BY h.task_id LIMIT :limit
+
+-- name: handle_of_task (task_id bigint): the one that is not closed
+SELECT {handle} FROM handles h WHERE h.task_id = :task_id AND h.state IN ('open', 'orphaned')
+
 -- name: memos_cached (keys text[], now bigint): results that may stand for others now
 SELECT {memo} FROM memos k WHERE k.key IN :keys
 AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY k.key

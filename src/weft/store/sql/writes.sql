@@ -147,6 +147,22 @@ DELETE FROM attempts WHERE task_id >= :first AND task_id < :end
 -- name: run_delete_stale (first bigint, end bigint)
 DELETE FROM stale_reports WHERE task_id >= :first AND task_id < :end
 
+-- name: run_delete_handles (first bigint, end bigint)
+DELETE FROM handles WHERE task_id >= :first AND task_id < :end
+
+-- name: handle_insert ({handle_typed})
+INSERT INTO handles ({handle_columns}) VALUES ({handle_values})
+
+-- name: handle_orphan_if_open (task_id bigint, attempt int) guarded
+UPDATE handles SET state = 'orphaned' WHERE task_id = :task_id AND attempt = :attempt AND state = 'open'
+
+-- name: handle_close_if_unclosed (task_id bigint, attempt int, state text, now bigint) guarded
+UPDATE handles SET state = :state, closed_at = :now
+WHERE task_id = :task_id AND attempt = :attempt AND state IN ('open', 'orphaned')
+
+-- name: handle_note (task_id bigint, attempt int, note text)
+UPDATE handles SET note = :note WHERE task_id = :task_id AND attempt = :attempt AND state = 'open'
+
 -- name: run_delete_memos (first bigint, end bigint)
 DELETE FROM memos WHERE kind = 'once' AND task_id >= :first AND task_id < :end
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import apsw
 
-from weft.core.rows import MemoRow, TriggerRow
-from weft.store.loads import triggers
+from weft.core.rows import HandleRow, MemoRow, TriggerRow
+from weft.store.loads import orphaned, triggers
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
     PATIENCE_MS,
@@ -300,6 +300,9 @@ class SqliteStore:
         leader, left_ms = leaders[0] if leaders else (None, 0)
         live = self.live_sessions() if late else []
         return Watch(leader, left_ms, len(live), tuple(id for id, passed in live if passed))
+
+    def orphans(self, engines: list[str], limit: int) -> list[tuple[HandleRow, bool]]:
+        return orphaned(self._rows("handles_orphaned", json.dumps(engines), limit))
 
     def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
         return self._rows("run_facts", json.dumps(run_nos))

@@ -1,4 +1,5 @@
 DROP TABLE tokens;
+DROP TABLE handles;
 DROP TABLE output_ends;
 DROP TABLE output_chunks;
 DROP TABLE fires;

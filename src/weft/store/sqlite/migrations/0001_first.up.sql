@@ -356,6 +356,26 @@ CREATE INDEX fires_queued ON fires ("trigger", at) WHERE outcome = 'queued';
 CREATE INDEX runs_of_triggers ON runs ("trigger", no) WHERE "trigger" IS NOT NULL AND finished_at IS NULL;
 CREATE INDEX events_of_ends ON events (seq) WHERE kind = 'run_finished';
 
+-- Attempts that run on engines: containers, Kubernetes. Written before the engine is asked for anything; at most one
+-- of a task is not closed. Orphaned: its session is over, and no engine has said yet that it is gone.
+CREATE TABLE handles (
+  task_id   INTEGER NOT NULL,
+  attempt   INTEGER NOT NULL,
+  session   TEXT NOT NULL,
+  kind      TEXT NOT NULL,
+  engine    TEXT NOT NULL,
+  name      TEXT NOT NULL,
+  place     TEXT NOT NULL,
+  adoptable INTEGER NOT NULL,
+  state     TEXT NOT NULL CHECK (state IN ('open', 'orphaned', 'gone', 'adopted', 'released')),
+  opened_at INTEGER NOT NULL,
+  closed_at INTEGER,
+  note      TEXT,
+  PRIMARY KEY (task_id, attempt)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX handles_unclosed ON handles (task_id) WHERE state IN ('open', 'orphaned');
+CREATE INDEX handles_orphaned ON handles (engine, task_id) WHERE state = 'orphaned';
+
 -- Bearer tokens of the API: hashes only. Revoked ones stay, so that the history can be understood.
 CREATE TABLE tokens (
   id         TEXT PRIMARY KEY,

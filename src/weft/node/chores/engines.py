@@ -1,0 +1,107 @@
+"""Engines of remote attempts: which of them answer, and what lost nodes have left on them.
+
+Every node that reaches an engine removes what sessions that are over have left there, or adopts it. The store learns
+that something is gone only when the engine says so.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
+
+from weft.core.commands import CloseHandles
+from weft.core.rows import HandleRow
+from weft.core.workflow import REMOTE_KINDS
+from weft.executors.protocol import Handle, RemoteExecutor
+from weft.node.ports import LinkLost, NodeSettings, Ports
+
+if TYPE_CHECKING:
+    from weft.node.exchange import ExchangeLoop
+
+CHECK_EVERY_S = 5.0
+
+#: By kind: why its engine cannot be used, or None.
+Engines = dict[str, str | None]
+
+
+async def watch_engines(
+    ports: Ports, settings: NodeSettings, loop: "ExchangeLoop", checked: Callable[[Engines], None]
+) -> None:
+    """`checked` is called when an engine has begun to answer, or does not any more."""
+    executors = {
+        kind: cast(RemoteExecutor, executor) for kind, executor in ports.executors.items() if kind in REMOTE_KINDS
+    }
+    if not executors:
+        return
+    known: Engines = {}
+    next_check = float("-inf")
+    orphans = OrphanedHandles(ports, loop, executors)
+    while True:
+        if ports.clock() >= next_check:
+            found = {kind: await _check(executor) for kind, executor in executors.items()}
+            if found != known:
+                known = found
+                loop.learn_engines({kind: why for kind, why in found.items() if why is not None})
+                checked(found)
+            next_check = ports.clock() + CHECK_EVERY_S
+        await orphans.see_to()
+        await asyncio.sleep(settings.expire_every_s * (0.8 + 0.4 * ports.random.random()))
+
+
+async def _check(executor: RemoteExecutor) -> str | None:
+    try:
+        return await executor.check()
+    except Exception as error:  # an engine that breaks its protocol must not end the node
+        return f"{type(error).__name__}: {error}"
+
+
+class OrphanedHandles:
+    """What sessions that are over have left on the engines of this node."""
+
+    def __init__(self, ports: Ports, loop: "ExchangeLoop", executors: dict[str, RemoteExecutor]) -> None:
+        self._ports = ports
+        self._loop = loop
+        self._executors = executors
+        self._offered: dict[tuple[int, int], int] = {}  # how many exchanges there had been then
+
+    async def see_to(self) -> None:
+        engines = sorted({executor.engine for executor in self._executors.values() if executor.engine is not None})
+        if not engines:
+            return
+        try:
+            found = await self._ports.link.orphans(engines)
+            if not found:
+                self._offered.clear()
+                return
+            await self._remove([handle for handle, stopping in found if stopping or not self._offer(handle)])
+        except LinkLost:
+            return  # the next look finds the same
+
+    def _offer(self, handle: HandleRow) -> bool:
+        """False: it is to be removed. What the rules did not let this node adopt, nobody may."""
+        if not handle.adoptable:
+            return False
+        key = (handle.task_id, handle.attempt)
+        offered = self._offered.get(key)
+        if offered is not None and self._loop.exchanges > offered:
+            return False
+        if offered is None and self._loop.worker.want() > 0:
+            self._offered[key] = self._loop.exchanges + self._loop.in_flight
+            self._loop.adopt(key)
+        return True
+
+    async def _remove(self, handles: list[HandleRow]) -> None:
+        for kind, executor in self._executors.items():
+            mine = {
+                Handle(h.engine, h.name, h.place): (h.task_id, h.attempt)
+                for h in handles
+                if h.kind == kind and h.engine == executor.engine
+            }
+            if not mine:
+                continue
+            gone = await executor.remove(list(mine))
+            if gone:
+                closed = [mine[handle] for handle in gone if handle in mine]
+                await self._ports.link.commit(CloseHandles(closed))
+                self._ports.log(
+                    "removed what lost nodes had left", {"engine": executor.engine, "attempts": len(gone)}
+                )
