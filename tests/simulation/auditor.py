@@ -42,6 +42,9 @@ class Auditor:
         self.draining: set[str] = set()
         self.given_up: set[str] = set()  # sessions of processes that went on, and blame the store
         self.lost: dict[tuple[int, int, int], list[str]] = {}  # sessions that a task was lost with
+        self.remote: dict[tuple[int, int, int], list[str]] = {}  # what runs on engines, by name
+        self.unverified = self.adopted = 0
+        self.released: set[tuple[int, int, int]] = set()  # people took the risk
 
     # -- the log -----------------------------------------------------------------------------------------
 
@@ -81,6 +84,12 @@ class Auditor:
             self._assigned(place, data["attempt"], _NOBODY)
         elif kind in ("finished", "lost", "returned"):
             self._over(place, kind, data, session)
+        elif kind == "unverified":
+            self.unverified += 1
+        elif kind == "adopted":
+            self.adopted += 1
+        elif kind == "released":
+            self.released.add(place)
         elif kind == "skipped":
             self._end(place, "skipped")
         elif kind == "merged" and data["state"] == "succeeded":
@@ -143,6 +152,8 @@ class Auditor:
             )
 
     def _end(self, place: tuple[int, int, int], state: str) -> None:
+        if self.remote.get(place) and place not in self.released and not self._overlap_allowed:
+            self._object(place, "left running", f"ended {state}, and an engine still runs {self.remote[place]}")
         if place in self.ended:
             self._object(place, "one end", f"ended {state} after {self.ended[place]}")
         self.ended[place] = state
@@ -179,6 +190,15 @@ class Auditor:
         self.said[(*place, attempt)] = "ok" if ok else "not ok"
         self.takes.pop((node, place, attempt))
         self.alive[place].remove((attempt, node))
+
+    def remote_started(self, place: tuple[int, int, int], name: str) -> None:
+        others = self.remote.setdefault(place, [])
+        if others and place not in self.released and not self._overlap_allowed:
+            self._object(place, "remote overlap", f"{name} started beside {others}")
+        others.append(name)
+
+    def remote_ended(self, place: tuple[int, int, int], name: str) -> None:
+        self.remote[place].remove(name)
 
     # -- effects -----------------------------------------------------------------------------------------
 

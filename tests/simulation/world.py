@@ -14,6 +14,7 @@ import msgspec
 
 from tests.core.history import events
 from tests.simulation.auditor import Auditor
+from tests.simulation.engines import SimulatedEngine, SimulatedRemote
 from tests.simulation.loop import OWNER, SimulatedLoop
 from tests.simulation.violations import Violated, Violation, found_by
 from weft.core import commands as c
@@ -24,6 +25,7 @@ from weft.core.history.replay import Replay
 from weft.core.invariants import (
     check_family,
     check_fires,
+    check_handles,
     check_history,
     check_leadership,
     check_memos,
@@ -108,6 +110,8 @@ class World:
         self._next_owner = 1
         self.sessions: dict[int, str] = {}  # of crashed nodes
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
+        self.engines = [SimulatedEngine(self, "engine-a"), SimulatedEngine(self, "engine-b")]
+        self.remotes: dict[int, SimulatedRemote] = {}
 
     def _when_of(self, run_no: int, pos: int) -> str:
         hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
@@ -130,11 +134,12 @@ class World:
         rate = self.clock_rate(owner)
         clock = lambda: self.loop.time() * rate + skew  # noqa: E731
         executor = SimulatedExecutor(self, owner, clock)
+        remote = self.remotes[owner] = SimulatedRemote(self, self.engines[owner % 2], owner, clock)
         rng = random.Random(f"node-{self.seed}-{owner}")
         ids = iter(f"{name}-{owner}-{k}" for k in range(10**6))
         ports = Ports(
             SimulatedLink(self, owner),
-            {"inline": executor},
+            {"inline": executor, "container": remote},
             clock,
             rng,
             lambda: next(ids),
@@ -163,6 +168,7 @@ class World:
         node, _, executor = self.nodes.pop(owner)
         self.sessions[owner] = node.session
         executor.kill_everything()
+        self.remotes.pop(owner).kill_everything()
 
     def pause(self, owner: int, seconds: float) -> None:
         self.tell(f"node {owner} pauses for {seconds:.1f} s")
@@ -274,6 +280,8 @@ class World:
             found += found_by(check_run, run, by_run[run.no], workflow)
             found += self._check_replay(run, by_run[run.no], workflow)
         found += self._check_pools(after.values())
+        handles = [HandleRow(*row) for row in connection.execute("SELECT * FROM handles")]
+        found += found_by(check_handles, handles, after)
         found += found_by(check_family, runs, after.values())
         found += self._check_triggers()
         return found + self.auditor.objections
