@@ -1,5 +1,5 @@
 """Engines that outlive nodes: containers that go on when their node is paused or dead, and requests that are lost,
-late, or answered by nobody. The executor is a small one of the simulation's own; handles, adoption and removal are Weft's.
+late, or answered by nobody. The executor is the simulation's own; handles, adoption and removal are Weft's.
 """
 
 import asyncio

@@ -126,6 +126,19 @@ def make_document(
     return document
 
 
+def move_to_engines(rng: random.Random, document: dict[str, Any]) -> None:
+    """About half of its tasks run on engines, some of them may be adopted."""
+    owned = "mode" in document or "ownership" in document
+    for task in document["tasks"].values():
+        if "inline" not in task or rng.random() < 0.5:
+            continue
+        del task["inline"]
+        task.pop("cache", None)
+        task["container"] = {"image": "image"}
+        if rng.random() < 0.5 and not owned:
+            task["retry"] = {**task.get("retry", {}), "on_lost": "adopt"}
+
+
 def _limit(rng: random.Random, task: dict[str, Any]) -> None:
     """Every node has enough for each single task, so that everything can finish."""
     if rng.random() < 0.25:
@@ -163,6 +176,8 @@ class Scenario:
         self.loaded: list[Loaded] = []
         self.triggered: Triggered | None = None  # in every third story
         self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
+        #: In every fifth story tasks run on engines. It has its own randomness: the other stories stay as they were.
+        self.remote = random.Random(f"remote-{seed}") if seed % 5 == 2 else None
 
     def play(self) -> World:
         """Run the story; raises AssertionError with the seed when anything is wrong."""
@@ -193,6 +208,7 @@ class Scenario:
         for _ in range(rng.randint(2, 12)):
             await asyncio.sleep(rng.uniform(0.05, 1.5))
             self._disturb()
+            self._disturb_engines()
             if self.triggered is not None:
                 self.triggered.disturb()
         self._heal()
@@ -212,7 +228,10 @@ class Scenario:
             files = {name: _loaded(document) for name, document in make_children(self.rng, number).items()}
             for file in files.values():
                 file.children.update({name: files[name] for name in references_of(file.workflow)})
-        loaded = _loaded(make_document(self.rng, number, children=list(files)))
+        document = make_document(self.rng, number, children=list(files))
+        if self.remote is not None:
+            move_to_engines(self.remote, document)
+        loaded = _loaded(document)
         loaded.children.update({name: files[name] for name in references_of(loaded.workflow)})
         return loaded
 
@@ -284,6 +303,33 @@ class Scenario:
         else:
             rng.choice([world.away, world.full])(rng.uniform(0.5, 3 * TTL_S))
 
+    def _disturb_engines(self) -> None:
+        world, rng = self.world, self.remote
+        if rng is None or rng.random() < 0.5:
+            return
+        engine = rng.choice(world.engines)
+        roll = rng.random()
+        if roll < 0.6:
+            seconds = rng.uniform(0.5, 3 * TTL_S)
+            world.tell(f"{engine.name} is away for {seconds:.1f} s")
+            engine.away_until = self.loop.time() + seconds
+        elif roll < 0.75:
+            world.tell(f"{engine.name} forgets everything")
+            engine.forget()
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        """Somebody takes the risk for an orphan."""
+        orphan: list[Any] = self.world.store.reader().execute(
+            "SELECT r.id, r.workflow, t.pos, t.idx FROM handles h JOIN tasks t ON t.id = h.task_id"
+            " JOIN runs r ON r.no = t.run_no WHERE h.state = 'orphaned' ORDER BY t.id LIMIT 1"
+        ).fetchall()  # fmt: skip
+        for run_id, hash, pos, idx in orphan:
+            name = self.world.committer.workflows[hash].tasks[pos].called(idx)
+            self.world.tell(f"{name} of {run_id} is released")
+            self.world.commit(c.ReleaseTask(run_id, name))
+
     def _move_on(self) -> None:
         """Somebody answers a wait, or retries a dead letter."""
         world, rng, which = self.world, self.rng, self.rng.randrange(len(self.runs))
@@ -309,17 +355,24 @@ class Scenario:
         self.world.tell("everything heals")
         self.world.faults = Faults(delay_max=0.002)
         self.world.away_until = self.world.full_until = float("-inf")
+        for engine in self.world.engines:
+            engine.away_until = float("-inf")
         self.loop.paused.clear()
         for name, size in POOLS.items():
             self.world.commit(c.SetPool(name, size))
         self.world.start_node("fresh", 4)
+        if self.remote is not None:
+            self.world.start_node("fresh-too", 4)  # the one reaches the first engine, the other the second
 
     async def _reclaimed(self) -> None:
         """Nothing faulty any more: what a dead node held leaves it within its lease and two rounds of the leader, who
         must first be there, and may still wait for a call that was lost before."""
         dead = {self.world.sessions[owner] for owner in self.loop.dead if owner in self.world.sessions}
         await asyncio.sleep(2 * LEADER_TTL_S + LEADER_RENEW_S + TTL_S + 2 * 1.2 * EXPIRE_S + 0.1)
-        for (session,) in self.world.store.reader().execute("SELECT DISTINCT session FROM tasks"):
+        for (session,) in self.world.store.reader().execute(
+            "SELECT DISTINCT t.session FROM tasks t WHERE NOT EXISTS (SELECT 1 FROM handles h WHERE h.task_id = t.id"
+            " AND h.state = 'orphaned' AND h.adoptable)"  # those wait for a node with room
+        ):
             require(session not in dead, "reclaim", f"{session} is dead and still holds attempts")
 
     async def _finish(self) -> None:
