@@ -34,6 +34,8 @@ class Report(msgspec.Struct, gc=False):
     stopped: str | None = None
     keep: tuple[str, int | None] | None = None  # on success, keep the result under this key, for so long
     cached: dict[str, Any] | None = None  # nothing ran: the result is that of this run, task and attempt
+    cause: Literal["oom"] | None = None  # of a failure, where `retry` has a word for it
+    error_type: str | None = None  # the exception that a function raised, with its module if it is not a built-in
 
 
 class Exchange(msgspec.Struct):
@@ -61,6 +63,7 @@ class Claim(msgspec.Struct, gc=False):
     idx: int
     generation: int
     waited_ms: int = 0  # in the queue
+    memory: int | None = None  # bytes, if earlier attempts ran out of what the task requires
 
 
 class ExchangeReply(msgspec.Struct):

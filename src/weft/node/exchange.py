@@ -18,7 +18,7 @@ from weft.core.workflow import Workflow
 from weft.node.attempts.memos import Attempting, ResultKeeper
 from weft.node.attempts.values import Values
 from weft.node.attempts.worker import Worker
-from weft.node.eligibility import Eligibility
+from weft.node.eligibility import Eligibility, requirements
 from weft.node.lease import LeaseKeeper
 from weft.node.meter import Meter
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, RunFacts
@@ -157,7 +157,8 @@ class ExchangeLoop:
         command = Exchange(
             self._session, self._number, worker.take_reports(), want,
             self.eligible.demands, self.eligible.known, self._scope, worker.take_started(),
-            self.eligible.free(held.definition.requires for held in worker.held.values()), self.eligible.costs,
+            self.eligible.free(requirements(held.definition, held.claim) for held in worker.held.values()),
+            self.eligible.costs,
             worker.take_following(),
         )  # fmt: skip
         self._in_flight = command

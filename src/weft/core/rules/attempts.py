@@ -5,12 +5,13 @@ import msgspec
 from weft.core.commands import Report
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import LossesByOutage
+from weft.core.placement.demands import memory_of
 from weft.core.rows import AttemptRow, StaleRow, TaskRow
-from weft.core.rules.backoff import delay_ms
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.memos import keep_result
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import can_still_start
+from weft.core.rules.retries import delay_ms, raise_memory, retried
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
@@ -96,8 +97,12 @@ def _finished(draft: Draft, task: TaskRow, report: Report) -> None:
         data["hash"] = report.result_hash
     if report.cached is not None:
         data["cached"] = report.cached
+    if report.cause is not None:
+        data["cause"] = report.cause
     if task.state == "scheduled":
         data["wake_at"] = task.wake_at
+        if report.cause == "oom" and (memory := memory_of(task.demand)) is not None:
+            data["memory"] = memory
     elif task.held is not None:
         data["state"], data["end"] = "held", task.held
     draft.event(task.run_no, "finished", data, task)
@@ -106,17 +111,20 @@ def _finished(draft: Draft, task: TaskRow, report: Report) -> None:
 def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:
     definition = draft.definition(task)
     run = draft.runs[task.run_no]
+    retry = definition.retry
     task.failures += 1
     task.reason = report.error or "failed"
     may_start = can_still_start(run, definition) and not _unwanted(task)
-    if report.retryable and task.failures <= definition.retry.max and may_start:
-        task.wake_at = draft.now + delay_ms(definition.retry, task.failures, task.id, task.attempt)
+    if report.retryable and task.failures <= retry.max and may_start and retried(retry, report):
+        task.wake_at = draft.now + delay_ms(retry, task.failures, task.id, task.attempt)
         draft.move(task, "scheduled")
         draft.retries += 1
         release(task)
+        if report.cause == "oom" and retry.memory is not None:
+            raise_memory(draft, task, definition)
         _finished(draft, task, report)
         return
-    used_up = definition.retry.max > 0 and task.failures > definition.retry.max
+    used_up = retry.max > 0 and task.failures > retry.max
     _end(draft, task, "dead_letter" if used_up else "failed")
     _finished(draft, task, report)
     ended.append(task)

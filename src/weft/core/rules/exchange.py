@@ -20,6 +20,7 @@ from weft.core.decision.needs import (
     TasksAt,
     TasksClaimedAt,
 )
+from weft.core.placement.demands import memory_of
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale
 from weft.core.rules.children import begin_again, child_due
@@ -137,7 +138,9 @@ def _note_started(draft: Draft, command: Exchange) -> None:
 def _repeat(draft: Draft, command: Exchange) -> Rule:
     """The reply to this number was lost after COMMIT: its reports are applied, its claims are handed out again."""
     claimed, stopping = yield (TasksClaimedAt(command.session, command.number), StopRequests(command.session))
-    claims = [Claim(t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation) for t in claimed]
+    claims = [
+        Claim(t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation, memory=memory_of(t.demand)) for t in claimed
+    ]
     return ExchangeReply(claims, [(t.id, t.attempt, t.stop) for t in stopping if t.stop], [], None, True)
 
 
