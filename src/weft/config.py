@@ -65,6 +65,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("capabilities", "words", "", "What the node can do, for `requires.capabilities`, e.g. `docker,cuda`"),
     Setting("memory", "size", "(nine tenths of the machine's)", "Memory that tasks of the node may reserve"),
     Setting("disk", "size", "(what is free at the start)", "Disk space that tasks of the node may reserve"),
+    Setting("cpus", "amount", "(the machine's)", "CPUs that tasks of the node may reserve, e.g. `4` or `1.5`"),
     Setting("gpus", "number", "(those found)", "GPUs that tasks of the node may reserve"),
     Setting("gpu_memory", "size", "(unknown)", "Memory of each GPU, for `requires.gpu_memory`"),
     Setting("output_max", "size", "64MiB", "Bytes kept of each output stream of an attempt; the middle goes first"),
@@ -179,6 +180,7 @@ class Config(NamedTuple):
     capabilities: tuple[str, ...]
     memory: int | None
     disk: int | None
+    cpus: float | None
     gpus: int | None
     gpu_memory: int | None
     output_max: int
@@ -213,8 +215,8 @@ class Config(NamedTuple):
     def resources(self) -> dict[str, Any]:
         """What a node has for its tasks; None is found out when it starts."""
         return {
-            "capabilities": self.capabilities, "memory": self.memory, "disk": self.disk, "gpus": self.gpus,
-            "gpu_memory": self.gpu_memory,
+            "capabilities": self.capabilities, "memory": self.memory, "disk": self.disk, "cpus": self.cpus,
+            "gpus": self.gpus, "gpu_memory": self.gpu_memory,
         }  # fmt: skip
 
     @property
@@ -398,6 +400,14 @@ def _number(setting: Setting, value: Any, base: Path) -> int:
     return _whole(value, "a whole number", 0, 1024)
 
 
+def _amount(setting: Setting, value: Any, base: Path) -> float:
+    """A number with a fraction, as far as it is counted: in thousandths."""
+    digits = value if isinstance(value, str) else "" if isinstance(value, bool) else str(value)
+    if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,3})?", digits, re.ASCII) is None or not 0 < float(digits) <= 4096:
+        raise ValueError("expected a number from 0.001 to 4096")
+    return float(digits)
+
+
 def _port(setting: Setting, value: Any, base: Path) -> int:
     return _whole(value, "a port", 0, 65535)
 
@@ -493,6 +503,7 @@ def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
 
 _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
-    "server": _server, "choice": _choice, "labels": _labels, "words": _words, "number": _number, "port": _port,
+    "server": _server, "choice": _choice, "labels": _labels, "words": _words, "number": _number, "amount": _amount,
+    "port": _port,
     "networks": _networks, "root_path": _root_path,
 }  # fmt: skip

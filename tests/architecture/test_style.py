@@ -18,6 +18,8 @@ WORDS = re.compile(
 ALLOWED_WORDS = {
     "src/weft/core/expressions": "an expression's bound is counted in steps of evaluation",
     "src/weft/core/definition/read.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",
+    "src/weft/core/definition/field_types/remote_fields.py": "what Kubernetes runs has these names",
+    "docs/reference/definitions.md": "`pod` and `k8s_job` are keys and types of definitions",
     "src/weft/store/sqlite/clock.py": "a clock makes a step",
     "src/weft/cli/parser.py": "first steps",
     "docs/reference/expressions.md": "an expression's bound is counted in steps of evaluation",

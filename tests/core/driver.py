@@ -17,7 +17,7 @@ from weft.core.placement.eligibility import node_facts
 from weft.core.rows import ORDINAL_BITS, Pin, PoolRow, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
-from weft.node.eligibility import Eligibility
+from weft.node.eligibility import Eligibility, requirements
 from weft.store.sqlite.driver import SqliteStore
 
 CHIEF = "chief"  # leads where a story needs a leader and does not say who
@@ -131,9 +131,9 @@ class Engine:
             free=eligible.free(requires), costs=eligible.costs, **more,
         )  # fmt: skip
 
-    def requires(self, claim: c.Claim) -> dict[str, Any]:
+    def requires(self, claim: c.Claim) -> Mapping[str, Any]:
         hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (claim.run_no,)).get
-        return self.committer.workflows[hash].tasks[claim.pos].requires
+        return requirements(self.committer.workflows[hash].tasks[claim.pos], claim)
 
     def name(self, claim: c.Claim) -> str:
         hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (claim.run_no,)).get

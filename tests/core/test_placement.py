@@ -23,7 +23,7 @@ from weft.core.placement.eligibility import (
 GIB = 2**30
 NODE = NodeFacts(
     kinds=("python", "shell"), labels={"ssd": "", "zone": "eu"}, name="alpha", session="s1",
-    capabilities=("docker",), memory=8 * GIB, disk=100 * GIB, gpus=2, gpu_memory=16 * GIB,
+    capabilities=("docker",), memory=8 * GIB, disk=100 * GIB, gpus=2, gpu_memory=16 * GIB, cpus=1.5,
 )  # fmt: skip
 BARE = NodeFacts(kinds=("shell",), name="beta", session="s2")
 
@@ -32,6 +32,8 @@ ELIGIBLE: list[tuple[dict[str, Any], list[str]]] = [
     ({}, []),
     ({"labels": ["ssd"]}, []),
     ({"labels": ["ssd", "zone=eu"]}, []),
+    ({"cpus": 1.5}, []),
+    ({"cpus": 2}, ["it has 1.5 CPUs, 2 needed"]),
     ({"labels": ["ssd", "gpu"]}, ["it lacks the label gpu"]),
     ({"labels": ["gpu", "zone=us"]}, ["it lacks the labels gpu, zone=us"]),
     ({"any_labels": ["gpu", "zone=eu"]}, []),
@@ -82,13 +84,14 @@ def test_what_was_given_to_a_session_is_for_nobody_else() -> None:
 
 
 def test_room_is_counted_down() -> None:
-    one = {"memory": 3 * GIB, "gpu": 1, "max_per_node": 2, "of": "w/a"}
-    assert costs(one) == {"memory": 3 * GIB, "gpu": 1, "each:w/a": 1}
+    one = {"memory": 3 * GIB, "gpu": 1, "cpus": 0.7, "max_per_node": 2, "of": "w/a"}
+    assert costs(one) == {"memory": 3 * GIB, "gpu": 1, "cpus": 700, "each:w/a": 1}
     assert costs({"labels": ["x"]}) == {}
     left = free(NODE, [one], [one, one, {"memory": GIB}, {}])
-    assert left == {"memory": GIB, "disk": 100 * GIB, "gpu": 0, "each:w/a": 0}
+    assert left == {"memory": GIB, "disk": 100 * GIB, "gpu": 0, "cpus": 100, "each:w/a": 0}
     assert no_room(one, left) == [
-        "1GiB of memory are free now, 3GiB needed", "0 of its GPUs are free now, 1 needed",
+        "1GiB of memory are free now, 3GiB needed", "0.1 of its CPUs are free now, 0.7 needed",
+        "0 of its GPUs are free now, 1 needed",
         "it runs 2 of this task already (max_per_node)",
     ]  # fmt: skip
     assert no_room(one, free(NODE, [one], [one])) == []

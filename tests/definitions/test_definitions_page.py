@@ -12,6 +12,8 @@ import pytest
 from weft.authoring.load import load_text
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.remote_fields import RemoteType, Workdir
+from weft.core.definition.field_types.retry_fields import RETRY_RECORD, FailuresType, MemoryFactor, OnLost
 from weft.core.definition.field_types.scalars import (
     Boolean,
     Duration,
@@ -22,8 +24,17 @@ from weft.core.definition.field_types.scalars import (
     Size,
     Text,
 )
-from weft.core.definition.field_types.task_fields import CACHE_RECORD, RETRY_RECORD, WAIT_RECORD
-from weft.core.definition.fields import CONSTRAINTS, DEFAULTS, INPUT_RECORD, PREFERS, REQUIRES, TASK
+from weft.core.definition.field_types.task_fields import CACHE_RECORD, WAIT_RECORD
+from weft.core.definition.fields import (
+    CONSTRAINTS,
+    CONTAINER,
+    DEFAULTS,
+    INPUT_RECORD,
+    KUBERNETES,
+    PREFERS,
+    REQUIRES,
+    TASK,
+)
 from weft.core.definition.inferred_needs import TEMPLATED
 from weft.core.definition.long_form import LONG_TASK, RETRY_POLICY, SPEC
 from weft.core.definition.problems import NO_EXPRESSION
@@ -34,7 +45,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
 TABLES: dict[str, Record] = {
     "workflow": WORKFLOW, "input": INPUT_RECORD, "trigger": TRIGGER_RECORD, "webhook": WEBHOOK_RECORD,
     "after": AFTER_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
-    "wait": WAIT_RECORD, "cache": CACHE_RECORD,
+    "container": CONTAINER, "kubernetes": KUBERNETES, "wait": WAIT_RECORD, "cache": CACHE_RECORD,
     "requires": REQUIRES, "prefers": PREFERS, "long form": LONG_TASK, "spec": SPEC, "retryPolicy": RETRY_POLICY,
     "constraints": CONSTRAINTS,
 }  # fmt: skip
@@ -73,6 +84,16 @@ def shape_text(shape: Any) -> str:
             return f"mapping ({shape.what})"
         case Json():
             return "any value"
+        case RemoteType():
+            return f"mapping ({shape.record.what})"
+        case FailuresType():
+            return "a failure, or a list"
+        case MemoryFactor():
+            return "a factor like `x2`"
+        case OnLost():
+            return "true, false or `adopt`"
+        case Workdir():
+            return "an absolute directory"
         case WorkflowReference():
             return "a name, a file or a flow"
     raise AssertionError(f"no words for {shape}")

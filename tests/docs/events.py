@@ -40,7 +40,8 @@ EVENTS = {
             "started_at": "when its process began", "exitCode": "the process's", "error": "why it failed",
             "hash": "of its result, which is kept with the attempt",
             "cached": "nothing ran: the `run`, `task` and `attempt` whose result it took (`cache`)",
-            "wake_at": "when it is tried again",
+            "wake_at": "when it is tried again", "cause": "`oom`: it ran out of memory",
+            "memory": "bytes that the next attempt requires (`retry.memory`)",
         },
     ),
     "lost": Event(

@@ -70,8 +70,9 @@ CAPABILITY = _option(
 )  # fmt: skip
 MEMORY = _option("--memory", metavar="SIZE", help="memory for its tasks (default: nine tenths of the machine's)")
 DISK = _option("--disk", metavar="SIZE", help="disk space for its tasks (default: what is free)")
+CPUS = _option("--cpus", metavar="N", help="CPUs for its tasks, e.g. 4 or 1.5 (default: the machine's)")
 GPUS = _option("--gpus", metavar="N", help="GPUs for its tasks (default: those found)")
-PLACE = (LABEL, CAPABILITY, MEMORY, DISK, GPUS)
+PLACE = (LABEL, CAPABILITY, MEMORY, DISK, CPUS, GPUS)
 DRAIN = _option("--drain", metavar="TIME", help="how long running tasks may go on after ^C (default: 10s)")
 NAME = _option("--name", metavar="TEXT", help="what it is called in lists")
 LOG_FORMAT = _option(

@@ -49,7 +49,7 @@ def refuse_unplaceable(
             raise GiveUp(
                 BAD_INPUT,
                 why,
-                "start one that can, or say what this one has: --label, --capability, --memory, --gpus",
+                "start one that can, or say what this one has: --label, --capability, --memory, --cpus, --gpus",
             )
 
 

@@ -31,6 +31,7 @@ _FLAGS = (
     "run_as",
     "memory",
     "disk",
+    "cpus",
     "gpus",
     "host",
     "port",

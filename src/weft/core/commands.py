@@ -32,8 +32,11 @@ class Report(msgspec.Struct, gc=False):
     context: dict[str, Any] | None = None  # keys it sets in the run's context, on success
     retryable: bool = True
     stopped: str | None = None
+    unverified: bool = False  # of a remote attempt that it was to adopt: its engine was not asked
     keep: tuple[str, int | None] | None = None  # on success, keep the result under this key, for so long
     cached: dict[str, Any] | None = None  # nothing ran: the result is that of this run, task and attempt
+    cause: Literal["oom"] | None = None  # of a failure, where `retry` has a word for it
+    error_type: str | None = None  # the exception that a function raised, with its module if it is not a built-in
 
 
 class Exchange(msgspec.Struct):
@@ -64,6 +67,8 @@ class Claim(msgspec.Struct, gc=False):
     idx: int
     generation: int
     waited_ms: int = 0  # in the queue
+    memory: int | None = None  # bytes, if earlier attempts ran out of what the task requires
+    adopted: bool = False  # an earlier attempt has started it on its engine, where it goes on
 
 
 class ExchangeReply(msgspec.Struct):

@@ -124,7 +124,7 @@ def _check_level(run: RunRow, rows: list[TaskRow], workflow: Workflow) -> list[s
 
 
 def check_handles(handles: Iterable[HandleRow], tasks: Mapping[int, TaskRow]) -> list[str]:
-    """What an engine may still run belongs to a running task, and its attempt is that task's own or one before it."""
+    """What an engine may still run belongs to the attempt of a running task, and there is one of it."""
     found = []
     unclosed: dict[int, HandleRow] = {}
     for handle in handles:
@@ -136,10 +136,8 @@ def check_handles(handles: Iterable[HandleRow], tasks: Mapping[int, TaskRow]) ->
         task = tasks.get(handle.task_id)
         if task is None or task.state != "running" or task.held is not None:
             found.append(f"{handle.name} may be running, its task is {task and task.state}")
-        elif handle.state == "open" and (handle.attempt, handle.session) != (task.attempt, task.session):
-            found.append(f"{handle.name} is watched by {handle.session}, its task is held by {task.session}")
-        elif handle.attempt > task.attempt:
-            found.append(f"{handle.name} is of attempt {handle.attempt}, its task is at {task.attempt}")
+        elif (handle.attempt, handle.session) != (task.attempt, task.session):
+            found.append(f"{handle.name} is of {handle.session}, its task is held by {task.session}")
     return found
 
 

@@ -30,8 +30,11 @@ class Retry(msgspec.Struct, frozen=True):
     multiplier: float = 2.0
     max_backoff_ms: int = 3_600_000
     jitter: float = 0.1  # the share of the delay that is spread, by hash(task, attempt)
-    #: false: a lost lease fails the task instead of queueing it again; adopt: another node watches what it left
+    #: false: a lost lease fails the task instead of queueing it again; adopt: the next attempt has its handle
     on_lost: bool | Literal["adopt"] = True
+    on: tuple[int | str, ...] | None = None  # failures that are retried: exit codes, exceptions, words; None: all
+    not_on: tuple[int | str, ...] = ()  # those that are not, all the same
+    memory: float | None = None  # after an oom the next attempt requires so many times the memory
 
 
 class Tolerate(msgspec.Struct, frozen=True):

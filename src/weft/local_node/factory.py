@@ -22,7 +22,7 @@ from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
-from weft.local_node.machine_resources import disk_bytes, gpu_count, memory_bytes
+from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.node.attempts.secrets import Secrets
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
@@ -39,8 +39,9 @@ def node_settings(
 ) -> NodeSettings:
     """Settings of a node on this store; `more` are fields of NodeSettings."""
     more.setdefault("name", socket.gethostname().split(".")[0] or "node")
-    found: dict[str, Callable[[], int | None]] = {
-        "memory": memory_bytes, "disk": lambda: disk_bytes(workdir or Path.cwd()), "gpus": gpu_count
+    found: dict[str, Callable[[], float | None]] = {
+        "memory": memory_bytes, "disk": lambda: disk_bytes(workdir or Path.cwd()), "cpus": cpu_count,
+        "gpus": gpu_count,
     }  # fmt: skip
     for name, sample in found.items():
         if more.get(name) is None:

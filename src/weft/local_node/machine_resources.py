@@ -1,4 +1,4 @@
-"""What this machine has for tasks, where no setting says it: memory, disk space, GPUs."""
+"""What this machine has for tasks, where no setting says it: memory, disk space, CPUs, GPUs."""
 
 import os
 from pathlib import Path
@@ -28,6 +28,10 @@ def disk_bytes(directory: Path) -> int | None:
     except OSError:
         return None
     return found.f_bavail * found.f_frsize
+
+
+def cpu_count() -> int | None:
+    return os.cpu_count()
 
 
 def gpu_count() -> int:

@@ -10,9 +10,16 @@ from typing import Any
 
 import msgspec
 
+from weft.core.commands import Claim
 from weft.core.placement.demands import PLACE, private_demand
 from weft.core.placement.eligibility import NodeFacts, costs, eligible, free
-from weft.core.workflow import REMOTE_KINDS
+from weft.core.workflow import REMOTE_KINDS, TaskDef
+
+
+def requirements(definition: TaskDef, claim: Claim) -> Mapping[str, Any]:
+    """What an attempt takes: what its task requires, with the memory that earlier attempts ran out of."""
+    requires = definition.requires
+    return requires if claim.memory is None else {**requires, "memory": claim.memory}
 
 
 class Eligibility:

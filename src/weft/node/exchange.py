@@ -19,7 +19,7 @@ from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.memos import Attempting, ResultKeeper
 from weft.node.attempts.values import Values
 from weft.node.attempts.worker import Worker
-from weft.node.eligibility import Eligibility
+from weft.node.eligibility import Eligibility, requirements
 from weft.node.lease import LeaseKeeper
 from weft.node.meter import Meter
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, RunFacts
@@ -178,8 +178,9 @@ class ExchangeLoop:
         command = Exchange(
             self._session, self._number, worker.take_reports(), want,
             self.eligible.demands, self.eligible.known, self._scope, worker.take_started(),
-            self.eligible.free(held.definition.requires for held in worker.held.values()), self.eligible.costs,
-            worker.take_following(), notes=self._handles.take_notes(), adopt=self._handles.take_offers(),
+            self.eligible.free(requirements(held.definition, held.claim) for held in worker.held.values()),
+            self.eligible.costs, worker.take_following(),
+            notes=self._handles.take_notes(), adopt=self._handles.take_offers(),
         )  # fmt: skip
         command.remote = self._handles.take_remote(command.reports)
         self._in_flight = command
@@ -258,7 +259,7 @@ class ExchangeLoop:
                 if definition.remote:
                     self._handles.remote[claim.task_id] = None
                 names = await self._names(claim, facts, workflow) if definition.templated else None
-                if definition.cache is None:
+                if definition.cache is None or claim.adopted:
                     self.worker.take(claim, facts, workflow, names, now=now)
                 else:
                     caching.append(Attempting(claim, facts, workflow, names))

@@ -173,6 +173,7 @@ class Node:
                 "capabilities": self._settings.capabilities,
                 "memory": self._settings.memory,
                 "disk": self._settings.disk,
+                "cpus": self._settings.cpus,
                 "gpus": self._settings.gpus,
                 "gpu_memory": self._settings.gpu_memory,
                 "functions": self._settings.functions,

@@ -166,6 +166,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     capabilities: tuple[str, ...] = ()
     memory: int | None = None  # bytes that its tasks may reserve; None: it does not know
     disk: int | None = None
+    cpus: float | None = None
     gpus: int = 0
     gpu_memory: int | None = None  # of each GPU
     functions: tuple[str, ...] | None = None  # inline ones that it has; None: whatever is asked for
@@ -181,7 +182,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
         """This node, as placement knows it."""
         return NodeFacts(
             tuple(sorted(kinds)), self.labels, self.name, session, self.capabilities, self.memory, self.disk,
-            self.gpus, self.gpu_memory, self.functions,
+            self.gpus, self.gpu_memory, self.functions, self.cpus,
         )  # fmt: skip
 
 

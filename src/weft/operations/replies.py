@@ -133,6 +133,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     drain_at: int | None = None
     seen_at: int | None = None  # its last renewal
     resources: dict[str, Any] = {}  # as it measured them last
+    cpus: float | None = None  # that its tasks may reserve
     measured_at: int | None = None
     stale_reports: int | None = None  # refused ones, counted where one node is shown
     url: str | None = None  # of its HTTP server, if it has one

@@ -9,6 +9,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     exchange a [want N] [number N]                             cancel run [now] | cancel task x
     finish a x y … [want N]                                    resume | dead retry [x …]
     fail a x "exit 1" [want N]                                 tidy | why x | attempts x
+    fail a x "text" code 75 | cause oom | type ValueError | stopped timeout        how it failed, for `retry.on`
     report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
     repeat a                    the last exchange again, as after a lost reply
     started a x 300ms           an attempt that lasts says when it began
@@ -19,7 +20,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     cached a x KEY              if a result is kept under that key, it succeeds with it
     once a x KEY [raise]        an effect begins, or has ended: once a x KEY done JSON | failed REASON
     records                     all there are
-    node a memory 8GiB disk 1GiB gpus 1 label gaming slots 4        a node that has that
+    node a memory 8GiB disk 1GiB cpus 2 gpus 1 label gaming slots 4 kinds shell,container       a node that has that
     pools set NAME SIZE | pools                                     place: the leader picks nodes
     submit step yes             a run that rests after each level; `step` and `step task` move it on
     canonical                   the level records as they stand
@@ -52,7 +53,7 @@ from weft.authoring.load import Loaded, load_text, load_value
 from weft.core import commands as c
 from weft.core.decision.needs import Trigger
 from weft.core.definition.child_workflows import references_of
-from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
+from weft.core.definition.field_types.text_formats import format_size, parse_duration_ms, parse_size_bytes
 from weft.core.explain import explain
 from weft.core.history.kinds import canonical_lines
 from weft.core.rows import TriggerRow
@@ -228,6 +229,8 @@ class Story:
         given = dict(zip(words[1::2], words[2::2], strict=True))
         facts: dict[str, Any] = {name: parse_size_bytes(given[name]) for name in ("memory", "disk") if name in given}
         facts |= {name: int(given[name]) for name in ("gpus", "slots") if name in given}
+        facts |= {"cpus": float(given["cpus"])} if "cpus" in given else {}
+        facts |= {"kinds": given["kinds"].split(",")} if "kinds" in given else {}
         facts["labels"] = dict.fromkeys(given["label"].split(","), "") if "label" in given else {}
         facts["role"] = given.get("role", "auto")
         ttl_ms = parse_duration_ms(given.get("ttl", "30s"))
@@ -363,9 +366,12 @@ class Story:
 
     def _do_fail(self, words: list[str]) -> list[str]:
         error = words[2] if len(words) > 2 and words[2] != "want" else "exit code 1"
-        return self._exchange(
-            words[0], [self._report(words[0], words[1], "failed", error)], _after(words, "want", 100)
-        )
+        report = self._report(words[0], words[1], "failed", error)
+        how = dict(zip(words[3::2], words[4::2], strict=True)) if words[2:3] != ["want"] else {}
+        report.exit_code = int(how.get("code", 1))
+        report.cause, report.error_type = how.get("cause"), how.get("type")  # type: ignore[assignment]
+        report.stopped = how.get("stopped")
+        return self._exchange(words[0], [report], _after(words, "want", 100))
 
     def _do_report(self, words: list[str]) -> list[str]:
         pairs = [word.rpartition("=") for word in words[1:] if "=" in word]
@@ -403,12 +409,16 @@ class Story:
         current = {tuple(row) for row in running}
         return [claim for claim in self.claims.values() if (claim.task_id, claim.attempt) in current]
 
+    def _claimed(self, claim: c.Claim) -> str:
+        raised = "" if claim.memory is None else f" with {format_size(claim.memory)}"
+        return f"{self.engine.name(claim)}#{claim.attempt}{raised}"
+
     def _reply(self, session: str, reply: c.ExchangeReply) -> list[str]:
         for claim in reply.claims:
             self.claims[(session, self.engine.name(claim))] = claim
         out = []
         if reply.claims:
-            out.append("claims: " + _few([f"{self.engine.name(claim)}#{claim.attempt}" for claim in reply.claims]))
+            out.append("claims: " + _few([self._claimed(claim) for claim in reply.claims]))
         if reply.stops:
             out.append("stops: " + _few([f"{self._named(id)}#{attempt} ({why})" for id, attempt, why in reply.stops]))
         if reply.stale:

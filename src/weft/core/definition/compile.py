@@ -6,7 +6,11 @@ Deterministic: the same document gives the same workflow on every node, whatever
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from weft.core.definition.document import Document
+from weft.core.definition.field_types.remote_fields import container_of
+from weft.core.definition.field_types.retry_fields import memory_factor, retries_lost
 from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.definition.inferred_needs import (
     RESOLVED_BY_RULES,
@@ -25,7 +29,18 @@ from weft.core.definition.inputs import define_inputs
 from weft.core.definition.triggers import define_triggers
 from weft.core.graph import head_starts, levels_of, successors_of
 from weft.core.placement.demands import own_demand, workflow_pool
-from weft.core.workflow import Cache, LevelPlan, Order, Retry, TaskDef, TaskKind, Tolerate, TriggerDef, Workflow
+from weft.core.workflow import (
+    REMOTE_KINDS,
+    Cache,
+    LevelPlan,
+    Order,
+    Retry,
+    TaskDef,
+    TaskKind,
+    Tolerate,
+    TriggerDef,
+    Workflow,
+)
 
 HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
@@ -33,6 +48,8 @@ _HANDLERS = ("on_failure", "always")
 _NO_ENV: dict[str, str] = {}
 _NO_REQUIREMENTS: dict[str, Any] = {}
 _NO_TOLERANCE = Tolerate()
+_CONTAINER_DEFAULTS = {"pull": "missing", "mount": "ro", "secrets_as": "env"}
+_KUBERNETES_DEFAULTS = {"pull": "missing"}
 
 
 def compile_workflow(document: Document, hash: str, references: ReferencesByText | None = None) -> Workflow:
@@ -84,6 +101,8 @@ def _secrets(document: Document, triggers: tuple[TriggerDef, ...]) -> tuple[str,
         for task in (document.get("defaults", {}), *document["tasks"].values())
         for name in task.get("secrets", ())
     ]
+    containers = [task.get("container") or {} for task in (document.get("defaults", {}), *document["tasks"].values())]
+    names += [container["credentials"] for container in containers if "credentials" in container]
     names += [name for one in triggers for name in (one.secret, one.token) if name is not None]
     return tuple(sorted(dict.fromkeys(names)))
 
@@ -217,12 +236,14 @@ class _Defaults:
         shared = [document.get("env"), defaults.get("env")]
         self.env_templated = has_template(shared)
         self.cwd_templated = has_template(defaults.get("cwd"))
+        self.container_templated = has_template(defaults.get("container"))
         self.env_reads_context = value_reads_context(shared)
         self.cwd_reads_context = value_reads_context(defaults.get("cwd"))
+        self.container_reads_context = value_reads_context(defaults.get("container"))
         self.env: dict[str, str] = defaults.get("env", _NO_ENV)
-        self.retry = _retry(defaults.get("retry", {}))
         self.secrets: tuple[str, ...] = tuple(defaults.get("secrets", ()))
         self.ms: dict[str, int] = {}
+        self.retries: dict[tuple[bool, bool, bool], Retry] = {}  # of tasks that set none, by what applies to them
 
     def complete(self, name: str, task: dict[str, Any], graph: _TaskInGraph) -> TaskDef:
         if "wait" in task:
@@ -230,7 +251,7 @@ class _Defaults:
         defaults = self.defaults
         kind, spec = _kind_and_spec(task, defaults)
         env = task.get("env")
-        retry = task.get("retry")
+        requires = _requirements(task, f"{self.workflow}/{name}", self.scored)
         return TaskDef(
             name=name,
             kind=kind,
@@ -243,7 +264,7 @@ class _Defaults:
             cwd=task.get("cwd", defaults.get("cwd")),
             timeout_ms=self._ms(task["timeout"] if "timeout" in task else defaults.get("timeout")),
             grace_ms=self._ms(task.get("grace", defaults.get("grace", "10s"))) or 0,
-            retry=self.retry if retry is None else _retry({**defaults.get("retry", {}), **retry}),
+            retry=self._retry(task.get("retry"), kind, "memory" in requires),
             priority=task.get("priority", defaults.get("priority", 0)),
             allow_failure=task.get("allow_failure", defaults.get("allow_failure", False)),
             replicas=task.get("replicas"),
@@ -253,15 +274,15 @@ class _Defaults:
             batch=task.get("batch"),
             tolerate=_tolerate(task.get("tolerate")),
             max_parallel=task.get("max_parallel"),
-            requires=_requirements(task, f"{self.workflow}/{name}", self.scored),
+            requires=requires,
             accepts=graph.accepts,
             accepts_failure=graph.accepts_failure,
             survives_halt=graph.survives_halt,
             final=graph.final,
             reads=graph.reads,
             template_reads=graph.template_reads,
-            reads_context=self._reads_context(task, graph),
-            templated=self._templated(task),
+            reads_context=self._reads_context(task, kind, graph),
+            templated=self._templated(task, kind),
             secrets=() if kind in ("inline", "workflow") else tuple(task.get("secrets", self.secrets)),
             cache=_cache(task.get("cache")),
             pools=() if kind == "workflow" else _pools(task, self.own_pool),
@@ -287,12 +308,33 @@ class _Defaults:
             template_reads=graph.template_reads,
         )
 
-    def _reads_context(self, task: dict[str, Any], graph: _TaskInGraph) -> bool:
-        return graph.reads_context or self.env_reads_context or (self.cwd_reads_context and "cwd" not in task)
+    def _retry(self, own: dict[str, Any] | None, kind: TaskKind, has_memory: bool) -> Retry:
+        """What the defaults say for container and kubernetes tasks, and a task of another kind cannot do, is left
+        out; if the task said it itself, it was refused."""
+        key = (kind in REMOTE_KINDS, has_memory, kind == "workflow")
+        if own is None and key in self.retries:
+            return self.retries[key]
+        retry = _retry({**self.defaults.get("retry", {}), **(own or {})})
+        if kind not in REMOTE_KINDS or not has_memory:
+            retry = msgspec.structs.replace(retry, memory=None)
+        if kind not in REMOTE_KINDS:
+            retry = msgspec.structs.replace(retry, on_lost=bool(retry.on_lost))
+        if kind == "workflow":
+            retry = msgspec.structs.replace(retry, on=None, not_on=())
+        if own is None:
+            self.retries[key] = retry
+        return retry
 
-    def _templated(self, task: dict[str, Any]) -> bool:
+    def _reads_context(self, task: dict[str, Any], kind: TaskKind, graph: _TaskInGraph) -> bool:
+        if graph.reads_context or self.env_reads_context or (self.cwd_reads_context and "cwd" not in task):
+            return True
+        return self.container_reads_context and kind == "container"
+
+    def _templated(self, task: dict[str, Any], kind: TaskKind) -> bool:
         """Whether the node must resolve templates. $${{ counts too: it becomes ${{."""
         if self.env_templated or (self.cwd_templated and "cwd" not in task):
+            return True
+        if self.container_templated and kind == "container":
             return True
         return any(path[0] not in RESOLVED_BY_RULES for path, _ in templates_of(task))
 
@@ -306,6 +348,11 @@ class _Defaults:
 
 
 def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[TaskKind, dict[str, Any]]:
+    container = container_of(task, defaults)
+    if container is not None:
+        return "container", {"container": {**_CONTAINER_DEFAULTS, **container}, **_inside(task, defaults)}
+    if "kubernetes" in task:
+        return "kubernetes", {"kubernetes": {**_KUBERNETES_DEFAULTS, **task["kubernetes"]}, **_inside(task, defaults)}
     if "run" in task:
         return "shell", _with_input({"run": task["run"], "shell": shell_of(task, defaults)}, task)
     if "argv" in task:
@@ -315,6 +362,18 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[Task
     if "workflow" in task:
         return "workflow", {"workflow": task["workflow"], "with": task.get("with", {})}
     return "inline", {key: task[key] for key in ("inline", "with") if key in task}
+
+
+def _inside(task: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """What runs in a container, in Kubernetes or not, instead of its own command."""
+    if "python" in task:
+        return {"function": task["python"], "with": task.get("with", {})}
+    spec: dict[str, Any] = {}
+    if "run" in task:
+        spec = {"run": task["run"], "shell": shell_of(task, defaults)}
+    elif "argv" in task:
+        spec = {"argv": task["argv"]}
+    return _with_input(spec, task)
 
 
 def _with_input(spec: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
@@ -362,7 +421,10 @@ def _retry(value: dict[str, Any]) -> Retry:
         multiplier=float(value.get("multiplier", own.multiplier)),
         max_backoff_ms=parse_duration_ms(value["max_backoff"]) if "max_backoff" in value else own.max_backoff_ms,
         jitter=float(value.get("jitter", own.jitter)),
-        on_lost=value.get("on_lost", own.on_lost),
+        on_lost=retries_lost(value),
+        on=tuple(value["on"]) if "on" in value else None,
+        not_on=tuple(value.get("not_on", ())),
+        memory=memory_factor(value),
     )
 
 

@@ -8,8 +8,10 @@ from typing import Final
 
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.remote_fields import RemoteType, container_record, kubernetes_record
+from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
-from weft.core.definition.field_types.task_fields import WAIT, ArrayToMap, CacheType, NeedsType, RetryType, Tolerance
+from weft.core.definition.field_types.task_fields import WAIT, ArrayToMap, CacheType, NeedsType, Tolerance
 from weft.core.definition.field_types.text_formats import FORMATS
 
 TASKS_MAX: Final = 1_000_000
@@ -58,6 +60,8 @@ ENV: Final = MapOf(
     "a mapping of variables to values",
 )
 CWD: Final = Text("a directory", templates=True)
+CONTAINER: Final = container_record(ARGUMENT, ENV, SECRET_NAME)
+KUBERNETES: Final = kubernetes_record(ARGUMENT, ENV)
 CONDITION: Final = Text("a condition as text", templates=True)
 FUNCTION: Final = Pattern(
     expected="a function",
@@ -89,6 +93,8 @@ REQUIRES: Final = Record(
         Field("executors", TEXT_LIST, "Executors a node must offer."),
         Field("memory", Size(), "Free memory a node must have; reserved while the task runs."),
         Field("disk", Size(), "Free disk space a node must have; reserved while the task runs."),
+        Field("cpus", Number(0.001, 4096, whole=False),
+              "CPUs, reserved while the task runs; fractions such as 0.5 count in thousandths."),
         Field("gpu", OneOf((Boolean(), Number(0, 1024)), lambda v: 0 if isinstance(v, bool) else 1),
               "GPUs, reserved while the task runs: a number, or true for one."),
         Field("gpu_memory", Size(), "Memory that each of these GPUs must have."),
@@ -156,15 +162,20 @@ _TASK_OPTIONS: Final[dict[str, Field]] = {
             "allow_failure", Boolean(), "Its failure counts as success, for the tasks that need it and for the run."
         ),
         Field("secrets", SECRETS, "Secrets that it gets as variables; masked in its output and results."),
+        Field("container", RemoteType(CONTAINER, none=True),
+              "The container that it runs in; `null` is none, whatever the defaults say.", null=True),
     )
-}
+}  # fmt: skip
 
 DEFAULTS: Final = Record(
-    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"), "defaults"
+    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets", "container"),
+    "defaults",
 )
 
-#: The keys that say what a task does: a task has exactly one of them.
+#: The keys that say what a task does: a task has exactly one of them, or `container` or `kubernetes`.
 TASK_KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
+#: Keys that say where a task runs, and without one of the above also what.
+REMOTE_KEYS: Final = ("container", "kubernetes")
 #: The other keys that a wait may have: it runs on no node, so most of them would not apply.
 WAIT_TASK_KEYS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "long_form")
 
@@ -187,7 +198,10 @@ TASK: Final = Record(
               "How the needed tasks must end for it to start; all_success by default."),
         Field("if", CONDITION, "A condition; false skips the task."),
         Field("condition", CONDITION, "The long form's `if`.", hidden=True),
-        *_shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets"),
+        *_shared(
+            "shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets", "container"
+        ),
+        Field("kubernetes", RemoteType(KUBERNETES), "The container that it runs in, in Kubernetes."),
         Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX is the number of each."),
         Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
         Field("requires", REQUIRES, "What a node must have to run it."),

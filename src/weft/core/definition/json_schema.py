@@ -7,8 +7,8 @@ tasks (needs that exist, cycles) are beyond a schema: only the checker makes the
 from typing import Any
 
 from weft.core.definition.field_types.task_fields import TASK_NAME
-from weft.core.definition.fields import COMMAND, TASK, TASK_KINDS
-from weft.core.definition.long_form import LONG_TASK
+from weft.core.definition.fields import COMMAND, REMOTE_KEYS, TASK, TASK_KINDS
+from weft.core.definition.long_form import LONG_TASK, REMOTE_LONG_TASKS, REMOTE_TYPES
 from weft.core.definition.read import WORKFLOW
 from weft.core.definition.source_paths import NAME_KEYS
 
@@ -17,7 +17,6 @@ SCHEMA_ID = "https://json-schema.org/draft/2020-12/schema"
 
 def definition_schema() -> dict[str, Any]:
     short = _short_task()
-    long = {**LONG_TASK.schema(), "required": ["spec"]}
     name = {"name": TASK_NAME.schema()}
     return {
         "$schema": SCHEMA_ID,
@@ -41,7 +40,7 @@ def definition_schema() -> dict[str, Any]:
             },
             "shortTask": short,
             "namedShortTask": {**short, "properties": {**name, **short["properties"]}},
-            "longTask": long,
+            "longTask": {"anyOf": _long_tasks()},
         },
     }
 
@@ -51,6 +50,22 @@ def _ref(name: str) -> dict[str, str]:
 
 
 def _short_task() -> dict[str, Any]:
-    """A short task has exactly one of the keys that say what it does."""
-    known = [kind for kind in TASK_KINDS if not TASK.by_name[kind].later]
-    return {**TASK.schema(), "oneOf": [{"required": [kind]} for kind in known]}
+    """A short task has exactly one of the keys that say what it does; in a container it may have none."""
+    known = [{"required": [kind]} for kind in TASK_KINDS if not TASK.by_name[kind].later]
+    remote = [
+        {"required": [key], "properties": {key: {"type": "object"}}, "not": {"anyOf": known}} for key in REMOTE_KEYS
+    ]
+    return {**TASK.schema(), "oneOf": [*known, *remote]}
+
+
+def _long_tasks() -> list[dict[str, Any]]:
+    """One schema for each kind of `spec`."""
+    shell = LONG_TASK.schema()
+    shell["properties"]["type"] = {**shell["properties"]["type"], "enum": ["shell"]}
+    out = [{**shell, "required": ["spec"]}]
+    for key, record in REMOTE_LONG_TASKS.items():
+        schema = record.schema()
+        types = [type_ for type_, short in REMOTE_TYPES.items() if short == key]
+        schema["properties"]["type"] = {**schema["properties"]["type"], "enum": types}
+        out.append({**schema, "required": ["spec", "type"]})
+    return out

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from weft.core.definition.checks.attempts import check_attempts
 from weft.core.definition.checks.expressions import ExpressionChecker
 from weft.core.definition.checks.tasks import check_task
 from weft.core.definition.checks.workflows import (
@@ -19,7 +20,7 @@ from weft.core.definition.checks.workflows import (
 )
 from weft.core.definition.document import Document
 from weft.core.definition.field_types.task_fields import TASK_NAME
-from weft.core.definition.fields import COMMAND, TASK, TASK_KINDS, TASKS_MAX, workflow_record
+from weft.core.definition.fields import COMMAND, REMOTE_KEYS, TASK, TASK_KINDS, TASKS_MAX, workflow_record
 from weft.core.definition.inferred_needs import ReferencesByText
 from weft.core.definition.inputs import INPUTS, define_inputs
 from weft.core.definition.long_form import is_long, read_long
@@ -70,6 +71,7 @@ def _read_document(collector: ProblemCollector, value: Any, name: str, reference
     check_graph(collector, source, checker, tasks)
     check_signals(collector, source, tasks)
     check_secrets(collector, source, tasks, document)
+    check_attempts(collector, source, tasks, document.get("defaults", {}))
     check_mode(collector, document)
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
@@ -210,7 +212,11 @@ def _read_task(collector: ProblemCollector, value: Any, name_keys: tuple[str, ..
     kinds = [kind for kind in TASK_KINDS if kind in value]
     if len(kinds) > 1:
         collector.problem(f"a task can have only one of {' and '.join(kinds)}", "split it into two tasks", at="key")
-    elif not kinds and not collector.misspelled(value, TASK.by_name, TASK_KINDS):
+    elif (
+        not kinds
+        and not any(value.get(key) not in (None, False) for key in REMOTE_KEYS)
+        and not collector.misspelled(value, TASK.by_name, (*TASK_KINDS, *REMOTE_KEYS))
+    ):
         collector.problem("the task does nothing", "add `run: …` or `argv: […]`", at="key")
     return check_task(collector, value, out)
 

@@ -46,12 +46,12 @@ def _one_edit_away(word: str) -> Iterator[str]:
         yield word[:at] + word[at + 1 :]
     for at in range(len(word) - 1):
         yield word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-    for at in range(len(word)):
-        for letter in _LETTERS:
-            yield word[:at] + letter + word[at + 1 :]
     for at in range(len(word) + 1):
         for letter in _LETTERS:
             yield word[:at] + letter + word[at:]
+    for at in range(len(word)):
+        for letter in _LETTERS:
+            yield word[:at] + letter + word[at + 1 :]
 
 
 def _distance(one: str, other: str) -> int:

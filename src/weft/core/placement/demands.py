@@ -5,6 +5,7 @@ Its id says who may claim what is queued under it, and from which pools a place 
     shell                          any node with that executor
     shell:4f0c…                    those that satisfy the requirements in its body
     shell:4f0c…@license,render     the same, with a place in each of these pools
+    shell:4f0c…+memory=2147483648  the same with more memory, after an attempt that ran out of it; pools follow
     place:shell:4f0c…              nobody, until the leader has picked a node (`placement: scored`)
     session:9a3b…/place:shell:…    that session only, until a deadline
 """
@@ -23,6 +24,8 @@ SESSION: Final = "session:"
 #: In the name of a workflow's own pool, because demands separate pools by commas.
 _ESCAPED: Final = str.maketrans({",": "%2C", "%": "%25"})
 WORKFLOW_POOL: Final = "workflow:"  # no pool that people make may be called so: their names have no colon
+MEMORY: Final = "+memory="
+MEMORY_MAX: Final = 1 << 60  # no node has as much, and every store can keep the number
 OWN: Final = "own:"  # demands of runs that wait for an owner begin with it
 
 
@@ -48,6 +51,21 @@ def demand_of(task: TaskDef) -> tuple[str, str]:
     if task.pools:
         id += f"@{','.join(task.pools)}"
     return (PLACE if task.scored else "") + id, msgspec.json.encode(body, order="sorted").decode()
+
+
+def with_memory(task: TaskDef, memory: int) -> tuple[str, str]:
+    """(id, body) of what a task is queued under that now requires so many bytes of memory."""
+    id, body = demand_of(task)
+    before, at, pools = id.partition("@")
+    raised = msgspec.json.decode(body)
+    raised["requires"]["memory"] = memory
+    return f"{before}{MEMORY}{memory}{at}{pools}", msgspec.json.encode(raised, order="sorted").decode()
+
+
+def memory_of(demand: str) -> int | None:
+    """The memory that an earlier attempt's end has raised, in bytes; None: it was not."""
+    _, found, memory = demand.partition("@")[0].partition(MEMORY)
+    return int(memory) if found else None
 
 
 def workflow_pool(name: str) -> str:

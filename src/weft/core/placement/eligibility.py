@@ -1,8 +1,8 @@
 """May this node take a task with these requirements, does it have room, and how good a place is it?
 
 The scheduler, `why` and the refusal of what nobody can run all ask here. `eligible` judges what does not change while
-a node lives; what does (memory, disk, GPUs, how many of a task) is counted: `costs` says what a task takes while it
-runs, `free` what is left of a node, and a claim may not take more than that.
+a node lives; what does (memory, disk, CPUs, GPUs, how many of a task) is counted: `costs` says what a task takes
+while it runs, `free` what is left of a node, and a claim may not take more than that.
 """
 
 import json
@@ -14,8 +14,9 @@ import msgspec
 from weft.core.definition.field_types.text_formats import format_size
 
 #: What a task takes of its node while it runs, in the words of `requires`.
-COUNTED: Final = ("memory", "disk", "gpu")
+COUNTED: Final = ("memory", "disk", "cpus", "gpu")
 EACH: Final = "each:"  # before the name of a task with `max_per_node`
+_CPU: Final = 1000  # what is counted of a CPU are thousandths, so that 0.1 ten times is one
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
@@ -31,6 +32,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     gpus: int = 0
     gpu_memory: int | None = None  # of each of them
     functions: tuple[str, ...] | None = None  # inline ones; None: any
+    cpus: float | None = None  # for tasks
     down: dict[str, str] = {}  # kinds whose engine cannot be used now, and why
 
     def has(self, label: str) -> bool:
@@ -74,6 +76,7 @@ def node_facts(body: Mapping[str, Any], name: str, session: str, down: dict[str,
         kinds=tuple(body.get("kinds", ())), labels=body.get("labels", {}), name=name, session=session,
         capabilities=tuple(body.get("capabilities", ())), memory=body.get("memory"), disk=body.get("disk"),
         gpus=body.get("gpus", 0), gpu_memory=body.get("gpu_memory"), functions=_names(body.get("functions")),
+        cpus=body.get("cpus"),
         down=down or {},
     )  # fmt: skip
 
@@ -151,17 +154,19 @@ def _too_small(requires: Mapping[str, Any], name: str, node: NodeFacts) -> str |
     needed = requires.get(name)
     if needed is None:
         return None
-    have = {"memory": node.memory, "disk": node.disk, "gpu": node.gpus}[name]
+    have = {"memory": node.memory, "disk": node.disk, "cpus": node.cpus, "gpu": node.gpus}[name]
     if have is None:
         return f"it does not know its {_WHAT[name]}"
     if have >= needed:
         return None
     if name == "gpu":
         return f"it has {have} GPU{'' if have == 1 else 's'}, {needed} needed" if have else "it has no GPU"
-    return f"it has {size_text(have)} of {_WHAT[name]}, {size_text(needed)} needed"
+    if name == "cpus":
+        return f"it has {have:g} CPU{'' if have == 1 else 's'}, {needed:g} needed"
+    return f"it has {size_text(int(have))} of {_WHAT[name]}, {size_text(needed)} needed"
 
 
-_WHAT: Final = {"memory": "memory", "disk": "disk space", "gpu": "GPUs"}
+_WHAT: Final = {"memory": "memory", "disk": "disk space", "cpus": "CPUs", "gpu": "GPUs"}
 
 
 def size_text(size: int | None) -> str:
@@ -183,6 +188,8 @@ def size_text(size: int | None) -> str:
 def costs(requires: Mapping[str, Any]) -> dict[str, int]:
     """What a task takes of its node from the claim to its end; empty for most."""
     out = {name: requires[name] for name in COUNTED if name in requires}
+    if "cpus" in out:
+        out["cpus"] = max(1, round(out["cpus"] * _CPU))
     if "max_per_node" in requires:
         out[EACH + requires["of"]] = 1
     return out
@@ -191,6 +198,7 @@ def costs(requires: Mapping[str, Any]) -> dict[str, int]:
 def free(node: NodeFacts, demands: Iterable[Mapping[str, Any]], held: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """What a node has left for tasks of these demands (their `requires`), while it holds tasks of those."""
     left = {"memory": node.memory or 0, "disk": node.disk or 0, "gpu": node.gpus}
+    left["cpus"] = int((node.cpus or 0) * _CPU)
     for requires in demands:
         if "max_per_node" in requires:
             key = EACH + requires["of"]
@@ -213,6 +221,8 @@ def no_room(requires: Mapping[str, Any], left: Mapping[str, int]) -> list[str]:
             reasons.append(f"it runs {requires['max_per_node']} of this task already (max_per_node)")
         elif name == "gpu":
             reasons.append(f"{have} of its GPUs {'is' if have == 1 else 'are'} free now, {amount} needed")
+        elif name == "cpus":
+            reasons.append(f"{have / _CPU:g} of its CPUs are free now, {amount / _CPU:g} needed")
         else:
             reasons.append(f"{size_text(have)} of {_WHAT[name]} are free now, {size_text(amount)} needed")
     return reasons

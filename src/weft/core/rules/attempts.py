@@ -7,12 +7,13 @@ import msgspec
 from weft.core.commands import Report
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import LossesByOutage, UnclosedHandles
+from weft.core.placement.demands import memory_of
 from weft.core.rows import AttemptRow, HandleRow, StaleRow, TaskRow
-from weft.core.rules.backoff import delay_ms
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.memos import keep_result
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import can_still_start
+from weft.core.rules.retries import delay_ms, raise_memory, retried
 from weft.core.states import TaskState
 from weft.core.workflow import TaskDef
 
@@ -32,8 +33,8 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         keep_stale(draft, session, report, why)
         return False
     handle = draft.handles.unclosed.pop(task.id, None)
-    if handle is not None and handle.attempt != task.attempt:
-        await_engine(draft, task, handle)  # it was to adopt what an earlier attempt left, and never got to it
+    if handle is not None and report.unverified:
+        await_engine(draft, task, handle)
         return True
     if handle is not None:
         draft.handles.states.append((task.id, handle.attempt, "gone"))
@@ -104,8 +105,12 @@ def _finished(draft: Draft, task: TaskRow, report: Report) -> None:
         data["hash"] = report.result_hash
     if report.cached is not None:
         data["cached"] = report.cached
+    if report.cause is not None:
+        data["cause"] = report.cause
     if task.state == "scheduled":
         data["wake_at"] = task.wake_at
+        if report.cause == "oom" and (memory := memory_of(task.demand)) is not None:
+            data["memory"] = memory
     elif task.held is not None:
         data["state"], data["end"] = "held", task.held
     draft.event(task.run_no, "finished", data, task)
@@ -114,17 +119,20 @@ def _finished(draft: Draft, task: TaskRow, report: Report) -> None:
 def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:
     definition = draft.definition(task)
     run = draft.runs[task.run_no]
+    retry = definition.retry
     task.failures += 1
     task.reason = report.error or "failed"
     may_start = can_still_start(run, definition) and not _unwanted(task)
-    if report.retryable and task.failures <= definition.retry.max and may_start:
-        task.wake_at = draft.now + delay_ms(definition.retry, task.failures, task.id, task.attempt)
+    if report.retryable and task.failures <= retry.max and may_start and retried(retry, report):
+        task.wake_at = draft.now + delay_ms(retry, task.failures, task.id, task.attempt)
         draft.move(task, "scheduled")
         draft.retries += 1
         release(task)
+        if report.cause == "oom" and retry.memory is not None:
+            raise_memory(draft, task, definition)
         _finished(draft, task, report)
         return
-    used_up = definition.retry.max > 0 and task.failures > definition.retry.max
+    used_up = retry.max > 0 and task.failures > retry.max
     _end(draft, task, "dead_letter" if used_up else "failed")
     _finished(draft, task, report)
     ended.append(task)
@@ -159,12 +167,11 @@ def lose(draft: Draft, task: TaskRow, ended: list[TaskRow], *, gave_up: bool = F
 def await_engine(draft: Draft, task: TaskRow, handle: HandleRow) -> None:
     """Nobody watches this attempt any more, and its engine has not said that it is gone. The task stays running, held
     by the session that is over, until a node has removed it or adopts it, or a person releases it."""
-    if handle.state == "orphaned" and task.session == handle.session:
-        return  # as it was
+    if handle.state == "orphaned":
+        return
     draft.touch(task)
-    task.session, task.deadline_at = handle.session, None
-    if handle.state == "open":
-        draft.handles.states.append((task.id, handle.attempt, "orphaned"))
+    task.deadline_at = None
+    draft.handles.states.append((task.id, handle.attempt, "orphaned"))
     data = {"attempt": handle.attempt, "engine": handle.engine, "name": handle.name}
     draft.event(task.run_no, "unverified", data, task)
     draft.wake = True

@@ -13,7 +13,7 @@ from typing import Final
 from weft.core.commands import Claim, Exchange
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import DemandsWithQueued, Pools, QueuedTasks, QueuedTasksPerDemand
-from weft.core.placement.demands import OWN, pools_of
+from weft.core.placement.demands import OWN, memory_of, pools_of
 from weft.core.placement.eligibility import EACH
 from weft.core.rows import TaskRow
 from weft.core.rules.ownership import take_runs
@@ -166,7 +166,8 @@ def _changed(draft: Draft) -> int:
 def _take(draft: Draft, command: Exchange, task: TaskRow) -> Claim:
     draft.claim(task, command.session, command.number)
     waited_ms = draft.now - (task.ready_at or draft.now)
-    return Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation, waited_ms)
+    memory = memory_of(task.demand) if "+" in task.demand else None
+    return Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation, waited_ms, memory)
 
 
 def _order(task: TaskRow) -> tuple[int, int]:

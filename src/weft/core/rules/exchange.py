@@ -19,7 +19,9 @@ from weft.core.decision.needs import (
     Tasks,
     TasksAt,
     TasksClaimedAt,
+    UnclosedHandles,
 )
+from weft.core.placement.demands import memory_of
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale, load_handles
 from weft.core.rules.children import begin_again, child_due
@@ -157,7 +159,14 @@ def _note_started(draft: Draft, command: Exchange) -> None:
 def _repeat(draft: Draft, command: Exchange) -> Rule:
     """The reply to this number was lost after COMMIT: its reports are applied, its claims are handed out again."""
     claimed, stopping = yield (TasksClaimedAt(command.session, command.number), StopRequests(command.session))
-    claims = [Claim(t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation) for t in claimed]
+    (handles,) = yield (UnclosedHandles([t.id for t in claimed]),)  # only what was adopted has one before it starts
+    adopted = frozenset(handle.task_id for handle in handles)
+    claims = [
+        Claim(
+            t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation, memory=memory_of(t.demand), adopted=t.id in adopted
+        )
+        for t in claimed
+    ]
     return ExchangeReply(claims, [(t.id, t.attempt, t.stop) for t in stopping if t.stop], [], None, True)
 
 

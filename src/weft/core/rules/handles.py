@@ -9,6 +9,7 @@ containers are.
 from weft.core.commands import Claim, CloseHandles, Exchange, HandleReply, OpenHandle, Refused, ReleaseTask, Reply
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import HandleHistory, Runs, Session, Tasks, UnclosedHandles
+from weft.core.placement.demands import memory_of
 from weft.core.rows import ORDINAL_BITS, HandleRow, RunRow, TaskRow
 from weft.core.rules.attempts import LOST_MAX, load_handles, lose
 from weft.core.rules.readiness import can_still_start
@@ -18,8 +19,8 @@ from weft.core.rules.settle import settle
 
 
 def open_handle(draft: Draft, command: OpenHandle) -> Rule:
-    """Under the guard of a report. What an earlier attempt left can only be adopted: before anything else may follow
-    it, its engine would have had to say that it is gone."""
+    """Under the guard of a report. An attempt that was claimed for adoption has its handle already, under the name of
+    the attempt that started it."""
     sessions, runs, tasks = yield (
         Session(command.session),
         Runs([command.task_id >> ORDINAL_BITS]),
@@ -41,20 +42,9 @@ def open_handle(draft: Draft, command: OpenHandle) -> Rule:
         )  # fmt: skip
         draft.handles.opened.append(row)
         return HandleReply("open", row.engine, row.name, row.place)
-    if known.attempt == command.attempt and known.name == command.name:
+    if known.name == command.name:
         return HandleReply("open", known.engine, known.name, known.place)  # the first reply was lost
     (attempts,) = yield (HandleHistory(command.task_id, known.engine, known.name),)
-    if known.attempt != command.attempt:
-        draft.handles.states.append((known.task_id, known.attempt, "adopted"))
-        draft.handles.opened.append(
-            HandleRow(
-                command.task_id, command.attempt, command.session, known.kind, known.engine, known.name, known.place,
-                known.adoptable, "open", draft.now,
-            )
-        )  # fmt: skip
-        draft.by_session = command.session
-        data = {"attempt": command.attempt, "from": known.attempt, "engine": known.engine, "name": known.name}
-        draft.event(found[0].run_no, "adopted", data, found[0])
     earlier = [(attempt, out, err) for attempt, out, err in attempts if attempt != command.attempt]
     return HandleReply("adopted", known.engine, known.name, known.place, earlier)
 
@@ -75,7 +65,7 @@ def close_handles(draft: Draft, command: CloseHandles) -> Rule:
         changed += 1
         draft.handles.states.append((handle.task_id, handle.attempt, "gone"))
         task = by_id.get(handle.task_id)
-        if task is not None and task.state == "running" and task.session == handle.session:
+        if task is not None and task.state == "running":
             draft.by_session = handle.session
             yield from lose(draft, task, ended)
             draft.by_session = None
@@ -95,11 +85,33 @@ def adopt(draft: Draft, command: Exchange) -> Rule:
         if handle is None or not _may_be_adopted(draft, task, handle, command):
             continue
         ended: list[TaskRow] = []
+        draft.by_session = task.session
         yield from lose(draft, task, ended)
+        draft.by_session = command.session
         assert not ended, "an orphan that may be adopted goes back to the queue"
         draft.claim(task, command.session, command.number)
-        claims.append(Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation))
+        _hand_over(draft, task, handle)
+        claims.append(
+            Claim(
+                task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation,
+                memory=memory_of(task.demand), adopted=True,
+            )
+        )  # fmt: skip
     return claims
+
+
+def _hand_over(draft: Draft, task: TaskRow, handle: HandleRow) -> None:
+    """What an earlier attempt has started is this one's now."""
+    assert task.session is not None
+    draft.handles.states.append((task.id, handle.attempt, "adopted"))
+    draft.handles.opened.append(
+        HandleRow(
+            task.id, task.attempt, task.session, handle.kind, handle.engine, handle.name, handle.place, True, "open",
+            draft.now,
+        )
+    )  # fmt: skip
+    data = {"attempt": task.attempt, "from": handle.attempt, "engine": handle.engine, "name": handle.name}
+    draft.event(task.run_no, "adopted", data, task)
 
 
 def _may_be_adopted(draft: Draft, task: TaskRow, handle: HandleRow, command: Exchange) -> bool:
@@ -109,7 +121,6 @@ def _may_be_adopted(draft: Draft, task: TaskRow, handle: HandleRow, command: Exc
         handle.state == "orphaned"
         and handle.adoptable
         and (task.id, handle.attempt) in command.adopt
-        and task.session == handle.session
         and task.stop is None
         and task.lost < LOST_MAX
         and workflow.own is None  # its tasks are one node's
@@ -132,7 +143,9 @@ def release_task(draft: Draft, command: ReleaseTask) -> Rule:
     data = {"attempt": handle.attempt, "engine": handle.engine, "name": handle.name, "reason": command.reason}
     draft.event(run.no, "released", data, task)
     ended: list[TaskRow] = []
+    draft.by_session = task.session
     yield from lose(draft, task, ended)
+    draft.by_session = None
     yield from settle(draft, ended)
     draft.wake = True
     return Reply(run.id, run.no, task.state, changed=1)

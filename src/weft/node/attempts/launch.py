@@ -9,17 +9,21 @@ import msgspec
 from weft.core.artifacts import KEY as ARTIFACT
 from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Claim, Report
+from weft.core.definition.field_types.remote_fields import RESOLVED
 from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
 from weft.core.rows import MemoRow
-from weft.core.workflow import TaskDef, Workflow
+from weft.core.workflow import REMOTE_KINDS, TaskDef, Workflow
 from weft.executors.masking import Masker
 from weft.executors.protocol import Ask, Launch, Outcome
 from weft.node.attempts.secrets import Secrets
+from weft.node.eligibility import requirements
 from weft.node.ports import NodeSettings, RunFacts
 
 #: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
 OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY")
+#: What an engine enforces of what was reserved.
+LIMITS = ("memory", "cpus", "gpu")
 
 
 def make_launch(
@@ -36,8 +40,9 @@ def make_launch(
     definition = workflow.tasks[claim.pos]
     name = definition.called(claim.idx)
     root = facts.source or settings.workdir
-    env = {**workflow.env, **definition.env}
     spec, cwd = definition.spec, definition.cwd
+    inside: dict[str, Any] = spec[definition.kind] if definition.kind in REMOTE_KINDS else {}
+    env = {**workflow.env, **definition.env, **inside.get("env", {})}
     if names is not None:
         spec, cwd, env = _resolve(spec, cwd, env, names)
     env["WEFT_RUN_ID"] = facts.id
@@ -51,31 +56,60 @@ def make_launch(
         f"{settings.output_root}/{facts.id}",
         settings.output_max,
         ask=ask,
+        source=facts.source,
     )  # fmt: skip
+    if definition.requires:
+        required = requirements(definition, claim)
+        launch.requires = {limit: required[limit] for limit in LIMITS if limit in required}
     if workflow.secrets or secrets.hidden:
         launch.hidden = secrets.hidden_from(workflow)
         if definition.secrets:
             launch.secrets = secrets.values(definition.secrets)
-    if "with" in spec and definition.kind == "shell":
+        if "credentials" in inside:
+            launch.credentials = secrets.values((inside["credentials"],))[inside["credentials"]]
+    if "with" in spec and "function" not in spec and definition.kind in ("shell", *REMOTE_KINDS):
         launch.input = msgspec.json.encode(spec["with"])
     return launch
+
+
+#: Keys of a spec whose values are resolved in a way of their own.
+_UNRESOLVED = ("run", "argv", *REMOTE_KINDS)
 
 
 def _resolve(
     spec: dict[str, Any], cwd: str | None, env: dict[str, str], names: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None, dict[str, str]]:
     """In a shell text a value never enters the text: it becomes a variable. Everywhere else it stands for itself."""
-    out = {key: value if key == "run" else resolve_value(value, names) for key, value in spec.items()}
+    out = {key: value if key in _UNRESOLVED else resolve_value(value, names) for key, value in spec.items()}
     env = {key: _checked(_as_text(value, names), value, f"env {key}") for key, value in env.items()}
     if isinstance(spec.get("run"), str) and spec.get("shell", "sh") in ("sh", "bash"):
         script = compile_shell(spec["run"], spec.get("shell", "sh"))
         out["run"] = script.text
         env |= script.resolve(names)
     if "argv" in spec:
-        out["argv"] = [
-            _checked(_text(value), written, "argv") for value, written in zip(out["argv"], spec["argv"], strict=True)
-        ]
+        out["argv"] = _arguments(spec["argv"], names, "argv")
+    for kind in REMOTE_KINDS:
+        if kind in spec:
+            out[kind] = _inside(spec[kind], names)
     return out, None if cwd is None else _as_text(cwd, names), env
+
+
+def _arguments(written: list[str], names: dict[str, Any], where: str) -> list[str]:
+    return [_checked(_as_text(text, names), text, where) for text in written]
+
+
+def _inside(written: dict[str, Any], names: dict[str, Any]) -> dict[str, Any]:
+    """A container's own command and variables: each value is one argument, or the value of one variable."""
+    out = dict(written)
+    for key in RESOLVED:
+        value = written.get(key)
+        if isinstance(value, list):
+            out[key] = _arguments(value, names, key)
+        elif isinstance(value, dict):
+            out[key] = {name: _checked(_as_text(text, names), text, f"env {name}") for name, text in value.items()}
+        elif value is not None:
+            out[key] = _checked(_as_text(value, names), value, key)
+    return out
 
 
 def _as_text(value: str, names: dict[str, Any]) -> str:
@@ -115,7 +149,15 @@ def make_report(
         None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32],
         context=outcome.context,
         stopped=outcome.stopped,
+        cause=outcome.cause,
+        error_type=_error_type(outcome),
     )  # fmt: skip
+
+
+def _error_type(outcome: Outcome) -> str | None:
+    """The exception that a function raised."""
+    error = None if outcome.ok else (outcome.result or {}).get("error")
+    return error.get("type") if isinstance(error, dict) else None
 
 
 def mask_outcome(outcome: Outcome, masker: Masker) -> None:

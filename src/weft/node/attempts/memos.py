@@ -72,7 +72,7 @@ class ResultKeeper:
             return named_key(workflow.name, definition.name, value)
         launch = make_launch(claim, one.facts, workflow, self._settings, one.names, self._ports.secrets)
         source = None
-        if definition.kind == "python":
+        if "function" in launch.spec:
             source = self._sources.of(launch.spec["function"], launch.cwd or self._settings.workdir)
             if source is None:
                 function = launch.spec["function"]

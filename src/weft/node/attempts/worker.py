@@ -158,8 +158,11 @@ class Worker:
     def refuse(self, claim: Claim, error: str) -> None:
         """Its templates have no value, or a secret is missing. Trying again would not change that."""
         self._report(
-            Report(claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False)
-        )
+            Report(
+                claim.task_id, claim.pos, claim.idx, claim.attempt, "failed", error=error, retryable=False,
+                unverified=claim.adopted,
+            )
+        )  # fmt: skip
 
     def start_waiting(self) -> None:
         """Fill the free slots with what was claimed."""
@@ -262,6 +265,7 @@ class Worker:
         if held.masker is not None:
             mask_outcome(outcome, held.masker)
         report = make_report(held.claim, outcome, held.definition, outcome.ended)
+        report.unverified = held.claim.adopted and outcome.started is None
         if held.cache_key is not None and held.definition.cache is not None and outcome.ok:
             report.keep = (held.cache_key, held.definition.cache.ttl_ms)
         if outcome.ok and report.result is not None and len(report.result) > self._settings.result_max:
@@ -378,9 +382,10 @@ class Worker:
         error = "cancelled before it started" if outcome == "cancelled" else None
         self._report(
             Report(
-                claim.task_id, claim.pos, claim.idx, claim.attempt, "cancelled" if error else "returned", error=error
+                claim.task_id, claim.pos, claim.idx, claim.attempt, "cancelled" if error else "returned", error=error,
+                unverified=claim.adopted,
             )
-        )
+        )  # fmt: skip
 
     def give_back_unstarted(self, older_than_s: float = UNSTARTED_MAX_S) -> None:
         limit = self._ports.clock() - older_than_s

@@ -41,7 +41,7 @@ def nodes(access: "StoreAccess", ended: bool) -> list[NodeInfo]:
                 host=facts.get("host"), drain_at=drain_at, seen_at=None if expires is None else expires - ttl_ms,
                 capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
                 gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"), functions=facts.get("functions"),
-                measured_at=measured_at, url=facts.get("url"),
+                cpus=facts.get("cpus"), measured_at=measured_at, url=facts.get("url"),
                 resources=resources,
             )
         )  # fmt: skip

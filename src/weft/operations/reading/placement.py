@@ -22,7 +22,7 @@ NODES_SHOWN = 10  # nodes named in one text; a hundred of them would say no more
 def facts_of(node: NodeInfo) -> NodeFacts:
     return NodeFacts(
         tuple(node.kinds), node.labels, node.node, node.session, tuple(node.capabilities), node.memory, node.disk,
-        node.gpus, node.gpu_memory, None if node.functions is None else tuple(node.functions),
+        node.gpus, node.gpu_memory, None if node.functions is None else tuple(node.functions), node.cpus,
         engines_down(node.resources),
     )  # fmt: skip
 

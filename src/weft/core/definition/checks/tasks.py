@@ -3,6 +3,7 @@
 from typing import Any
 
 from weft.core.definition.child_workflows import CHILD_TASK_KEYS
+from weft.core.definition.field_types.remote_fields import IN_CONTAINER, IN_POD, OWN_COMMAND
 from weft.core.definition.fields import TASK, TASK_KINDS, WAIT_TASK_KEYS
 from weft.core.definition.inferred_needs import uses_element
 from weft.core.definition.problems import INVALID, ProblemCollector
@@ -26,6 +27,8 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
         collector.problem_at((*collector.path, "secrets"), "`secrets` does not apply to `inline`", fix, "key")
     if "workflow" in value:
         _check_child(collector, value)
+    elif "wait" not in value:
+        _check_remote(collector, value, out)
     if "if" in out and "condition" in out:
         collector.problem_at(
             (*collector.path, "condition"),
@@ -34,6 +37,32 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
             "key",
         )
     return out
+
+
+def _check_remote(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> None:
+    """One engine, one thing that runs on it, and nothing that only the node itself can run."""
+    if out.get("container") is not None and "kubernetes" in out:
+        message = "a task can have only one of container and kubernetes"
+        collector.problem_at((*collector.path, "kubernetes"), message, "remove one of them", "key")
+    for where, inside in (("container", IN_CONTAINER), ("kubernetes", IN_POD)):
+        remote = out.get(where)
+        if remote is None:
+            continue
+        if "inline" in value:
+            fix = "remove it: an inline function runs in the node itself"
+            collector.problem_at((*collector.path, where), f"`{where}` does not apply to `inline`", fix, "key")
+        if "python" in value and "python" not in inside:
+            fix = "use argv: [python, …], or container"
+            collector.problem_at((*collector.path, where), f"`{where}` does not apply to `python`", fix, "key")
+        kind = next((kind for kind in inside if kind in value), None)
+        for key in OWN_COMMAND:
+            if kind is not None and key in remote:
+                collector.problem_at(
+                    (*collector.path, where, key),
+                    f"`{kind}` says what runs in it, so it has no `{key}`",
+                    f"remove {kind}, or {key}",
+                    "key",
+                )
 
 
 def _check_elements(collector: ProblemCollector, value: dict[Any, Any]) -> None:

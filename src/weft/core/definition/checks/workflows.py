@@ -4,6 +4,7 @@ from typing import Any
 
 from weft.core.definition.checks.expressions import ExpressionChecker
 from weft.core.definition.document import Document, encode_document
+from weft.core.definition.field_types.remote_fields import container_of
 from weft.core.definition.inferred_needs import all_edges
 from weft.core.definition.problems import NO_EXPRESSION, Path, ProblemCollector, encodes, has_expression, quoted
 from weft.core.definition.source_paths import SourcePaths
@@ -68,10 +69,16 @@ def check_secrets(
     for name, task in tasks.items():
         secrets = task.get("secrets", defaults.get("secrets", ()) if "wait" not in task else ())
         for secret in secrets:
-            if secret in shared or secret in task.get("env", ()):
+            if any(secret in env for env in (shared, task.get("env", ()), _remote_env(task, defaults))):
                 path = (*source.task(name)[0], "secrets") if "secrets" in task else ("defaults", "secrets")
                 message = f"{quoted(secret)} is both a secret of the task {quoted(name)} and a variable in its `env`"
                 collector.problem_at(path, message, "give one of them another name")
+
+
+def _remote_env(task: dict[str, Any], defaults: dict[str, Any]) -> Any:
+    """The variables of the container that a task runs in, in Kubernetes or not."""
+    remote = task.get("kubernetes") or container_of(task, defaults)
+    return remote.get("env", ()) if remote else ()
 
 
 def check_mode(collector: ProblemCollector, document: Document) -> None:
@@ -114,7 +121,7 @@ def _check_owned_run(collector: ProblemCollector, document: Document) -> None:
             collector.problem_at(
                 ("tasks", name, "pools"), f"{why}, so its tasks take no places in pools", "remove them", "key"
             )
-        for counted in ("memory", "disk", "gpu", "max_per_node"):
+        for counted in ("memory", "disk", "cpus", "gpu", "max_per_node"):
             if counted in task.get("requires", ()):
                 fix = "remove it, or require a label or a capability"
                 path = ("tasks", name, "requires", counted)

@@ -1,4 +1,4 @@
-"""The types of the keys `needs`, `retry`, `cache`, `map`, `tolerate` and `wait` of a task."""
+"""The types of the keys `needs`, `cache`, `map`, `tolerate` and `wait` of a task."""
 
 import re
 from datetime import datetime
@@ -166,32 +166,6 @@ class NeedsType(msgspec.Struct, frozen=True):
     def schema(self) -> dict[str, Any]:
         name = TASK_NAME.schema()
         return {"oneOf": [name, {"type": "array", "items": name}]}
-
-
-RETRY_RECORD: Final = Record(
-    (
-        Field("max", Number(0, 10_000), "How many retries follow the first attempt."),
-        Field("backoff", Duration(), "The delay before the first retry."),
-        Field("multiplier", Number(1, 1000, whole=False), "The factor by which the delay grows with each retry."),
-        Field("max_backoff", Duration(), "The longest delay."),
-        Field("jitter", Number(0, 1, whole=False), "The share of the delay that is randomized."),
-        Field("on_lost", Boolean(), "Whether an attempt that is lost with its node is queued again."),
-    ),
-    "retry",
-)
-
-
-class RetryType(msgspec.Struct, frozen=True):
-    """A mapping, or a number, which is `max`."""
-
-    def read(self, collector: ProblemCollector, value: Any) -> Any:
-        if isinstance(value, int) and not isinstance(value, bool):
-            count = Number(0, 10_000).read(collector, value)
-            return INVALID if count is INVALID else {"max": count}
-        return RETRY_RECORD.read(collector, value)
-
-    def schema(self) -> dict[str, Any]:
-        return {"anyOf": [Number(0, 10_000).schema(), RETRY_RECORD.schema()]}
 
 
 CACHE_RECORD: Final = Record(
