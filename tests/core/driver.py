@@ -12,9 +12,17 @@ from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import document_hash, encode_document
 from weft.core.definition.read import read
 from weft.core.history.replay import Replay
-from weft.core.invariants import check_family, check_history, check_pools, check_pools_step, check_run, current_rows
+from weft.core.invariants import (
+    check_family,
+    check_handles,
+    check_history,
+    check_pools,
+    check_pools_step,
+    check_run,
+    current_rows,
+)
 from weft.core.placement.eligibility import node_facts
-from weft.core.rows import ORDINAL_BITS, Pin, PoolRow, RunRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, HandleRow, Pin, PoolRow, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.eligibility import Eligibility, requirements
@@ -96,6 +104,7 @@ class Engine:
         name = self.names[session] = f"node-{session}" if gave_up is None else self.names[gave_up]
         self.commit(c.Register(session, name, ttl_ms, scope, text, role, gave_up))
         self.eligible[session] = Eligibility(node_facts(body, name, session))
+        self.eligible[session].set_down({})  # its engines answer
         self.numbers[session] = 0
         self.held[session] = {}
         return session
@@ -231,5 +240,8 @@ class Engine:
         hashes = self.store.reader().read("result_hashes", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)
         found += check_history(run, current_rows(rows), workflow, replay, dict(hashes))
         found += self.check_pools()
+        handles = [HandleRow(*row) for row in self.store.reader().execute("SELECT * FROM handles")]
+        mine = [handle for handle in handles if handle.task_id >> ORDINAL_BITS == run.no]
+        found += check_handles(mine, {row.id: row for row in rows})
         story = "\n".join(f"{kind:12} {name or '':12} {data}" for kind, name, data in self.history(run_id))
         assert not found, "\n".join(found) + "\n\nthe story:\n" + story

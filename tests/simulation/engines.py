@@ -193,7 +193,7 @@ class SimulatedRemote:
     def kill_everything(self) -> None:
         """What the spawner does, whatever the node does; it does not always get through."""
         world = self._world
-        if world.loop.time() >= self._engine.away_until and world.random.random() < 0.7:
+        if world.loop.time() >= self._engine.away_until and world.random.random() < 0.5:
             self._engine.remove_all(self._owner)
 
     async def close(self) -> None:
@@ -272,7 +272,8 @@ class SimulatedRemote:
 
     def _container(self, launch: Launch) -> Container:
         world, name = self._world, launch.task.split(".")[0]
-        took = world.durations.get(name, 0.05) * world.random.uniform(0.5, 1.5)
+        # Many outlive the lease of their node: else there would be nothing left to remove.
+        took = world.durations.get(name, 0.05) * world.random.choice([1, 2, 8]) * world.random.uniform(0.5, 1.5)
         succeeds = launch.attempt > world.script.get(name, 0)
         return Container(self.place(launch), self._owner, launch.adoptable, took, succeeds)
 

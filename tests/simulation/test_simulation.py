@@ -3,7 +3,7 @@
 A failing seed replays exactly: `python -m tests.simulation SEED`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -79,6 +79,37 @@ def test_what_is_to_be_tried_occurs() -> None:
     assert sum(len(world.auditor.done) for world in worlds) > 20
     assert sum(len(world.auditor.given_up) for world in worlds) > 5
     assert sum(world.auditor.handled for world in worlds) > 5
+
+
+def test_engines_are_tried() -> None:
+    """Handles that are orphaned, adopted, and removed by other nodes."""
+    worlds = [play(seed) for seed in range(2, 102, 5)]
+    assert sum(world.auditor.unverified for world in worlds) > 8
+    assert sum(world.auditor.adopted for world in worlds) > 1
+    assert sum(engine.removed for world in worlds for engine in world.engines) > 1
+
+
+@pytest.mark.parametrize("broken", ["the wait for the engine", "the engine's word"])
+def test_the_simulation_finds_attempts_that_are_left_running(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lose an attempt without asking its engine, or call gone what was only asked to stop: some seed must notice."""
+    from tests.simulation.engines import SimulatedRemote
+    from weft.core.rules import sessions
+    from weft.executors.protocol import Handle
+
+    async def believes(self: SimulatedRemote, handles: Sequence[Handle]) -> list[Handle]:
+        return list(handles)
+
+    def forgets(draft: Draft, tasks: Iterable[TaskRow]) -> Rule:
+        yield ()
+
+    if broken == "the engine's word":
+        monkeypatch.setattr(SimulatedRemote, "remove", believes)
+    else:
+        monkeypatch.setattr(sessions, "load_handles", forgets)
+    objection = first_objection(range(2, 202, 5))
+    assert objection is not None
+    allowed = {"remote overlap", "left running", "check_handles"}
+    assert {violation.rule for violation in objection.violations} <= allowed, str(objection)
 
 
 def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from tests.core.driver import Engine
 from weft.core.explain import NodeView, PoolView, Situation
 from weft.core.placement.demands import holder_of, pools_of, public
 from weft.core.placement.eligibility import NodeFacts, node_facts
+from weft.core.rows import HandleRow
 
 
 def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ...] = ()) -> Situation:
@@ -35,7 +36,14 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
     return Situation(
         run, task, workflow, needs, views, msgspec.json.decode(body), ahead, engine.time_ms,
         task.session or holder_of(task.demand), pools, longer=longer, child=None if child is None else tuple(child),
+        handle=_handle(engine, task.id),
     )  # fmt: skip
+
+
+def _handle(engine: Engine, task_id: int) -> HandleRow | None:
+    sql = "SELECT * FROM handles WHERE task_id = ? AND state IN ('open', 'orphaned')"
+    rows = list(engine.store.reader().execute(sql, (task_id,)))
+    return HandleRow(*rows[0]) if rows else None
 
 
 def _nodes(engine: Engine) -> tuple[NodeView, ...]:

@@ -32,6 +32,10 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     expire a term N             by a leader of this term (otherwise: of the current one)
     apply [without NAME]        the definition's triggers are active, but for that one
     fire NAME 1s 2s [term N]    the leader fires a trigger for these moments of the story, oldest first
+    open a x [adoptable]        its handle is stored: from here on its engine may run it (engine `podman`)
+    note a x TEXT               what it waits for on its engine
+    removed x                   the engine says that nothing is left of what a lost node had there
+    adopt a x                   a node goes on watching it | release x [REASON]: a person takes the risk
     hand NAME CAUSE             somebody fires it now | pause NAME | unpause NAME | fires
 """
 
@@ -385,6 +389,33 @@ class Story:
         started = [(claim.task_id, claim.attempt, parse_duration_ms(words[2]), limit)]
         return self._exchange(words[0], [], 0, started)
 
+    def _do_open(self, words: list[str]) -> list[str]:
+        claim = self.claims[(words[0], words[1])]
+        name = f"weft-{self.run_id}-{words[1]}-{claim.attempt}"
+        command = c.OpenHandle(
+            words[0], claim.task_id, claim.attempt, "container", "podman", name, adoptable=words[2:] == ["adoptable"]
+        )
+        reply = self.engine.commit(command)
+        before = "".join(f", attempt {attempt} had it" for attempt, *_ in reply.earlier)
+        return [f"{reply.status} {reply.name}".rstrip() + before]
+
+    def _do_note(self, words: list[str]) -> list[str]:
+        claim = self.claims[(words[0], words[1])]
+        return self._exchange(words[0], [], 0, notes=[(claim.task_id, claim.attempt, words[2])])
+
+    def _do_adopt(self, words: list[str]) -> list[str]:
+        return self._exchange(words[0], [], 1, adopt=[self._handle(words[1])])
+
+    def _do_removed(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.CloseHandles([self._handle(words[0])])))
+
+    def _do_release(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.ReleaseTask(self.run_id, words[0], *words[1:])))
+
+    def _handle(self, task: str) -> tuple[int, int]:
+        row = self.engine.task(self.run_id, task)
+        return row.id, row.attempt
+
     def _do_repeat(self, words: list[str]) -> list[str]:
         return self._reply(words[0], self.engine.commit(self.last[words[0]]))
 
@@ -398,9 +429,12 @@ class Story:
         )  # fmt: skip
 
     def _exchange(
-        self, session: str, reports: list[c.Report], want: int, started: list[Any] | None = None
+        self, session: str, reports: list[c.Report], want: int, started: list[Any] | None = None, **more: Any
     ) -> list[str]:
-        command = self.engine.next_exchange(session, reports, want, self._held(session), started=started or [])
+        command = self.engine.next_exchange(
+            session, reports, want, self._held(session), started=started or [],
+            remote=[report.task_id for report in reports], **more,
+        )  # fmt: skip
         self.last[session] = command
         return self._reply(session, self.engine.commit(command))
 
