@@ -192,6 +192,27 @@ short_tasks = st.one_of(
     optional={"max_parallel": st.integers(1, 9)}),
     st.fixed_dictionaries({"run": texts, "map": arrays}, optional={**options, "max_parallel": st.integers(1, 9),
     "batch": st.integers(1, 9), "tolerate": st.one_of(st.integers(0, 9), st.sampled_from(["5%", "100%", "0.5%"]))}),
+    st.fixed_dictionaries(
+        {"container": st.fixed_dictionaries({"image": st.sampled_from(["a", "r.example.com:5000/a/b:1.2@sha256:0f"])},
+        optional={"command": st.lists(templated, min_size=1, max_size=3), "args": st.lists(templated, max_size=2),
+        "env": options["env"], "volumes": st.sampled_from(["a:/b", ["./x:/y:ro"]]),
+        "user": st.sampled_from([0, "a:b"]),
+        "workdir": st.sampled_from(["/w", "${{ inputs.day }}"]), "read_only": st.booleans(),
+        "entrypoint": st.lists(texts, max_size=2)})},
+        optional={**options, "with": arguments, "requires": st.just({"memory": "1GiB", "cpus": 0.5}),
+        "retry": st.sampled_from([{"max": 2, "on": [75, "lost"], "not_on": "timeout"}, {"on_lost": "adopt"}])}),
+    st.fixed_dictionaries({"argv": st.lists(templated, min_size=1, max_size=3), "container": st.sampled_from(
+        [False, None, {"image": "a", "pull": "never"}])}, optional=options),
+    st.fixed_dictionaries({"kubernetes": st.fixed_dictionaries({"image": st.just("a")},
+        optional={"command": st.lists(templated, min_size=1, max_size=3), "pod": st.just({"hostNetwork": True}),
+        "resources": st.just({"limits": {"memory": "1Gi", "cpu": 2}}), "node_selector": st.just({"a": ""})})},
+        optional=options),
+    st.fixed_dictionaries({"type": st.sampled_from(["container", "docker", "podman"]), "spec": st.fixed_dictionaries(
+        {"image": st.just("a")}, optional={"command": st.one_of(texts, st.lists(texts, min_size=1)),
+        "args": st.lists(texts), "timeoutMs": st.integers(1, 10**7), "network": st.just("none")})}),
+    st.fixed_dictionaries({"type": st.sampled_from(["k8s_job", "kubernetes"]), "spec": st.fixed_dictionaries(
+        {"image": st.just("a")}, optional={"command": st.one_of(texts, st.lists(texts, min_size=1)),
+        "namespace": st.just("n"), "tolerations": st.just([{"key": "x"}])})}),
     st.fixed_dictionaries({"wait": waits}, optional={"if": conditions, "allow_failure": st.booleans()}),
     st.fixed_dictionaries(
         {"type": st.just("shell"), "spec": st.fixed_dictionaries({"command": texts},

@@ -181,3 +181,16 @@ def explode(day: str) -> None:
 @flow
 def exploding(day: str) -> None:
     explode(day)
+
+
+class Refused(Exception):
+    """Of a service, which may take it the next time."""
+
+
+@flow
+def engines(day: str) -> None:
+    image = {"image": "python:3.14", "env": {"DAY": day}}
+    retry = {"max": 2, "on": [Refused, TimeoutError, 75, "lost"], "not_on": ValueError}
+    transform.options(container=image, retry=retry)(day)
+    shell("make all", container=None)
+    shell(["train", day], name="train", kubernetes={"image": "trainer:2", "env": {"DAY": day}})

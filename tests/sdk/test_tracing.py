@@ -126,6 +126,19 @@ def test_options_become_keys() -> None:
     }  # fmt: skip
 
 
+def test_engines_and_retries() -> None:
+    tasks = tasks_of(p.engines)
+    assert tasks["transform"]["container"] == {"image": "python:3.14", "env": {"DAY": "${{ inputs.day }}"}}
+    assert tasks["transform"]["retry"] == {
+        "max": 2, "on": ["tests.sdk.pipelines.Refused", "TimeoutError", 75, "lost"], "not_on": ["ValueError"],
+    }  # fmt: skip
+    assert tasks["make"] == {"run": "make all", "container": None}
+    assert tasks["train"] == {
+        "argv": ["train", "${{ inputs.day }}"],
+        "kubernetes": {"image": "trainer:2", "env": {"DAY": "${{ inputs.day }}"}},
+    }
+
+
 def test_members_of_symbols() -> None:
     document = p.members.definition()
     assert document["tasks"]["anything"]["with"] == {"a": 1, "not a name": "${{ inputs.name }}"}

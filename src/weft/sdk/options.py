@@ -17,7 +17,9 @@ class TaskOptions(TypedDict, total=False):
     if_: Any  # a condition as text, "tasks.check.output > 3", or a symbol
     retries: int  # after the first attempt
     backoff: str | float  # the delay before the first retry
-    retry: Mapping[str, Any]  # all options of retries: max, backoff, multiplier, max_backoff, jitter, on_lost
+    retry: Mapping[
+        str, Any
+    ]  # all options: max, backoff, multiplier, max_backoff, jitter, on, not_on, memory, on_lost
     timeout: str | float | None  # of one attempt
     grace: str | float  # how long a stopped task may take to end by itself
     priority: int  # 0 to 10
@@ -33,6 +35,8 @@ class TaskOptions(TypedDict, total=False):
     cache: bool | Mapping[str, Any]  # keep and reuse the result of a success: True, or {"key": …, "ttl": "1d"}
     pools: str | Sequence[str]  # in which it takes a place while it runs
     secrets: Sequence[str]  # names of secrets that it gets as variables; they are masked in its output
+    container: Mapping[str, Any] | None  # in which it runs: {"image": …}; None: in none, whatever the defaults say
+    kubernetes: Mapping[str, Any]  # of a command: the container in Kubernetes in which it runs
     inline: bool  # run the async function in the application, on the event loop of its node
 
 
@@ -68,7 +72,8 @@ class FlowOptions(TypedDict, total=False):
 
 
 _MAP_OPTIONS = ("batch", "tolerate", "max_parallel")
-_TEMPLATED_OPTIONS = ("env", "cwd", "cache")
+_TEMPLATED_OPTIONS = ("env", "cwd", "cache", "container", "kubernetes")
+_FAILURES = ("on", "not_on")  # of retries; exceptions may be given as their classes
 
 
 def check_options(options: Mapping[str, Any], what: str, kind: type = TaskOptions) -> None:
@@ -93,7 +98,8 @@ def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) 
         elif name == "if_":
             out["if"] = document_value(trace, value, "if_", data=False)
         elif name == "retry":
-            retry = {**document_value(None, dict(value), name), **retry}
+            named = {key: _failures(item) if key in _FAILURES else item for key, item in value.items()}
+            retry = {**document_value(None, named, name), **retry}
         elif name in ("retries", "backoff"):
             retry["max" if name == "retries" else "backoff"] = document_value(None, value, name)
         elif name in _MAP_OPTIONS and not mapped:
@@ -103,3 +109,13 @@ def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) 
     if retry:
         out["retry"] = retry
     return out
+
+
+def _failures(value: Any) -> Any:
+    """Exceptions by the names that failed attempts have them under."""
+    if isinstance(value, (list, tuple)):
+        return [_failures(item) for item in value]
+    if not (isinstance(value, type) and issubclass(value, BaseException)):
+        return value
+    own = value.__module__ in ("builtins", "__main__")
+    return value.__qualname__ if own else f"{value.__module__}.{value.__qualname__}"
