@@ -43,8 +43,8 @@ class Stop:
 
     __slots__ = ("asked", "kill_at", "killed", "reason")
 
-    def __init__(self, reason: StopReason, kill_at: float) -> None:
-        self.reason: StopReason = reason
+    def __init__(self, reason: StopReason | None, kill_at: float) -> None:
+        self.reason = reason
         self.asked = linux.boottime()
         self.kill_at = kill_at
         self.killed = False
@@ -80,15 +80,17 @@ class ContainerAttempt:
         self._oom = False
         self._foreign = False  # a container with this name existed already
         self._signalled = False  # the engine has sent a signal for the stop
+        self._signalling = asyncio.Lock()
         self._silent_since: float | None = None  # the engine does not answer
         self._said = ""
         forms = secret_forms(launch.secrets.values()) if launch.secrets else ()
-        self._output = OutputFollower(client, self._path, files, launch, forms)
+        self._output = OutputFollower(client, self._path, files, launch, forms, self._cannot_store)
 
     # What the executor calls
 
-    def ask_to_stop(self, reason: StopReason, grace_s: float) -> None:
-        """A later call may shorten the grace, or turn a timeout into a cancel."""
+    def ask_to_stop(self, reason: StopReason | None, grace_s: float) -> None:
+        """A later call may shorten the grace, or turn a timeout into a cancel. Without a reason it is an error that
+        ends it."""
         kill_at = linux.boottime() + max(0.0, grace_s)
         if self.stop is None:
             self.stop = Stop(reason, kill_at)
@@ -97,6 +99,10 @@ class ContainerAttempt:
             if reason == "cancel" and self.stop.reason == "timeout":
                 self.stop.reason = reason
         self._stop_changed.set()
+
+    def _cannot_store(self) -> None:
+        """Kill an attempt whose output cannot be kept."""
+        self.ask_to_stop(None, 0.0)
 
     @property
     def process(self) -> str:
@@ -121,22 +127,16 @@ class ContainerAttempt:
                 self._stopper.cancel()
             self._output.finish()
         if not outcome.forgotten and not self._foreign:
-            await remove_container(self._client, self.name, self._answered)
+            await remove_container(self._client, self.name, self._answered, kill=outcome.exit_code is None)
             ends.take_answers(outcome, self._mounted, self._answer_max)
         if self._mounted is not None:
             self._mounted.remove()
-        if self.stop is not None:
-            outcome.termination = self._termination()
+        if self.stop is not None and self.stop.reason is not None:
+            after_s = round(linux.boottime() - self.stop.asked, 3)
+            outcome.termination = {
+                "asked": self.stop.reason, "after_s": after_s, "killed": self.stop.killed, "verified": True
+            }  # fmt: skip
         return outcome
-
-    def _termination(self) -> dict[str, Any]:
-        assert self.stop is not None
-        return {
-            "asked": self.stop.reason,
-            "after_s": round(linux.boottime() - self.stop.asked, 3),
-            "killed": self.stop.killed,
-            "verified": True,
-        }
 
     # One life
 
@@ -151,9 +151,8 @@ class ContainerAttempt:
         code = int(state.get("ExitCode") or 0)
         self._oom = self._oom or bool(state.get("OOMKilled"))
         written = self._output.finish()
-        stopped = None if self.stop is None else self.stop.reason
-        if not self._signalled:
-            stopped = None  # it had ended by itself
+        async with self._signalling:  # a signal that ended it may be waiting for its answer
+            stopped = self.stop.reason if self.stop is not None and self._signalled else None
         assert self.started is not None
         return ends.ended(self.launch, code, self.started, stopped, self._oom, self._output.error, written)
 
@@ -200,6 +199,7 @@ class ContainerAttempt:
         finally:
             for task in (pulling, stopping):
                 task.cancel()
+        self._say("")
 
     async def _create(self, body: dict[str, Any]) -> None:
         retried = False
@@ -224,7 +224,7 @@ class ContainerAttempt:
             self._end(f"the container cannot be created: {error.message}")
 
     def _refuse(self) -> NoReturn:
-        """The name exists: the container of somebody who was here before. It is theirs, and is left alone."""
+        """The name exists: it is another attempt's container, and is left alone."""
         self._foreign = True
         self._end(f"refused: the container {self.name} exists already")
 
@@ -293,11 +293,11 @@ class ContainerAttempt:
                 if error.status != 404:
                     await asyncio.sleep(_BACKOFF_S[1])
             self._oom = self._oom or oom.kills(self._oom_file) > 0
-            if self._output.error is not None and self.stop is None:
-                self.ask_to_stop("cancel", 0.0)
             state: dict[str, Any] | None = await self._answered(self._inspect, until_stopped=False)
             if state is None:
-                self._end(f"the container {self.name} was removed by somebody else", started=self.started)
+                self._vanished()
+            if self._output.cut_off:
+                self._output.read_log()
             if state.get("Status") not in LIVE:
                 if await self._output.complete():
                     return state
@@ -306,6 +306,13 @@ class ContainerAttempt:
             poll_s = min(poll_s * 2, _EXIT_POLL_S[1])
             if poll_s == _EXIT_POLL_S[1]:
                 self._output.read_log()  # it runs on: the connection was lost, or the output was closed
+
+    def _vanished(self) -> NoReturn:
+        """It was removed: by this node's spawner or by another node, if the trust has expired."""
+        stopped = self.stop.reason if self.stop is not None else None if self._trusted() else "lease"
+        outcome = ends.never_started(self.launch, f"the container {self.name} was removed from outside", stopped)
+        outcome.started = self.started
+        raise EndEarly(outcome)
 
     # Stopping
 
@@ -327,14 +334,15 @@ class ContainerAttempt:
             await asyncio.sleep(_KILL_AGAIN_S)
 
     async def _signal(self, name: str) -> None:
-        try:
-            await self._answered(
-                lambda: self._client.ask("POST", f"{self._path}/kill?signal={name}"), until_stopped=False
-            )
-            self._signalled = True
-        except EngineRefused as error:
-            if error.status not in (404, 409, 500):  # it is gone, or has ended
-                self._say(f"the engine refuses to send {name}: {error.message}")
+        async with self._signalling:
+            try:
+                await self._answered(
+                    lambda: self._client.ask("POST", f"{self._path}/kill?signal={name}"), until_stopped=False
+                )
+                self._signalled = True
+            except EngineRefused as error:
+                if error.status not in (404, 409, 500):  # it is gone, or has ended
+                    self._say(f"the engine refuses to send {name}: {error.message}")
 
     def _end_if_stopped(self) -> None:
         if self.stop is not None:
@@ -384,11 +392,9 @@ class ContainerAttempt:
             self._said = text
             self.launch.progress(self.launch.task_id, self.launch.attempt, text)
 
-    def _end(
-        self, error: str, *, code: int | None = None, startable: bool = True, started: float | None = None
-    ) -> NoReturn:
+    def _end(self, error: str, *, code: int | None = None, startable: bool = True) -> NoReturn:
         outcome = ends.never_started(self.launch, error, startable=startable)
-        outcome.exit_code, outcome.started = code, started
+        outcome.exit_code = code
         raise EndEarly(outcome)
 
 
@@ -402,10 +408,14 @@ def _start_code(message: str) -> int | None:
     return None
 
 
-async def remove_container(client: EngineClient, name: str, answered: Callable[..., Any]) -> None:
-    """Until the engine says that the container does not exist."""
+async def remove_container(client: EngineClient, name: str, answered: Callable[..., Any], *, kill: bool) -> None:
+    """Until the engine says that the container does not exist. `kill`: it may be running; Podman alone would let it
+    ignore SIGTERM for ten seconds."""
     path = f"/containers/{quote(name)}"
     wait_s = _BACKOFF_S[0]
+    if kill:
+        with suppress(EngineRefused):
+            await answered(lambda: client.ask("POST", f"{path}/kill?signal=SIGKILL"), until_stopped=False)
     while True:
         try:
             await answered(lambda: client.ask("DELETE", f"{path}?force=1&v=1"), until_stopped=False)

@@ -7,9 +7,11 @@ packages for them; this brings nothing, and a waiting attempt costs one open con
 import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
+from weft.executors.boot_clock import boottime
 from weft.executors.container.address import EngineAddress
 
 API: Final = "/v1.41"  # Docker 20.10 and Podman 3 speak it
@@ -108,7 +110,10 @@ class EngineStream:
 class EngineClient:
     def __init__(self, address: EngineAddress) -> None:
         self.address = address
+        self.answered = 0.0  # when the engine last answered, CLOCK_BOOTTIME
         self._turns = asyncio.Semaphore(_REQUESTS_MAX)
+        self._lives = 0
+        self._watch: asyncio.Task[None] | None = None
 
     async def ask(
         self,
@@ -156,6 +161,7 @@ class EngineClient:
         try:
             writer.write(_request(method, path, body, headers or {}, upgrade))
             await stream.read_head()
+            self.answered = boottime()
             if stream.status >= 400:
                 raise EngineRefused(stream.status, _message(await stream.body(), stream.status))
         except (OSError, EOFError, asyncio.LimitOverrunError, ValueError, IndexError) as error:
@@ -165,6 +171,36 @@ class EngineClient:
             stream.close()
             raise
         return stream
+
+    async def life(self) -> int:
+        """A number that changes with each restart of the engine. A stream that ends while it stays the same was ended
+        by the engine; one that does not may have been cut off. A stream of events that never come is what shows it:
+        it ends with the engine, and before a new engine can answer anything."""
+        if self._watch is None or self._watch.done():
+            never = quote(msgspec.json.encode({"label": ["weft.none"], "type": ["container"]}).decode())
+            async with asyncio.timeout(REQUEST_S):
+                stream = await self.stream("GET", f"/events?filters={never}")
+            self._lives += 1
+            self._watch = asyncio.get_running_loop().create_task(_until_end(stream))
+        return self._lives
+
+    def is_alive_since(self, life: int) -> bool:
+        return self._lives == life and self._watch is not None and not self._watch.done()
+
+    async def close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
+
+
+async def _until_end(stream: EngineStream) -> None:
+    try:
+        while await stream.read():
+            pass
+    except EngineUnreachable:
+        return
+    finally:
+        stream.close()
 
 
 def _request(method: str, path: str, body: Any, headers: Mapping[str, str], upgrade: bool) -> bytes:

@@ -27,7 +27,7 @@ from weft.executors.remote_names import attempt_name, readable_name
 from weft.executors.spawner.output_files import OutputFiles
 
 _CHECK_S = 5.0
-_CLOSE_S = 5.0
+_CLOSE_S = 5.0  # for an engine that does not answer
 _REMOVE_S = 60.0
 _REMOVE_ALL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "remove_all.py")
 
@@ -244,6 +244,7 @@ class ContainerExecutor:
 
     async def close(self) -> None:
         self._open = False
+        began = linux.boottime()
         if self._trust_timer is not None:
             self._trust_timer.cancel()
         waiting = []
@@ -253,13 +254,16 @@ class ContainerExecutor:
             else:
                 attempt.ask_to_stop("drain", 0.0)
             waiting.append(task)
-        if waiting:
-            await asyncio.wait(waiting, timeout=_CLOSE_S)
-            left = [task for task in waiting if not task.done()]
-            for task in left:
-                task.cancel()
-            if left:
-                await asyncio.wait(left)
+        while waiting:
+            await asyncio.wait(waiting, timeout=0.5)
+            waiting = [task for task in waiting if not task.done()]
+            if self._client is None or max(began, self._client.answered) < linux.boottime() - _CLOSE_S:
+                break  # the engine is away
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
 
     # What others left
 
@@ -281,7 +285,7 @@ class ContainerExecutor:
                 found = await client.ask("GET", f"/containers/{quote(handle.name)}/json")
                 if (found.get("Config", {}).get("Labels") or {}).get("weft.run") is None:
                     return handle  # not a container of Weft's: it only has the name
-                await remove_container(client, handle.name, once)
+                await remove_container(client, handle.name, once, kill=True)
         except EngineRefused as error:
             return handle if error.status == 404 else None
         except (EngineUnreachable, TimeoutError):

@@ -1,5 +1,6 @@
 """Follows the output of one container: attached while the connection lasts, from the engine's log after that."""
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from weft.executors.container.client import EngineClient, EngineRefused, EngineStream, EngineUnreachable
@@ -11,17 +12,25 @@ from weft.executors.spawner.output_files import OutputFiles
 
 
 class OutputFollower:
-    __slots__ = ("_client", "_from_log", "_path", "_positions", "_stream", "_writer")
+    __slots__ = ("_client", "_from_log", "_life", "_path", "_positions", "_stream", "_writer")
 
     def __init__(
-        self, client: EngineClient, path: str, files: OutputFiles, launch: Launch, secret_forms: tuple[bytes, ...]
+        self,
+        client: EngineClient,
+        path: str,
+        files: OutputFiles,
+        launch: Launch,
+        secret_forms: tuple[bytes, ...],
+        on_error: Callable[[], None],
     ) -> None:
+        """`on_error` is called when output cannot be stored: nothing more will be."""
         self._client = client
         self._path = path
         self._positions = {stream: LogPosition() for stream in STREAMS}
-        self._writer = OutputWriter(files, launch, secret_forms)
+        self._writer = OutputWriter(files, launch, secret_forms, on_error)
         self._stream: EngineStream | None = None
         self._from_log = False
+        self._life = 0  # of the engine that was attached to
 
     @property
     def error(self) -> str | None:
@@ -31,6 +40,10 @@ class OutputFollower:
     async def attach(self) -> None:
         """Before the container is started: then nothing is missed."""
         self._close()
+        try:
+            self._life = await self._client.life()
+        except TimeoutError:
+            raise EngineUnreachable("no stream of events") from None
         self._stream = await self._client.stream(
             "POST", f"{self._path}/attach?stream=1&stdout=1&stderr=1", upgrade=True
         )
@@ -38,6 +51,11 @@ class OutputFollower:
     def read_log(self) -> None:
         """From now on: the connection was lost, or there never was one."""
         self._from_log = True
+
+    @property
+    def cut_off(self) -> bool:
+        """The engine was restarted since: the end of what was attached says nothing. Ask after an answer of it."""
+        return not self._from_log and not self._client.is_alive_since(self._life)
 
     async def read_to_end(self) -> None:
         """Until the output ends. Raises EngineUnreachable or EngineRefused if the connection is lost or refused."""

@@ -2,6 +2,7 @@
 when there are bytes, with the middle cut out of what is over the cap. Memory is bounded by one read."""
 
 import os
+from collections.abc import Callable
 
 from weft.executors.masking import StreamMasker
 from weft.executors.output import file_stem
@@ -66,9 +67,12 @@ class StreamWriter:
 class OutputWriter:
     """Both streams of an attempt. The first error is kept, and nothing is written after it."""
 
-    __slots__ = ("_streams", "error")
+    __slots__ = ("_on_error", "_streams", "error")
 
-    def __init__(self, files: OutputFiles, launch: Launch, secret_forms: tuple[bytes, ...]) -> None:
+    def __init__(
+        self, files: OutputFiles, launch: Launch, secret_forms: tuple[bytes, ...], on_error: Callable[[], None]
+    ) -> None:
+        self._on_error = on_error
         self._streams = {
             stream: StreamWriter(files, launch, stream, secret_forms, stored)
             for stream, stored in zip((1, 2), launch.stored, strict=True)
@@ -81,6 +85,7 @@ class OutputWriter:
                 self._streams[stream].write(data)
             except (OSError, CannotPunchHole) as error:
                 self.error = _text(error)
+                self._on_error()
 
     def finish(self) -> tuple[Written, Written]:
         written = []

@@ -47,7 +47,9 @@ def containers(address: str, process: str) -> list[dict[str, Any]]:
 def remove(address: str, ids: list[str]) -> None:
     while ids:
         try:
-            ask(address, "DELETE", f"/containers/{ids.pop()}?force=1&v=1")
+            id = ids.pop()
+            ask(address, "POST", f"/containers/{id}/kill?signal=SIGKILL")
+            ask(address, "DELETE", f"/containers/{id}?force=1&v=1")
         except (OSError, ValueError, IndexError):
             continue  # the next round finds it again
 
