@@ -32,7 +32,7 @@ from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.run_as import NOT_INHERITED, User
 from weft.executors.shell.private_directory import PrivateDirectory
 from weft.executors.spawner.link import SpawnerLink
-from weft.executors.spawner.messages import ProcessEnded, StartProcess, StopProcess, TrustUntil
+from weft.executors.spawner.messages import LastWill, ProcessEnded, StartProcess, StopProcess, TrustUntil
 
 _SHELLS = {"sh": (b"/bin/sh", b"-e", b"-c"), "bash": (b"bash", b"-eo", b"pipefail", b"-c")}
 _SPAWNERS_MAX = 4
@@ -85,6 +85,7 @@ class ShellExecutor:
         self._locations: dict[tuple[int, int], tuple[_Link, int]] = {}  # (task id, attempt) -> link, id there
         self._last_id = 0
         self._trusted_until: float | None = None
+        self._will: tuple[bytes, ...] | None = None
         self._answer_max = answer_max
         self.private = PrivateDirectory(user)
         self._open = False
@@ -136,6 +137,12 @@ class ShellExecutor:
         for link in self._links:
             link.send(TrustUntil(self._trusted_until))
 
+    def last_will(self, argv: tuple[bytes, ...]) -> None:
+        """A command that one spawner runs when this process is dead or past its trust. It replaces the last one."""
+        self._will = argv
+        if self._links:
+            self._links[0].send(LastWill(argv))
+
     async def close(self) -> None:
         self._open = False
         await asyncio.gather(*[link.close() for link in self._links + self._cleaning])
@@ -158,6 +165,8 @@ class ShellExecutor:
         self._links.append(link)
         if self._trusted_until is not None:
             link.send(TrustUntil(self._trusted_until))
+        if self._will is not None and len(self._links) == 1:
+            link.send(LastWill(self._will))
         return link
 
     def _use_private_files(self, running: _Running) -> None:
@@ -214,8 +223,14 @@ class ShellExecutor:
 
     def _spawner_ended(self, link: "_Link") -> None:
         """It gets no more attempts; the link kills the processes that it had started."""
+        keeps_will = link is self._links[0]
         self._links.remove(link)
         self._cleaning.append(link)
+        if self._will is not None and keeps_will and self._open:
+            if self._links:
+                self._links[0].send(LastWill(self._will))
+            else:
+                self._connect()
 
     def _cleaned_up(self, link: "_Link") -> None:
         """All processes that a dead spawner had started are dead, too."""

@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 from weft.executors import linux
 from weft.executors.output_file import NOTHING_WRITTEN, CannotPunchHole, OutputFile, Written
 from weft.executors.spawner.attempt import SpawnedAttempt
+from weft.executors.spawner.last_will import carry_out
 from weft.executors.spawner.masking_pipes import MaskingPipes
 from weft.executors.spawner.messages import (
     TOKEN,
     CloseSpawner,
     Hello,
+    LastWill,
     LivePids,
     ProcessEnded,
     StartProcess,
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
 SWEEP_S = 0.1
 SWEEP_FLOOD_S = 0.02  # while an output file is over its cap and grows
 RECHECK_S = 0.02  # after a kill: when to check again, should no SIGCHLD arrive
+_POLL_MS_MAX = 3_600_000.0  # a deadline may be infinite
+WILL_S = 5.0  # for the last will of a node past its trust, which may go on afterwards
+WILL_S_DEAD = 20.0  # of a dead one
 STARTS_PER_TURN = 4  # a long queue of starts must not delay ends and stops
 
 
@@ -56,6 +61,7 @@ def serve(fd: int) -> None:
         spawner.run()
     finally:
         spawner.kill_everything()
+        spawner.carry_out_will()
 
 
 class Spawner:
@@ -81,6 +87,7 @@ class Spawner:
         self._unowned_found = False  # the last search found processes of no known attempt
         self._orphans_sent: list[int] = []
         self._closing = False
+        self._will: tuple[bytes, ...] | None = None  # carried out when the node is dead, or past its trust
 
     def run(self) -> None:
         node = self._node
@@ -124,6 +131,8 @@ class Spawner:
             self._base_env, self._token_prefix = message.base_env, message.token_prefix
             self._starter.user = self._files.user = message.user
             self._watch_node(message.node_pid)
+        elif kind is LastWill:
+            self._will = message.argv
         elif kind is CloseSpawner:
             self._closing = True
             self._stop_all("drain")
@@ -352,27 +361,34 @@ class Spawner:
     def _poll_timeout_ms(self) -> float | None:
         if self._start_queue:
             return 0
-        if self._next_sweep is None:
+        if self._next_sweep is None and (self._will is None or self._trust_expired):
             return None
-        wake = self._next_sweep if self._trust_expired else min(self._next_sweep, self._trusted_until)
+        wake = float("inf") if self._next_sweep is None else self._next_sweep
+        if not self._trust_expired:
+            wake = min(wake, self._trusted_until)
         if self._ending:
             wake = min(wake, linux.boottime() + RECHECK_S)
         for attempt in self._stopping.values():
             if attempt.kill_at is not None and attempt.kill_at < wake:
                 wake = attempt.kill_at
-        return max(0.0, (wake - linux.boottime()) * 1000)
+        return min(_POLL_MS_MAX, max(0.0, (wake - linux.boottime()) * 1000))
 
     def _run_timers(self) -> None:
-        if self._next_sweep is None:
+        if self._next_sweep is None and self._will is None:
             return
         now = linux.boottime()
-        if now >= self._trusted_until and not self._trust_expired:
+        expires = now >= self._trusted_until and not self._trust_expired
+        if expires:
             self._trust_expired = True
             self._stop_all("lease")
         if self._stopping:
             self._kill_due(now)
         if self._ending:
             self._finish_ending(now)
+        if expires and self._will is not None:
+            carry_out(self._will, WILL_S)
+        if self._next_sweep is None:
+            return
         if now >= self._next_sweep:
             self._sweep(now)
         if not self._by_id and not self._unowned_found:
@@ -411,6 +427,11 @@ class Spawner:
             self._stopping[attempt.id] = attempt
 
     # Shutdown
+
+    def carry_out_will(self) -> None:
+        """Unless the node has closed this spawner: then it has seen to everything itself."""
+        if self._will is not None and self._node.ended:
+            carry_out(self._will, WILL_S_DEAD)
 
     def kill_everything(self) -> None:
         """Freeze, kill and reap all descendants until none is left. Output that has no name yet gets one."""

@@ -1,7 +1,8 @@
 """The messages between a node and its spawner, framed as framing.py says.
 
-A node sends Hello once, first; then StartProcess, StopProcess and TrustUntil as needed, and CloseSpawner last. The
-spawner answers each StartProcess with exactly one ProcessEnded, and sends LivePids after a sweep that found news.
+A node sends Hello once, first; then StartProcess, StopProcess, TrustUntil and LastWill as needed, and CloseSpawner
+last. The spawner answers each StartProcess with exactly one ProcessEnded, and sends LivePids after a sweep that found
+news.
 
 The environment of attempts and their secrets travel only in these messages: the spawner's own environment, which
 every process of its user can read, has none of them. Strings that reach the kernel are bytes, so that no locale
@@ -60,6 +61,13 @@ class TrustUntil(Message):
     until: float
 
 
+class LastWill(Message):
+    """A command that the spawner runs when the node is dead or past its trust: it ends what the spawner cannot reach,
+    such as containers. The next one replaces it."""
+
+    argv: tuple[bytes, ...]
+
+
 class CloseSpawner(Message):
     """Kill all attempts, report all of them, exit."""
 
@@ -88,4 +96,4 @@ class ProcessEnded(Message):
     stderr: Written
 
 
-TYPES = MessageTypes(Hello, StartProcess, StopProcess, TrustUntil, CloseSpawner, LivePids, ProcessEnded)
+TYPES = MessageTypes(Hello, StartProcess, StopProcess, TrustUntil, CloseSpawner, LivePids, ProcessEnded, LastWill)
