@@ -20,6 +20,7 @@ ALLOWED_WORDS = {
     "src/weft/core/definition/read.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",
     "src/weft/store/sqlite/clock.py": "a clock makes a step",
     "src/weft/cli/parser.py": "first steps",
+    "src/weft/executors/kubernetes": "the words of Kubernetes",
     "docs/reference/expressions.md": "an expression's bound is counted in steps of evaluation",
 }
 
