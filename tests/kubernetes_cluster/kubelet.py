@@ -23,6 +23,7 @@ from typing import Any
 import msgspec
 import psutil
 
+from tests.kubernetes_cluster.kubelet_server import KubeletServer
 from weft.executors.kubernetes.api import Api, KubernetesError
 from weft.executors.kubernetes.connection import Unreachable
 
@@ -118,6 +119,7 @@ class TestKubelet:
         self._mark = mark
         self.pods: dict[str, RunningPod] = {}  # by uid
         self._loop_task: asyncio.Task[None] | None = None
+        self._server: KubeletServer | None = None
         self._directory = tempfile.TemporaryDirectory(prefix="weft-test-kubelet-")
         self.started: list[str] = []  # names of the pods whose processes were started
         self.frozen = False  # a node that does not answer: it does nothing, and its processes go on
@@ -130,10 +132,13 @@ class TestKubelet:
     async def open(self, serve: bool = False) -> None:
         """`serve`: register a node at the API server, and give it the logs over HTTPS."""
         if serve:
-            raise NotImplementedError
+            self._server = KubeletServer(self, self._api, NODE, self.directory)
+            await self._server.open()
         self._loop_task = asyncio.get_running_loop().create_task(self._watch())
 
     async def close(self) -> None:
+        if self._server is not None:
+            await self._server.close()
         tasks = [self._loop_task, *(pod.task for pod in self.pods.values())]
         for task in tasks:
             if task is not None:

@@ -60,7 +60,8 @@ class Cluster(Attempts):
         else:
             await self.fake.open()
             self.config = kubeconfig(self._directory / "kubeconfig", self.fake.port)
-        self.api = Api(load_config({"KUBECONFIG": str(self.config)}))
+        admin = os.environ["WEFT_TEST_ADMIN_KUBECONFIG"] if self.real else str(self.config)
+        self.api = Api(load_config({"KUBECONFIG": admin}))
         self.kubelet = TestKubelet(self.api, self.mark)
         self.fake.kubelet = self.kubelet
         await self.kubelet.open(serve=self.real)

@@ -1,6 +1,7 @@
 """Where the API server is and how a node proves who it is: a kubeconfig, or the service account of its container.
 
-$KUBECONFIG is asked first, then the service account, then ~/.kube/config. Tokens in files and tokens of credential
+$KUBECONFIG is asked first, then the service account, then ~/.kube/config; $WEFT_KUBERNETES_NAMESPACE stands above the
+namespace that these name. Tokens in files and tokens of credential
 programs change: they are read again when they are a minute old, and when the server refuses them.
 """
 
@@ -78,6 +79,13 @@ class ClusterConfig(msgspec.Struct):
 def load_config(
     environment: Mapping[str, str], home: Path | None = None, account: Path = SERVICE_ACCOUNT
 ) -> ClusterConfig:
+    """Raises BadClusterConfig."""
+    config = _find_config(environment, home, account)
+    config.namespace = environment.get("WEFT_KUBERNETES_NAMESPACE") or config.namespace
+    return config
+
+
+def _find_config(environment: Mapping[str, str], home: Path | None, account: Path) -> ClusterConfig:
     named = environment.get("KUBECONFIG")
     if named:
         return _from_kubeconfig([Path(part) for part in named.split(":") if part])
