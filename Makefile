@@ -5,7 +5,7 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint coverage bench bench-peers format docs clean simulate hunt fuzz-api
+.PHONY: demo test lint coverage bench bench-peers format docs clean simulate hunt fuzz-api test-kubernetes
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -49,6 +49,11 @@ hunt: .venv/test
 EXAMPLES ?= 100
 fuzz-api: .venv/test
 	WEFT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/api/test_description.py -k schemathesis --timeout 3600
+
+# The Kubernetes executor on a real kube-apiserver, scheduler and Job controller, which Go builds once (some minutes).
+# Needs etcd and openssl; a named skip where something is missing. One test: make test-kubernetes ARGS=tests/…
+test-kubernetes: .venv/test
+	$(BIN)/python -m tests.kubernetes_cluster $(ARGS)
 
 format: .venv/test
 	$(BIN)/ruff check --fix .

@@ -9,7 +9,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "weft"
 #: What somebody wrote; not what tools leave beside it.
-TREE = ("src", "tests", "bench", "docs", "examples", "requirements", ".ci")
+TREE = ("src", "tests", "bench", "deploy", "docs", "examples", "requirements", ".ci")
 TEXTS = (".py", ".md", ".sql", ".toml", ".yaml", ".json", ".txt", ".lock", ".sh", "")
 
 

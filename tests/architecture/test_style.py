@@ -22,6 +22,7 @@ ALLOWED_WORDS = {
     "docs/reference/definitions.md": "`pod` and `k8s_job` are keys and types of definitions",
     "src/weft/store/sqlite/clock.py": "a clock makes a step",
     "src/weft/cli/parser.py": "first steps",
+    "src/weft/executors/kubernetes": "the words of Kubernetes",
     "docs/reference/expressions.md": "an expression's bound is counted in steps of evaluation",
 }
 
