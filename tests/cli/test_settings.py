@@ -46,6 +46,12 @@ def test_a_path_of_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     assert load({"WEFT_STORE": "y.db"}, tmp_path / "sub").store == tmp_path / "sub" / "y.db"
 
 
+def test_cpus_may_be_a_fraction(tmp_path: Path) -> None:
+    assert load({}, tmp_path, {"cpus": "1.5"}).resources()["cpus"] == 1.5
+    assert load({"WEFT_CPUS": "4"}, tmp_path).cpus == 4
+    assert load({}, tmp_path).cpus is None
+
+
 @pytest.mark.parametrize(
     ("given", "labels"),
     [("gpu,zone=eu", {"gpu": "", "zone": "eu"}), (["gpu", "zone=eu"], {"gpu": "", "zone": "eu"}), ("", {})],
@@ -96,6 +102,7 @@ def test_a_worker_with_a_label_that_is_not_utf_8_breaks_no_reader(weft: Weft, tm
         ("poll = 0", "above zero"), ("output_max = '1k'", "write 1KiB"), ("output_max = 5", "4KiB"),
         ("color = 'pink'", "auto, always, never"), ("renew_every = '20s'", "third of lease_ttl"),
         ("store = 5", "a path"), ("labels = 'a,=b'", "needs a name"), ("slots = ", "not TOML"),
+        ("cpus = 0", "0.001 to 4096"), ("cpus = 'two'", "0.001 to 4096"), ("cpus = true", "0.001 to 4096"),
         ("name = 3", "a text"),
     ],
 )  # fmt: skip
