@@ -100,6 +100,12 @@ SETTINGS: tuple[Setting, ...] = (
         "(the node's own user)",
         "The user that the node's tasks run as, by name or number; the node itself must be root's then",
     ),
+    Setting(
+        "container_socket",
+        "text",
+        "(DOCKER_HOST, else Podman's or Docker's usual socket)",
+        "The socket of the container engine for `container` tasks: a path, `unix://PATH` or `tcp://HOST:PORT`",
+    ),
     Setting("store_wait", "duration", "30s", "How long commands wait for PostgreSQL that does not answer (yet)"),
     Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
     Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
@@ -190,6 +196,7 @@ class Config(NamedTuple):
     artifacts: Path | None
     secrets_dir: Path | None
     run_as: str | None
+    container_socket: str | None
     store_wait: float
     lease_ttl: float
     renew_every: float

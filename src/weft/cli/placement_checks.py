@@ -9,6 +9,7 @@ from weft.cli.session import CommandSession
 from weft.client.local import StoreConnection
 from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
+from weft.local_node.engines import engines_down
 from weft.local_node.factory import own_facts
 from weft.operations.reading.placement import facts_of, unplaceable, waits_for_nodes
 from weft.operations.replies import NodeInfo
@@ -41,7 +42,8 @@ def refuse_unplaceable(
     that is left to others is not: they may start later (`waits`)."""
     if session.server is not None or getattr(args, "detach", False):
         return
-    here = own_facts(session.local(), session.config)
+    workflows = list(workflows)
+    here = own_facts(session.local(), session.config, down=engines_down(session.config, workflows))
     nodes = [facts_of(node) for node in workers(connection)]
     for workflow in workflows:
         why = unplaceable(workflow, nodes, here)

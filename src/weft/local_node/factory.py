@@ -16,12 +16,14 @@ from weft.client.opening import make_home
 from weft.config import Config
 from weft.core.commands import Refused
 from weft.core.placement.eligibility import NodeFacts
+from weft.core.workflow import REMOTE_KINDS
 from weft.executors.boot_clock import boot_id, boottime
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
+from weft.local_node.engines import engines
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.node.attempts.secrets import Secrets
 from weft.node.chores.resources import Machine
@@ -31,7 +33,7 @@ from weft.store.artifact_files import ArtifactFiles
 from weft.store.private_files import make_private_directory
 
 STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
-KINDS = ("shell", "python")  # of tasks that every node has executors for
+KINDS = ("shell", "python", *REMOTE_KINDS)  # of tasks that every node has executors for
 
 
 def node_settings(
@@ -52,14 +54,21 @@ def node_settings(
     )
 
 
-def own_facts(connection: StoreConnection, config: Config, functions: tuple[str, ...] = ()) -> NodeFacts:
-    """The node that this process would start, as placement sees it; `functions` are its inline ones."""
+def own_facts(
+    connection: StoreConnection,
+    config: Config,
+    functions: tuple[str, ...] = (),
+    down: dict[str, str] | None = None,
+) -> NodeFacts:
+    """The node that this process would start, as placement sees it; `functions` are its inline ones, `down` its
+    engines that cannot be used."""
     more: dict[str, Any] = {"labels": config.labels, "functions": functions, **config.resources()}
     if config.name is not None:
         more["name"] = config.name
-    return node_settings(connection, slots=config.slots, workdir=config.workdir, **more).facts(
+    facts = node_settings(connection, slots=config.slots, workdir=config.workdir, **more).facts(
         (*KINDS, "inline") if functions else KINDS
     )
+    return msgspec.structs.replace(facts, down=down or {})
 
 
 def artifact_root(connection: StoreConnection, chosen: str | Path | None) -> Path:
@@ -83,7 +92,8 @@ def node_options(config: Config) -> dict[str, Any]:
         "drain_s": config.drain, "output_max": config.output_max, "output_rate": config.output_rate,
         "labels": config.labels, "role": config.role,
         "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
-        "log_all": config.log == "debug", "run_as": config.run_as, **file_options(config),
+        "log_all": config.log == "debug", "run_as": config.run_as, "container_socket": config.container_socket,
+        **file_options(config),
     }  # fmt: skip
     if config.name is not None:
         options["name"] = config.name
@@ -109,8 +119,9 @@ def make_node(
     store.patience_ms = min(store.patience_ms, settings.patience_ms)
     shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
-    # The Python executor is closed first: its runners are the shell executor's to end.
-    executors: list[Executor] = [python, shell]
+    # The shell executor is closed last: runners are its own to end, and containers if the node is killed.
+    remote = engines(settings.container_socket, settings.artifact_max, shell)
+    executors: list[Executor] = [*remote.values(), python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
         settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))

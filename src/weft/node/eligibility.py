@@ -22,9 +22,12 @@ def requirements(definition: TaskDef, claim: Claim) -> Mapping[str, Any]:
     return requires if claim.memory is None else {**requires, "memory": claim.memory}
 
 
+NOT_CHECKED = "it has not been checked yet"
+
+
 class Eligibility:
     def __init__(self, facts: NodeFacts) -> None:
-        not_checked = {kind: "it has not been checked yet" for kind in facts.kinds if kind in REMOTE_KINDS}
+        not_checked = {kind: NOT_CHECKED for kind in facts.kinds if kind in REMOTE_KINDS}
         self._facts = msgspec.structs.replace(facts, down=not_checked)
         self.known = 0
         self.scored = False  # there are workflows whose tasks have to be placed
@@ -55,6 +58,10 @@ class Eligibility:
                 self._counted[demand] = decoded["requires"]
             found = True
         return found
+
+    def knows(self, kind: str) -> bool:
+        """There are, or were, tasks of this kind that need an engine."""
+        return any(f'"kind":"{kind}"' in body for _, _, body in self._remote)
 
     def set_down(self, down: dict[str, str]) -> None:
         """By kind: why its engine cannot be used now."""

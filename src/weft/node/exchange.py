@@ -67,6 +67,7 @@ class ExchangeLoop:
         self.dead = False
         self.finishing = False  # leave when nothing is held any more
         self.exchanges = 0
+        self.new_demands = asyncio.Event()  # an engine may have to be asked for
 
     def wake(self, hint: Hint = EVERYONE) -> None:
         """A node without room leaves queued tasks to others; when it has room again, it looks by itself."""
@@ -247,6 +248,8 @@ class ExchangeLoop:
         if reply.draining:
             self.drained((reply.drain_in_ms or 0) / 1000)
         again = self.eligible.learn(reply.demands) or reply.more
+        if reply.demands:
+            self.new_demands.set()
         if reply.claims:
             await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))
             caching: list[Attempting] = []

@@ -163,6 +163,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
     secrets_dir: str | None = None
     run_as: str | None = None  # the user of its attempts; None: its own
+    container_socket: str | None = None  # of the container engine; None: it is looked for
     capabilities: tuple[str, ...] = ()
     memory: int | None = None  # bytes that its tasks may reserve; None: it does not know
     disk: int | None = None

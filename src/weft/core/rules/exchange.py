@@ -103,10 +103,10 @@ def _named(command: Exchange) -> list[int]:
 
 def _claim(draft: Draft, command: Exchange) -> Rule:
     """What other nodes have left on an engine of this one comes first: it runs already."""
-    adopted = (yield from adopt(draft, command)) if command.adopt else []
-    command.want -= len(adopted)
+    running = (yield from adopt(draft, command)) if command.adopt else []
+    command.want -= len(running)
     claims = yield from claim(draft, command)
-    return [*adopted, *claims] if adopted else claims
+    return [*running, *claims] if running else claims
 
 
 def _apply_reports(draft: Draft, command: Exchange) -> Rule:

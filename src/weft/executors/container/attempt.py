@@ -181,10 +181,7 @@ class ContainerAttempt:
             raise BadContainer(f"the task asks for {wanted}, and the engine of this node is {self._facts.flavor}")
 
     async def _get_image(self, container: dict[str, Any]) -> None:
-        credentials = container.get("credentials")
-        secret = None if credentials is None else self.launch.secrets.get(credentials)
-        if credentials is not None and secret is None:
-            self._end(f"cannot start: credentials: the secret {credentials} is not one of the task's secrets")
+        secret = self.launch.credentials
         pulling = asyncio.ensure_future(
             self._answered(lambda: ensure_image(self._client, container, secret, self._say), until_stopped=True)
         )

@@ -27,15 +27,7 @@ def container_of(launch: Launch) -> dict[str, Any]:
 
 def secret_files(launch: Launch) -> dict[str, str]:
     """The secrets that are given as files."""
-    container = container_of(launch)
-    if container.get("secrets_as") != "files":
-        return {}
-    return _secrets(launch, container)
-
-
-def _secrets(launch: Launch, container: Mapping[str, Any]) -> dict[str, str]:
-    """Without the one for the registry, which the container has no use for."""
-    return {name: value for name, value in launch.secrets.items() if name != container.get("credentials")}
+    return launch.secrets if container_of(launch).get("secrets_as") == "files" else {}
 
 
 def create_request(
@@ -97,7 +89,7 @@ def _environment(launch: Launch, container: Mapping[str, Any], files_path: str |
     if files_path is not None:
         env |= variables(launch, files)
     if not files:
-        env |= _secrets(launch, container)
+        env |= launch.secrets
     return env
 
 

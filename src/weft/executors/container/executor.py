@@ -23,7 +23,7 @@ from weft.executors.container.client import EngineClient, EngineRefused, EngineU
 from weft.executors.container.mounted_files import remove_abandoned
 from weft.executors.output import ANSWER_BYTES_MAX
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
-from weft.executors.remote_names import attempt_name, readable_name
+from weft.executors.remote_names import readable_name
 from weft.executors.spawner.output_files import OutputFiles
 
 _CHECK_S = 5.0
@@ -134,7 +134,7 @@ class ContainerExecutor:
 
     def handle(self, launch: Launch) -> Handle:
         identity = self._facts.identity if self._facts is not None else place_identity(self._find().address)
-        return Handle(identity, attempt_name(launch.run_id, launch.task, launch.attempt))
+        return Handle(identity, readable_name(launch.run_id, launch.task, launch.attempt))
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
         if not self._open or self._files is None:
@@ -157,7 +157,6 @@ class ContainerExecutor:
             "weft.run": launch.run_id,
             "weft.task": launch.task,
             "weft.attempt": str(launch.attempt),
-            "weft.name": readable_name(launch.run_id, launch.task, launch.attempt),
             "weft.process": self._process,
         }
         if launch.adoptable:

@@ -192,12 +192,23 @@ def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
     if outcome.forgotten:
         return "returned", None  # nothing is known of its end: another attempt begins anew
     if outcome.stopped == "timeout":
-        return "failed", f"timed out after {(definition.timeout_ms or 0) / 1000:g} s"
+        return "failed", f"timed out after {(definition.timeout_ms or 0) / 1000:g} s{_confirmed(outcome)}"
     if outcome.stopped == "cancel":
-        return "cancelled", "cancelled while it ran"
+        return "cancelled", f"cancelled while it ran{_confirmed(outcome)}"
     if outcome.stopped in ("drain", "lease"):
         return "returned", None
     return "failed", outcome.error or f"exit code {outcome.exit_code}"
+
+
+def _confirmed(outcome: Outcome) -> str:
+    """What the engine of a stopped remote attempt said of its end."""
+    end = outcome.termination
+    if end is None:
+        return ""
+    if not end.get("verified"):
+        return "; its stop was requested, not verified"
+    killed = ", killed" if end.get("killed") else ""
+    return f"; its engine says that it is gone, {end.get('after_s', 0):.1f} s later{killed}"
 
 
 def _result(outcome: Outcome, artifact: ArtifactReference | None) -> str | None:

@@ -192,8 +192,8 @@ class Worker:
         except MissingSecret as error:
             self._cannot_start(held, str(error))
             return
-        if launch.secrets:
-            held.masker = Masker(secret_forms(launch.secrets.values()))
+        if launch.secrets or launch.credentials is not None:
+            held.masker = Masker(secret_forms([*launch.secrets.values(), launch.credentials or ""]))
         if definition.timeout_ms is not None:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")

@@ -5,6 +5,7 @@ that something is gone only when the engine says so.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -12,6 +13,7 @@ from weft.core.commands import CloseHandles
 from weft.core.rows import HandleRow
 from weft.core.workflow import REMOTE_KINDS
 from weft.executors.protocol import Handle, RemoteExecutor
+from weft.node.eligibility import NOT_CHECKED
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
 if TYPE_CHECKING:
@@ -36,15 +38,21 @@ async def watch_engines(
     next_check = float("-inf")
     orphans = OrphanedHandles(ports, loop, executors)
     while True:
-        if ports.clock() >= next_check:
-            found = {kind: await _check(executor) for kind, executor in executors.items()}
+        # A node for one run asks for an engine only when tasks need it: that costs an import.
+        wanted = [kind for kind in executors if settings.scope is None or loop.eligible.knows(kind)]
+        if ports.clock() >= next_check or any(kind not in known for kind in wanted):
+            found = {kind: await _check(executors[kind]) for kind in wanted}
             if found != known:
                 known = found
-                loop.learn_engines({kind: why for kind, why in found.items() if why is not None})
+                down = {kind: found.get(kind, NOT_CHECKED) for kind in executors}
+                loop.learn_engines({kind: why for kind, why in down.items() if why is not None})
                 checked(found)
             next_check = ports.clock() + CHECK_EVERY_S
         await orphans.see_to()
-        await asyncio.sleep(settings.expire_every_s * (0.8 + 0.4 * ports.random.random()))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(settings.expire_every_s * (0.8 + 0.4 * ports.random.random())):
+                await loop.new_demands.wait()
+        loop.new_demands.clear()
 
 
 async def _check(executor: RemoteExecutor) -> str | None:
