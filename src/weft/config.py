@@ -102,7 +102,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "container_socket",
-        "text",
+        "socket",
         "(DOCKER_HOST, else Podman's or Docker's usual socket)",
         "The socket of the container engine for `container` tasks: a path, `unix://PATH` or `tcp://HOST:PORT`",
     ),
@@ -508,9 +508,18 @@ def _labels(setting: Setting, value: Any, base: Path) -> dict[str, str]:
     return labels
 
 
+def _socket(setting: Setting, value: Any, base: Path) -> str:
+    """A path, relative to the place where it is written; or an address with its scheme."""
+    if isinstance(value, str) and "://" in value:
+        if not value.startswith(("unix://", "tcp://")):
+            raise ValueError("expected a path, unix://PATH or tcp://HOST:PORT")
+        return value
+    return str(_path(setting, value, base))
+
+
 _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
     "server": _server, "choice": _choice, "labels": _labels, "words": _words, "number": _number, "amount": _amount,
     "port": _port,
-    "networks": _networks, "root_path": _root_path,
+    "networks": _networks, "root_path": _root_path, "socket": _socket,
 }  # fmt: skip

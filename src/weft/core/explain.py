@@ -213,13 +213,8 @@ def _running(s: Situation) -> tuple[str, list[str]]:
 def _unverified(s: Situation, handle: HandleRow, details: list[str]) -> tuple[str, list[str]]:
     """Nobody watches it, and its engine has not said that it is gone."""
     name = s.workflow.tasks[s.task.pos].called(s.task.idx)
-    facts = [node.facts for node in s.nodes]
-    able = [node.name for node in facts if handle.kind in node.kinds and handle.kind not in node.down]
-    ways = (
-        f"nodes with an engine for {handle.kind} tasks, if it is this one: {', '.join(able)}"
-        if able
-        else f"no live node has an engine for {handle.kind} tasks that answers"
-    )
+    able = [node.facts.name for node in s.nodes if handle.engine in node.facts.engines]
+    ways = f"nodes that reach it: {', '.join(able)}" if able else "no live node reaches it"
     return f"attempt {handle.attempt} is not verified as stopped: its node is lost", [
         f"{handle.name} on {handle.engine}",
         f"it goes on when a node that reaches that engine has {'adopted' if handle.adoptable else 'removed'} it",

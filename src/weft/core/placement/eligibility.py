@@ -34,6 +34,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     functions: tuple[str, ...] | None = None  # inline ones; None: any
     cpus: float | None = None  # for tasks
     down: dict[str, str] = {}  # kinds whose engine cannot be used now, and why
+    engines: tuple[str, ...] = ()  # those that answer
 
     def has(self, label: str) -> bool:
         """`name`, or `name=value`."""
@@ -67,7 +68,12 @@ def decode_facts(body: str) -> dict[str, Any]:
 
 def engines_down(measured: Mapping[str, Any]) -> dict[str, str]:
     """Kinds whose engine cannot be used, from what a node measured last."""
-    return {kind: why for kind, why in measured.get("engines", {}).items() if why is not None}
+    return {kind: found["error"] for kind, found in measured.get("engines", {}).items() if found["error"]}
+
+
+def engines_up(measured: Mapping[str, Any]) -> tuple[str, ...]:
+    """The engines that answered a node."""
+    return tuple(found["engine"] for found in measured.get("engines", {}).values() if found["engine"])
 
 
 def node_facts(body: Mapping[str, Any], name: str, session: str, down: dict[str, str] | None = None) -> NodeFacts:

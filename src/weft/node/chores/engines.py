@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 CHECK_EVERY_S = 5.0
 
-#: By kind: why its engine cannot be used, or None.
-Engines = dict[str, str | None]
+#: By kind: the engine that answers, or why none does.
+Engines = dict[str, dict[str, str | None]]
 
 
 async def watch_engines(
@@ -44,8 +44,9 @@ async def watch_engines(
             found = {kind: await _check(executors[kind]) for kind in wanted}
             if found != known:
                 known = found
-                down = {kind: found.get(kind, NOT_CHECKED) for kind in executors}
-                loop.learn_engines({kind: why for kind, why in down.items() if why is not None})
+                unchecked: dict[str, str | None] = {"error": NOT_CHECKED}
+                errors = {kind: found.get(kind, unchecked)["error"] for kind in executors}
+                loop.learn_engines({kind: why for kind, why in errors.items() if why is not None})
                 checked(found)
             next_check = ports.clock() + CHECK_EVERY_S
         await orphans.see_to()
@@ -55,11 +56,12 @@ async def watch_engines(
         loop.new_demands.clear()
 
 
-async def _check(executor: RemoteExecutor) -> str | None:
+async def _check(executor: RemoteExecutor) -> dict[str, str | None]:
     try:
-        return await executor.check()
-    except Exception as error:  # an engine that breaks its protocol must not end the node
-        return f"{type(error).__name__}: {error}"
+        error = await executor.check()
+    except Exception as broken:  # an engine that breaks its protocol must not end the node
+        error = f"{type(broken).__name__}: {broken}"
+    return {"engine": executor.engine if error is None else None, "error": error}
 
 
 class OrphanedHandles:

@@ -7,7 +7,7 @@ import msgspec
 
 from weft.core.explain import NodeView, PoolView
 from weft.core.placement.demands import demand_of, pools_of, public
-from weft.core.placement.eligibility import NodeFacts, eligible, engines_down
+from weft.core.placement.eligibility import NodeFacts, eligible, engines_down, engines_up
 from weft.core.workflow import Workflow
 from weft.operations.reading import nodes as node_reading
 from weft.operations.replies import NodeInfo, PoolInfo
@@ -23,7 +23,7 @@ def facts_of(node: NodeInfo) -> NodeFacts:
     return NodeFacts(
         tuple(node.kinds), node.labels, node.node, node.session, tuple(node.capabilities), node.memory, node.disk,
         node.gpus, node.gpu_memory, None if node.functions is None else tuple(node.functions), node.cpus,
-        engines_down(node.resources),
+        engines_down(node.resources), engines_up(node.resources),
     )  # fmt: skip
 
 
