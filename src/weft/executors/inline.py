@@ -65,7 +65,8 @@ class InlineExecutor:
         function = self._functions.get(launch.spec["inline"])
         if function is None:
             error = f"this node has no inline function {launch.spec['inline']!r}"
-            self._report(on_ended, Outcome(launch.task_id, launch.attempt, False, None, None, started, error))
+            outcome = Outcome(launch.task_id, launch.attempt, False, None, None, started, error)
+            self._loop.call_soon(on_ended, outcome, context=self._context)
             return
         attempt = InlineAttempt(launch)
         token = current.set(attempt)
@@ -74,7 +75,7 @@ class InlineExecutor:
             if type(value) is CoroutineType or (value is not None and asyncio.iscoroutine(value)):
                 key = (launch.task_id, launch.attempt)
                 self._tasks[key] = self._loop.create_task(
-                    self._await(attempt, on_ended, started, value), name=launch.task
+                    self._await(attempt, on_ended, started, value, isinstance(function, InlineCall)), name=launch.task
                 )
                 return
         except Exception as error:
@@ -84,10 +85,14 @@ class InlineExecutor:
             current.reset(token)
         self._end(attempt, on_ended, started, value)
 
-    async def _await(self, attempt: InlineAttempt, on_ended: Ended, started: float, value: Awaitable[Any]) -> None:
+    async def _await(
+        self, attempt: InlineAttempt, on_ended: Ended, started: float, value: Awaitable[Any], typed: bool
+    ) -> None:
         result, failure = None, None
         try:
             result = await value
+            if typed and result is not None:
+                result = plain_value(result, "returned")
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             failure = error
         self._tasks.pop((attempt.launch.task_id, attempt.launch.attempt), None)
@@ -111,7 +116,9 @@ class InlineExecutor:
                 outcome.output = value
             if attempt.context:
                 outcome.context = attempt.context
-        self._report(on_ended, outcome)
+        if not self._unreported:
+            self._loop.call_soon(self._report_all, context=self._context)
+        self._unreported.append((on_ended, outcome))
 
     def _fail(self, outcome: Outcome, error: BaseException, reason: StopReason | None) -> None:
         outcome.exit_code = None
@@ -125,11 +132,6 @@ class InlineExecutor:
         outcome.exit_code = 1
         outcome.error = line
         outcome.result = {"exitCode": 1, "error": {"type": kind, "message": message, "traceback": traceback}}
-
-    def _report(self, on_ended: Ended, outcome: Outcome) -> None:
-        if not self._unreported:
-            self._loop.call_soon(self._report_all, context=self._context)
-        self._unreported.append((on_ended, outcome))
 
     def _report_all(self) -> None:
         unreported, self._unreported = self._unreported, []
@@ -197,6 +199,8 @@ class InlineCall:
     def __init__(self, name: str, function: AsyncFunction) -> None:
         self._function = Function(name, function)
 
-    async def __call__(self, launch: Launch) -> Any:
+    def __call__(self, launch: Launch) -> Coroutine[Any, Any, Any]:
+        """The executor awaits it, and checks what it returns."""
         arguments = self._function.bind(launch.spec.get("with") or {})
-        return plain_value(await self._function.call(**arguments), "returned")
+        call: Coroutine[Any, Any, Any] = self._function.call(**arguments)
+        return call

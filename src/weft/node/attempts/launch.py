@@ -108,7 +108,8 @@ def make_report(
     """What the executor saw, as the store shall hear it. An `artifact` stands for the output."""
     kind: ReportOutcome
     kind, error = ("succeeded", None) if outcome.ok else _meaning(outcome, definition)
-    result = _result(outcome, artifact)
+    bare = not outcome.result and outcome.output is msgspec.UNSET and not outcome.context and artifact is None
+    result = None if bare else _result(outcome, artifact)
     return Report(
         claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error,
         None if outcome.started is None else int((now - outcome.started) * 1000),
@@ -158,8 +159,6 @@ def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[ReportOutcome, str 
 
 
 def _result(outcome: Outcome, artifact: ArtifactReference | None) -> str | None:
-    if not outcome.result and outcome.output is msgspec.UNSET and not outcome.context and artifact is None:
-        return None
     body: dict[str, Any] = dict(outcome.result or {})
     if artifact is not None:
         body[ARTIFACT] = artifact

@@ -263,7 +263,7 @@ class Worker:
         self._reports.append(report)
         if report.result is not None:
             self._report_bytes += len(report.result)
-        if report.outcome == "succeeded":
+        if report.outcome == "succeeded" and (report.idx >= 0 or held.workflow.successors[report.pos]):
             self._follows(held)
         if not self._ends_noted:
             self._ends_noted = True
