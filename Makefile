@@ -1,11 +1,12 @@
 # make demo   the pitch in 20 seconds          make test   lint, types and all tests
 # make bench  measured speed, as ratios        make lint   ruff and mypy alone
+# make bench-check  what a task costs, counted: statements, calls, instructions
 PYTHON ?= python3
 BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint coverage bench bench-peers format docs clean simulate hunt fuzz-api test-kubernetes
+.PHONY: demo test lint coverage bench bench-check bench-peers format docs clean simulate hunt fuzz-api test-kubernetes
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -30,6 +31,10 @@ coverage: .venv/test
 bench: .venv/test
 	$(BIN)/pip install -q --disable-pip-version-check -r requirements/bench.lock
 	$(BIN)/python -m bench
+
+# What does not depend on the machine: statements and round trips of an exchange, calls and instructions of a task.
+bench-check: .venv/test
+	$(BIN)/python -m pytest -q -n 2 tests/store/test_statement_counts.py tests/store/test_instruction_counts.py
 
 bench-peers: .venv/test
 	$(BIN)/python -m bench.peers_postgres

@@ -47,7 +47,7 @@ def test_any_order_of_events_is_read_as_it_happened() -> None:
             what = chance.choice(("claim", "success", "other"))
             if what == "claim":
                 row.attempt -= 1
-                made.claim(row, "s1", 1)
+                made.claim([row], "s1", 1)
                 want[run_no].append(("assigned", pos, idx, {"attempt": attempt}))
             elif what == "success":
                 code, hash = chance.choice((0, None, 7)), chance.choice(("h", "k", None))
@@ -68,12 +68,12 @@ def test_any_order_of_events_is_read_as_it_happened() -> None:
 def test_what_is_alike_stands_once_and_alone_is_a_plain_row() -> None:
     made = draft()
     for pos in range(500):
-        made.claim(task(1, pos, attempt=0), "s1", 1)
+        made.claim([task(1, pos, attempt=0)], "s1", 1)
     ((_, _, _, kind, _, many, text),) = stored(made.events, NOW)
     assert (kind, many) == ("assigned", 500)
     assert '"idx":-1,"attempt":1' in text
     alone = draft()
-    alone.claim(task(1, 4, attempt=0), "s1", 1)
+    alone.claim([task(1, 4, attempt=0)], "s1", 1)
     assert stored(alone.events, NOW) == [(1, 4, -1, "assigned", "s1", 1, '{"attempt":1}')]
 
 

@@ -205,7 +205,7 @@ def test_a_cancel_finds_what_is_being_claimed(make_store: Make) -> None:
         assert tx is not None
         draft = draft_of(tx)
         for task in draft.add_loaded(tx.load([n.QueuedTasks(["shell"], None, 2)])[0]):
-            draft.claim(task, "s", 1)
+            draft.claim([task], "s", 1)
         tx.write(draft)
         tx.load([n.Lease("x")])
         beside = Beside(one, lambda: Committer(two).commit(c.CancelRun("r")))

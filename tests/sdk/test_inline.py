@@ -1,6 +1,7 @@
 """Async functions of the application itself: on the node's own event loop, durable like all others."""
 
 import asyncio
+import contextvars
 import os
 import threading
 import time
@@ -225,3 +226,20 @@ def test_a_node_without_the_function_leaves_it_and_why_says_so(tmp_path: Path) -
         with weft.open(tmp_path / "weft.db", inline=[add]) as other:
             assert other.finish(run_id) is None
             assert w.connection.run(run_id).state == "succeeded"
+
+
+WHO: contextvars.ContextVar[int] = contextvars.ContextVar("who", default=0)
+
+
+async def set_and_say(number: int) -> int:
+    before = WHO.get()
+    WHO.set(number)
+    return before
+
+
+def test_no_function_sees_what_another_one_set_in_its_context(tmp_path: Path) -> None:
+    """With one slot each starts when the one before it has ended."""
+    tasks = "".join(f"  t{i}: {{inline: set_and_say, with: {{number: {i + 1}}}}}\n" for i in range(5))
+    text = f"tasks:\n{tasks}output: {{first: '${{{{ tasks.t0.output }}}}', last: '${{{{ tasks.t4.output }}}}'}}"
+    with weft.open(tmp_path / "weft.db", slots=1, inline=[set_and_say]) as w:
+        assert w.finish(w.start(definition(tmp_path, text))) == {"first": 0, "last": 0}

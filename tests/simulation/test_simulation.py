@@ -14,6 +14,7 @@ from weft.core import commands as c
 from weft.core.decision.draft import Draft, Rule
 from weft.core.rows import MemoRow, TaskRow, TriggerRow
 from weft.core.rules import attempts
+from weft.store.sqlite.remembered import RememberedRows
 
 SEEDS = 200
 SHARD = 20
@@ -231,3 +232,16 @@ def test_the_simulation_finds_effects_that_are_granted_wrongly(
 
         monkeypatch.setattr(records, "_begin", forgetful)
     expect(rule, range(60))
+
+
+def test_the_simulation_finds_a_remembered_row_that_is_not_the_stored_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert play(3).remembered > 0, "nothing was compared"
+    take_in = RememberedRows._take_in
+
+    def keeps_too_much(rows: RememberedRows, draft: Draft) -> None:
+        for task in draft.dirty_tasks:
+            task.failures += task.state == "running" and task.guard is not None and task.guard.state == "queued"
+        take_in(rows, draft)
+
+    monkeypatch.setattr(RememberedRows, "_take_in", keeps_too_much)
+    expect("remembered", range(5))

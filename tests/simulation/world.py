@@ -19,7 +19,7 @@ from tests.simulation.loop import OWNER, SimulatedLoop
 from tests.simulation.violations import Violated, Violation, found_by
 from weft.core import commands as c
 from weft.core.decision.draft import Hint
-from weft.core.decision.needs import Leadership, Runs
+from weft.core.decision.needs import Leadership
 from weft.core.expressions import run_names
 from weft.core.history.replay import Replay
 from weft.core.invariants import (
@@ -54,7 +54,7 @@ from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
 from weft.store.protocol import Look, Watch, Woken
-from weft.store.queries import MEMO_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
+from weft.store.queries import MEMO_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
@@ -102,6 +102,7 @@ class World:
         self.refused_terms = 0  # chores of leaders that were none any more
         self.chores = 0
         self._before: dict[int, TaskRow] = {}
+        self.remembered = 0  # rows that were there to be compared with the store's
         self._checked: dict[int, tuple[RunRow, list[TaskRow]]] = {}
         self._memos: dict[str, MemoRow] = {}
         self._pools: list[PoolRow] = []
@@ -268,9 +269,8 @@ class World:
         by_run: dict[int, list[TaskRow]] = {}
         for row in after.values():
             by_run.setdefault(row.run_no, []).append(row)
-        with self.store.transaction() as tx:
-            assert tx is not None
-            runs = tx.load([Runs(sorted(by_run))])[0]
+        runs = self._all_runs()
+        found += self._check_remembered(after, runs)
         for run in runs:
             seen = (run, by_run[run.no])
             if run.no not in told_of and self._checked.get(run.no) == seen:
@@ -325,6 +325,18 @@ class World:
     def _all_rows(self) -> list[TaskRow]:
         sql = f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks"
         return [TaskRow(*row) for row in self.store.reader().execute(sql)]
+
+    def _all_runs(self) -> list[RunRow]:
+        sql = f"SELECT {', '.join(RUN_COLUMNS)} FROM runs ORDER BY no"
+        return [RunRow(*row) for row in self.store.reader().execute(sql)]
+
+    def _check_remembered(self, tasks: dict[int, TaskRow], runs: list[RunRow]) -> list[Violation]:
+        """What the store need not read again is what it would read."""
+        kept, stored = self.store.remembered, {run.no: run for run in runs}
+        self.remembered += len(kept.tasks)
+        wrong = [f"task {id}" for id, row in kept.tasks.items() if tasks.get(id) != row]
+        wrong += [f"run {no}" for no, row in kept.runs.items() if stored.get(no) != row]
+        return [Violation("remembered", f"{what} is not as it is stored") for what in wrong]
 
     def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[Violation]:
         replay = Replay(workflow, run.limited)

@@ -6,8 +6,10 @@ function that blocks the loop blocks its node.
 """
 
 import asyncio
+import contextvars
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from types import CoroutineType
 from typing import Any
 
 from weft.executors.protocol import Ended, Launch, OnceQuestion, Outcome, StopReason
@@ -29,8 +31,11 @@ class InlineAttempt(RunningAttempt):
 
     __slots__ = ("launch",)
 
-    def __init__(self, launch: Launch) -> None:
-        super().__init__(launch.attempt, launch.env)
+    def __init__(self, launch: Launch) -> None:  # the parent's, written out: one call less for each attempt
+        self.id = launch.attempt
+        self.variables = launch.env
+        self.ask = self.effects = self.output = None
+        self.context = {}
         self.launch = launch
 
     async def ask_async(self, key: str, ending: Any, value: str | None, take_over: bool) -> tuple[str, str | None]:
@@ -53,61 +58,70 @@ class InlineExecutor:
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()  # no attempt's: what one sets there, no other shall see
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
         started = self._clock()
         function = self._functions.get(launch.spec["inline"])
         if function is None:
             error = f"this node has no inline function {launch.spec['inline']!r}"
-            self._report(on_ended, Outcome(launch.task_id, launch.attempt, False, None, None, started, error))
+            outcome = Outcome(launch.task_id, launch.attempt, False, None, None, started, error)
+            self._loop.call_soon(on_ended, outcome, context=self._context)
             return
         attempt = InlineAttempt(launch)
         token = current.set(attempt)
         try:
             value = function(launch)
-            if asyncio.iscoroutine(value):
+            if type(value) is CoroutineType or (value is not None and asyncio.iscoroutine(value)):
                 key = (launch.task_id, launch.attempt)
-                self._tasks[key] = self._loop.create_task(self._await(attempt, on_ended, started, value))
+                self._tasks[key] = self._loop.create_task(
+                    self._await(attempt, on_ended, started, value, isinstance(function, InlineCall)), name=launch.task
+                )
                 return
         except Exception as error:
-            self._end(attempt, on_ended, started, error=error)
+            self._end(attempt, on_ended, started, None, error)
             return
         finally:
             current.reset(token)
-        self._end(attempt, on_ended, started, value=value)
+        self._end(attempt, on_ended, started, value)
 
-    async def _await(self, attempt: InlineAttempt, on_ended: Ended, started: float, value: Awaitable[Any]) -> None:
+    async def _await(
+        self, attempt: InlineAttempt, on_ended: Ended, started: float, value: Awaitable[Any], typed: bool
+    ) -> None:
         result, failure = None, None
         try:
             result = await value
+            if typed and result is not None:
+                result = plain_value(result, "returned")
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             failure = error
         self._tasks.pop((attempt.launch.task_id, attempt.launch.attempt), None)
-        self._end(attempt, on_ended, started, value=result, error=failure)
+        self._end(attempt, on_ended, started, result, failure)
 
     def _end(
         self,
         attempt: InlineAttempt,
         on_ended: Ended,
         started: float,
-        *,
-        value: Any = None,
+        value: Any,
         error: BaseException | None = None,
     ) -> None:
         launch = attempt.launch
-        outcome = Outcome(launch.task_id, launch.attempt, error is None, None, started, self._clock())
+        outcome = Outcome(launch.task_id, launch.attempt, error is None, 0, started, self._clock())
         reason = self._stop_reasons.pop((launch.task_id, launch.attempt), None) if self._stop_reasons else None
         if error is not None:
             self._fail(outcome, error, reason)
         else:
-            outcome.exit_code = 0
             if value is not None:
                 outcome.output = value
             if attempt.context:
                 outcome.context = attempt.context
-        self._report(on_ended, outcome)
+        if not self._unreported:
+            self._loop.call_soon(self._report_all, context=self._context)
+        self._unreported.append((on_ended, outcome))
 
     def _fail(self, outcome: Outcome, error: BaseException, reason: StopReason | None) -> None:
+        outcome.exit_code = None
         if reason is not None:
             outcome.stopped = reason
             outcome.error = f"stopped ({reason})"
@@ -118,11 +132,6 @@ class InlineExecutor:
         outcome.exit_code = 1
         outcome.error = line
         outcome.result = {"exitCode": 1, "error": {"type": kind, "message": message, "traceback": traceback}}
-
-    def _report(self, on_ended: Ended, outcome: Outcome) -> None:
-        if not self._unreported:
-            self._loop.call_soon(self._report_all)
-        self._unreported.append((on_ended, outcome))
 
     def _report_all(self) -> None:
         unreported, self._unreported = self._unreported, []
@@ -190,6 +199,8 @@ class InlineCall:
     def __init__(self, name: str, function: AsyncFunction) -> None:
         self._function = Function(name, function)
 
-    async def __call__(self, launch: Launch) -> Any:
+    def __call__(self, launch: Launch) -> Coroutine[Any, Any, Any]:
+        """The executor awaits it, and checks what it returns."""
         arguments = self._function.bind(launch.spec.get("with") or {})
-        return plain_value(await self._function.call(**arguments), "returned")
+        call: Coroutine[Any, Any, Any] = self._function.call(**arguments)
+        return call

@@ -14,7 +14,7 @@ import msgspec
 
 from weft.core.commands import Claim, Exchange, ExchangeReply, Report
 from weft.core.decision.draft import Hint
-from weft.core.workflow import Workflow
+from weft.core.workflow import REMOTE_KINDS, Workflow
 from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.memos import Attempting, ResultKeeper
 from weft.node.attempts.values import Values
@@ -29,6 +29,7 @@ T = TypeVar("T")
 FACTS_MAX = 1000
 GATHER_S, GATHER_LONG_S = 0.02, 0.05
 ONLOOKER_S = 0.05  # a node without slots need not see each submission by itself
+ROUNDS = 2  # of the event loop in which what was just started may end: that needs no timer and no waiter
 RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -119,6 +120,10 @@ class ExchangeLoop:
     async def _wait_for_reason(self, wake_in: float | None) -> None:
         """`wake_in`: until something is due. A node that nothing wakes looks now and then whether the store has
         something for it: a read, where an exchange that finds nothing is a write."""
+        for _ in range(ROUNDS):
+            if self._reason.is_set():
+                break
+            await asyncio.sleep(0)
         due = self._ports.clock() + (float("inf") if wake_in is None else wake_in)
         while not self._reason.is_set() and (left := due - self._ports.clock()) > 0:
             poll = self._settings.poll_s * (2 if self._ports.link.hears else 1)  # then hardly a wake-up is lost
@@ -160,12 +165,11 @@ class ExchangeLoop:
     async def _gather(self) -> None:
         """Let the attempts that just ended join this batch. While more work is claimed than slots can take, nothing
         is lost by waiting a little: a larger batch costs hardly more than a small one."""
-        await asyncio.sleep(0)
         if self.worker.busy and not self.finishing:
             self.worker.no_longer_busy.clear()
             self.worker.watched = True
             # Where nothing waits for what has ended, it may be reported a little later.
-            patience_s = GATHER_LONG_S if self._ports.link.off_loop and not self.worker.followed else GATHER_S
+            patience_s = GATHER_S if self.worker.followed else GATHER_LONG_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
                     await self.worker.no_longer_busy.wait()
@@ -259,7 +263,7 @@ class ExchangeLoop:
                     run_no, facts = claim.run_no, self._facts[claim.run_no]
                     workflow = await self._workflow(facts.workflow)
                 definition = workflow.tasks[claim.pos]
-                if definition.remote:
+                if definition.kind in REMOTE_KINDS:
                     self._handles.remote[claim.task_id] = None
                 names = await self._names(claim, facts, workflow) if definition.templated else None
                 if definition.cache is None or claim.adopted:

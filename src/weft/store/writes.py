@@ -5,7 +5,7 @@ that knows only the columns that such a change touches costs half of one that wr
 """
 
 from collections.abc import Iterator
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -44,6 +44,10 @@ class Changes(NamedTuple):
 
 _changed = attrgetter("id", "guard.state", "guard.attempt", "guard.session", *TASK_CHANGING)
 _task, _run, _run_changed = attrgetter(*TASK_COLUMNS), attrgetter(*RUN_COLUMNS), attrgetter("no", *RUN_CHANGING)
+#: What changes of a run while its tasks succeed. Of an update that names all columns, SQLite rewrites all indexes.
+PROGRESS = ("active", "open", "open_main", "succeeded")
+_progress = attrgetter("no", *PROGRESS)
+_settled_part = itemgetter(*[RUN_COLUMNS.index(column) for column in RUN_COLUMNS if column not in PROGRESS])
 _unqueued = attrgetter("trigger", "cause", "at", "outcome", "run", "reason")
 
 
@@ -141,7 +145,12 @@ def _of_runs(draft: Draft) -> Iterator[Write]:
     for root, pin in draft.created.pins:
         yield "pin_insert", (root, *_values(pin)), None
     for run in draft.dirty_runs:
-        if run.no not in new:
+        if run.no in new:
+            continue
+        before = draft.loaded_runs.get(run.no)
+        if before is not None and _settled_part(before) == _settled_part(_values(run)):
+            yield "run_update_progress", _progress(run), None
+        else:
             yield "run_update", _run_changed(run), None
 
 

@@ -4,8 +4,10 @@ A rule never writes. It changes rows through `move` and `touch`, and appends eve
 the committer hands the whole draft to the store, which writes it under the guards, or not at all.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from weft.core.artifacts import Files
 from weft.core.decision.groups import (
@@ -25,6 +27,7 @@ from weft.core.rows import (
     CLUSTER,
     ORDINAL_BITS,
     TASKS_MAX,
+    WHOLE,
     AttemptRow,
     EventBatch,
     EventRow,
@@ -65,6 +68,7 @@ class Draft:
         self.files: Files = {}  # the artifacts that were read for this decision
         self.by_session = session  # who causes the events
         self.runs: dict[int, RunRow] = {}
+        self.loaded_runs: dict[int, tuple[Any, ...]] = {}  # as they were
         self.tasks: dict[int, TaskRow] = {}
         self.at: dict[tuple[int, int, int], TaskRow] = {}  # current row by (run, position, index)
 
@@ -97,7 +101,7 @@ class Draft:
 
     def hint(self) -> "Hint":
         """What other nodes may have to do after this COMMIT."""
-        queued = sum(t.state == "queued" for rows in (self.dirty_tasks, self.created.tasks) for t in rows)
+        queued = sum([t.state == "queued" for rows in (self.dirty_tasks, self.created.tasks) for t in rows])
         queued -= sum(change for change in self.pools.taken.values() if change < 0)  # a task was left out, perhaps
         return Hint(self.wake, queued, self.ended)
 
@@ -108,18 +112,20 @@ class Draft:
         out = []
         tasks, at = self.tasks, self.at
         for row in rows:
-            known = tasks.get(row.id)
-            if known is None:
-                tasks[row.id] = known = row
+            known = tasks.setdefault(row.id, row)
+            if known is row:
                 place = (row.run_no, row.pos, row.idx)
-                other = at.get(place)
-                if other is None or other.generation < row.generation:
+                if at.setdefault(place, row).generation < row.generation:
                     at[place] = row
             out.append(known)
         return out
 
-    def add_loaded_runs(self, rows: Iterable[RunRow]) -> list[RunRow]:
-        return [self.runs.setdefault(row.no, row) for row in rows]
+    def add_loaded_runs(self, rows: Sequence[RunRow]) -> list[RunRow]:
+        for row in rows:
+            if row.no not in self.runs:
+                self.runs[row.no] = row
+                self.loaded_runs[row.no] = msgspec.structs.astuple(row)
+        return [self.runs[row.no] for row in rows]
 
     def definition(self, task: TaskRow) -> TaskDef:
         return self.workflows[self.runs[task.run_no].workflow].tasks[task.pos]
@@ -150,7 +156,8 @@ class Draft:
             self.dirty_runs.append(run)
 
     def move(self, task: TaskRow, to: TaskState) -> None:
-        """The way a task changes state, but for the two hot ones, `claim` and `succeed`; keeps the run's counters."""
+        """The way a task changes state, but for the hot ones, `queue`, `claim` and `succeed`; keeps the run's
+        counters."""
         was = task.state
         if (was, to) not in TRANSITIONS:
             raise IllegalTransition(f"task {task.id}: {was} -> {to} is not in the table")
@@ -169,23 +176,33 @@ class Draft:
         if to in TERMINAL:
             self._count_end(task, to)
 
-    def claim(self, task: TaskRow, session: str, number: int) -> None:
+    def claim(self, tasks: Sequence[TaskRow], session: str, number: int) -> None:
         """queued → running, the hottest move of all: no counter changes, only the attempt and its holder."""
-        if task.state != "queued":
-            raise IllegalTransition(f"task {task.id}: {task.state} -> running is no claim")
-        if task.guard is None:
-            task.guard = Guard("queued", task.attempt, task.session, task.stop)
-            self.dirty_tasks.append(task)
-        task.state = "running"
-        task.attempt += 1
-        task.session = session
-        task.claim_no = number
-        task.claimed_at = self.now
-        if task.wake_at is not None:  # it was placed here, and no deadline matters any more
-            self.unplace(task, public(task.demand))
-        if "@" in task.demand:
-            self._count_pools(task, 1)
-        self._batch_with(task, "assigned", session)
+        now, dirty, run_no = self.now, self.dirty_tasks, -1
+        for task in tasks:
+            if task.state != "queued":
+                raise IllegalTransition(f"task {task.id}: {task.state} -> running is no claim")
+            attempt = task.attempt
+            if task.guard is None:
+                task.guard = Guard("queued", attempt, task.session, task.stop)
+                dirty.append(task)
+            attempt += 1
+            task.state = "running"
+            task.attempt = attempt
+            task.session = session
+            task.claim_no = number
+            task.claimed_at = now
+            if task.wake_at is not None:  # it was placed here, and no deadline matters any more
+                self.unplace(task, public(task.demand))
+            if "@" in task.demand:
+                self._count_pools(task, 1)
+            if task.run_no != run_no:
+                run_no = task.run_no
+                batch = self._batch_with(run_no, "assigned", session)
+                pos, idx, attempts = batch.pos, batch.idx, batch.attempt
+            pos.append(task.pos)
+            idx.append(task.idx)
+            attempts.append(attempt)
 
     def place(self, task: TaskRow, session: str, until: int) -> None:
         """Only this session may claim it until then."""
@@ -290,11 +307,14 @@ class Draft:
         in a run without levels."""
         if task.state != "running":
             raise IllegalTransition(f"task {task.id}: {task.state} -> succeeded is not the end of an attempt")
-        self.touch(task)
+        if task.guard is None:
+            task.guard = Guard("running", task.attempt, task.session, task.stop)
+            self.dirty_tasks.append(task)
         if "@" in task.demand:
             self._count_pools(task, -1)
         run = self.runs[task.run_no]
-        self.touch_run(run)
+        if not run.dirty:
+            self.touch_run(run)
         run.active -= 1
         run.open -= 1
         run.succeeded += 1
@@ -304,20 +324,20 @@ class Draft:
         task.finished_at = self.now
         task.session = task.stop = task.child_action = task.wake_at = task.reason = None
         task.settled = False
-        batch = self._batch_with(task, "finished", self.by_session)
+        batch = self._batch_with(task.run_no, "finished", self.by_session)
+        batch.pos.append(task.pos)
+        batch.idx.append(task.idx)
+        batch.attempt.append(task.attempt)
         batch.started_at.append(task.started_at)
         batch.exit_code.append(exit_code)
         batch.hash.append(hash)
 
-    def _batch_with(self, task: TaskRow, kind: str, session: str | None) -> EventBatch:
-        """The events of this kind that the run's last ones are, and this task's among them."""
-        batch = self._open_batches.get(task.run_no)
+    def _batch_with(self, run_no: int, kind: str, session: str | None) -> EventBatch:
+        """The batch that the run's last events are in, if they are of this kind; else a new one."""
+        batch = self._open_batches.get(run_no)
         if batch is None or batch.kind != kind:
-            batch = self._open_batches[task.run_no] = EventBatch(task.run_no, kind, session)
+            batch = self._open_batches[run_no] = EventBatch(run_no, kind, session)
             self.events.append(batch)
-        batch.pos.append(task.pos)
-        batch.idx.append(task.idx)
-        batch.attempt.append(task.attempt)
         return batch
 
     def event(self, run_no: int, kind: str, data: dict[str, Any], task: TaskRow | None = None) -> None:
@@ -367,3 +387,39 @@ class Draft:
         self.tasks[row.id] = row
         self.at[(run.no, pos, idx)] = row
         return row
+
+
+def queue(draft: Draft, run: RunRow, task: TaskRow) -> None:
+    """pending → queued: `move` written out for a task that is no map and runs no other workflow."""
+    if task.state != "pending":
+        raise IllegalTransition(f"task {task.id}: {task.state} -> queued, though it is not pending")
+    draft.touch(task)
+    task.state = "queued"
+    run.active += 1
+    if not run.dirty:
+        draft.touch_run(run)
+
+
+def add_first_tasks(draft: Draft, run: RunRow, demands: Sequence[str], head_starts: Sequence[int]) -> list[TaskRow]:
+    """What a new run begins with, all of it pending: `new_task` for each position of its workflow."""
+    tasks = draft.workflows[run.workflow].tasks
+    if run.ordinals or run.level_open is not None or len(tasks) > TASKS_MAX:
+        raise IllegalTransition(f"run {run.id} cannot begin with {len(tasks)} tasks")
+    first, no, guard = run.no << ORDINAL_BITS, run.no, Guard("new", 0, None)
+    rows = [
+        TaskRow(
+            first + pos, no, pos, WHOLE, demands[pos],
+            open=1 if definition.final and not definition.needs else len(definition.needs), guard=guard,
+        )
+        for pos, definition in enumerate(tasks)
+    ]  # fmt: skip
+    for row, head_start in zip(rows, head_starts, strict=False):  # or there are none
+        row.head_start = head_start
+    run.ordinals = run.open = len(rows)
+    run.open_main = len(rows) - sum([definition.final for definition in tasks])
+    run.total = len(rows) - sum([definition.mapped for definition in tasks])
+    draft.touch_run(run)
+    draft.created.tasks += rows
+    draft.tasks.update({row.id: row for row in rows})
+    draft.at.update({(no, row.pos, WHOLE): row for row in rows})
+    return rows

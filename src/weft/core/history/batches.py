@@ -28,9 +28,24 @@ def stored(events: Iterable[EventRow | EventBatch], now: int) -> list[StoredEven
         if isinstance(event, EventRow):
             data = event.data if isinstance(event.data, str) else _encode(event.data).decode()
             rows.append((event.run_no, event.pos, event.idx, event.kind, event.session, 1, data))
+        elif len(event.pos) == 1:
+            rows.append((event.run_no, event.pos[0], event.idx[0], event.kind, event.session, 1, _alone(event)))
         else:
             rows += _of_batch(event, now)
     return rows
+
+
+def _alone(batch: EventBatch) -> str:
+    """The data of its one event, as `_singles` gives it."""
+    data: dict[str, Any] = {"attempt": batch.attempt[0]}
+    if batch.kind == "finished":
+        data["state"] = "succeeded"
+        data["started_at"] = batch.started_at[0]
+        if batch.exit_code[0] is not None:
+            data["exitCode"] = batch.exit_code[0]
+        if batch.hash[0] is not None:
+            data["hash"] = batch.hash[0]
+    return _encode(data).decode()
 
 
 def _of_batch(batch: EventBatch, now: int) -> Iterator[StoredEvent]:
@@ -45,7 +60,7 @@ def _of_batch(batch: EventBatch, now: int) -> Iterator[StoredEvent]:
             columns["hash"] = _column(batch.hash[part])
         many = len(columns["pos"])
         pos, idx, data = None, None, columns
-        if many == 1:  # as it would be without a batch
+        if many == 1:  # the last of more than a row can hold
             ((_, pos, idx, data),) = _singles(0, now, batch.kind, 1, columns)
         yield batch.run_no, pos, idx, batch.kind, batch.session, many, _encode(data).decode()
 

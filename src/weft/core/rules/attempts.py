@@ -32,14 +32,35 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
         why = "no such task" if task is None else f"the task is {task.state}, attempt {task.attempt}"
         keep_stale(draft, session, report, why)
         return False
-    handle = draft.handles.unclosed.pop(task.id, None)
-    if handle is not None and report.unverified:
-        await_engine(draft, task, handle)
-        return True
-    if handle is not None:
+    if draft.handles.unclosed and (handle := draft.handles.unclosed.pop(task.id, None)) is not None:
+        if report.unverified:
+            await_engine(draft, task, handle)
+            return True
         draft.handles.states.append((task.id, handle.attempt, "gone"))
-    conclude(draft, task, report, ended)
+    plain = report.outcome == "succeeded" and report.cached is None and task.child is None
+    if plain and draft.runs[task.run_no].level is None:
+        _succeed(draft, task, report, ended)
+    else:
+        conclude(draft, task, report, ended)
     return True
+
+
+def _succeed(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:
+    """Most attempts end like this: `conclude` in one go."""
+    now, exit_code, hash = draft.now, report.exit_code, report.result_hash
+    session, claimed_at = task.session or "", task.claimed_at
+    started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
+    task.started_at = started_at
+    draft.attempts.append(
+        AttemptRow(
+            task.id, task.attempt, task.generation, session, "succeeded", exit_code, report.error, claimed_at,
+            started_at, now - report.ended_ago_ms, report.result, hash,
+        )
+    )  # fmt: skip
+    draft.succeed(task, exit_code, hash)
+    if report.keep is not None:
+        keep_result(draft, task, session, report)
+    ended.append(task)
 
 
 def conclude(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:
@@ -50,12 +71,9 @@ def conclude(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) 
     task.started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
     _record(draft, task, report.outcome, now - report.ended_ago_ms, report)
     if report.outcome == "succeeded":
-        if report.cached is None and task.child is None and draft.runs[task.run_no].level is None:
-            draft.succeed(task, report.exit_code, report.result_hash)
-        else:
-            task.reason = None  # of an earlier attempt
-            _end(draft, task, "succeeded")
-            _finished(draft, task, report)
+        task.reason = None  # of an earlier attempt
+        _end(draft, task, "succeeded")
+        _finished(draft, task, report)
         if report.keep is not None and "succeeded" in (task.state, task.held):  # not if its level was void already
             keep_result(draft, task, session, report)
         ended.append(task)

@@ -8,6 +8,7 @@ priority), and then what it waits for is kept for it.
 """
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Final
 
 from weft.core.commands import Claim, Exchange
@@ -42,7 +43,7 @@ def claim(draft: Draft, command: Exchange) -> Rule:
         (rows,) = yield (QueuedTasks(demands, command.scope, command.want + changed),)
         draft.add_loaded(rows)
     chosen = yield from _chosen(draft, command, _queued(draft, command, demands))
-    return [_take(draft, command, task) for task in chosen]
+    return _take(draft, command, chosen)
 
 
 def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
@@ -59,7 +60,7 @@ def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
     draft.add_loaded(others)
     fitting = [task for task in _queued(draft, command, [*plain, *limited]) if room.take(task)]
     chosen = yield from _chosen(draft, command, fitting)
-    return [_take(draft, command, task) for task in chosen]
+    return _take(draft, command, chosen)
 
 
 def _chosen(draft: Draft, command: Exchange, queued: list[TaskRow]) -> Rule:
@@ -160,15 +161,19 @@ def _of_family(draft: Draft, task: TaskRow, root: int) -> bool:
 
 def _changed(draft: Draft) -> int:
     """The store does not know yet that these are no longer queued."""
-    return sum(1 for t in draft.dirty_tasks if t.guard and t.guard.state == "queued" and t.state != "queued")
+    return sum([t.state != "queued" and t.guard is not None and t.guard.state == "queued" for t in draft.dirty_tasks])
 
 
-def _take(draft: Draft, command: Exchange, task: TaskRow) -> Claim:
-    draft.claim(task, command.session, command.number)
-    waited_ms = draft.now - (task.ready_at or draft.now)
-    memory = memory_of(task.demand) if "+" in task.demand else None
-    return Claim(task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation, waited_ms, memory)
+def _take(draft: Draft, command: Exchange, tasks: list[TaskRow]) -> list[Claim]:
+    draft.claim(tasks, command.session, command.number)
+    now = draft.now
+    return [
+        Claim(
+            t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation, now - (t.ready_at or now),
+            memory_of(t.demand) if "+" in t.demand else None,
+        )
+        for t in tasks
+    ]  # fmt: skip
 
 
-def _order(task: TaskRow) -> tuple[int, int]:
-    return (task.rank, task.id)
+_order = attrgetter("rank", "id")

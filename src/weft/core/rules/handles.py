@@ -89,7 +89,7 @@ def adopt(draft: Draft, command: Exchange) -> Rule:
         yield from lose(draft, task, ended)
         draft.by_session = command.session
         assert not ended, "an orphan that may be adopted goes back to the queue"
-        draft.claim(task, command.session, command.number)
+        draft.claim([task], command.session, command.number)
         _hand_over(draft, task, handle)
         claims.append(
             Claim(

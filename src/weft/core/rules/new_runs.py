@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule, add_first_tasks
 from weft.core.placement.demands import demand_of, open_to_all
-from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.levels import begin_level
 from weft.core.rules.order import head_starts_of
 from weft.core.rules.settle import decide_start, started_at_once
@@ -76,22 +76,30 @@ def note_demand(draft: Draft, workflow: Workflow, definition: TaskDef) -> str:
     return demand
 
 
+def _demands(draft: Draft, workflow: Workflow) -> list[str]:
+    """By position. Thousands of tasks share one: those that ask for nothing but an executor are noted once."""
+    plain: dict[tuple[str, str | None], str] = {}
+    out = []
+    for definition in workflow.tasks:
+        if definition.requires or definition.pools or definition.scored or workflow.own is not None:
+            out.append(note_demand(draft, workflow, definition))
+            continue
+        key = (definition.kind, definition.spec["inline"] if definition.kind == "inline" else None)
+        demand = plain.get(key)
+        if demand is None:
+            demand = plain[key] = note_demand(draft, workflow, definition)
+        out.append(demand)
+    return out
+
+
 def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
     """`following`: what ended at once, because its condition said so."""
     workflow = draft.workflows[run.workflow]
     heads = yield from head_starts_of(draft, workflow)
-    roots: list[TaskRow] = []
-    for pos, definition in enumerate(workflow.tasks):
-        demand = note_demand(draft, workflow, definition)
-        after_all = definition.final and not definition.needs
-        row = draft.new_task(run, pos, WHOLE, 1, demand, 1 if after_all else len(definition.needs))
-        if heads:
-            row.head_start = heads[pos]
-        if row.open == 0:
-            roots.append(row)
+    rows = add_first_tasks(draft, run, _demands(draft, workflow), heads)
     if run.level is not None:
         yield from begin_level(draft, run, decide_start, following)
         return
-    for row in roots:
+    for row in [row for row in rows if row.open == 0]:
         if not started_at_once(draft, run, workflow, row):
             yield from decide_start(draft, run, workflow, row, following)

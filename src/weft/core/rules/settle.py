@@ -6,7 +6,7 @@ is left for the next transaction: its tasks stay marked as unsettled, and any no
 
 from collections.abc import Iterable
 
-from weft.core.decision.draft import Draft, Rule
+from weft.core.decision.draft import Draft, Rule, queue
 from weft.core.decision.needs import ReadyTasks, TasksAt, UnsettledTasks
 from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
@@ -51,11 +51,13 @@ def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
                 break
         count += len(wave)
         yield from _load_dependents(draft, wave)
+        for task in [t for t in wave if t.state == "failed" or t.state == "dead_letter"]:
+            yield from _apply_policy(draft, task, following)
+        run_no = -1
         for task in wave:
-            if task.state in ("failed", "dead_letter"):
-                yield from _apply_policy(draft, task, following)
-        for task in wave:
-            if task.idx < 0 and not draft.workflows[draft.runs[task.run_no].workflow].successors[task.pos]:
+            if task.run_no != run_no:
+                run_no, successors = task.run_no, draft.workflows[draft.runs[task.run_no].workflow].successors
+            if task.idx < 0 and not successors[task.pos]:
                 draft.touch(task)
                 task.settled = True  # nobody needs it
             else:
@@ -70,11 +72,13 @@ def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
     bound: a long chain would otherwise be skipped one load at a time."""
     at = draft.at
     missing: dict[tuple[int, int, int], None] = {}
+    run_no = -1
     for task in wave:
-        run = draft.runs[task.run_no]
-        if is_over(run):
+        if task.run_no != run_no:
+            run_no, run = task.run_no, draft.runs[task.run_no]
+            workflow, over = draft.workflows[run.workflow], is_over(run)
+        if over:
             continue
-        workflow = draft.workflows[run.workflow]
         if task.idx >= 0:
             if (run.no, task.pos, WHOLE) not in at:
                 missing[(run.no, task.pos, WHOLE)] = None
@@ -239,7 +243,11 @@ def started_at_once(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow
         or run.halted or run.state != "running" or run.level is not None
     ):  # fmt: skip
         return False
-    _wait_for_room(draft, run, task, definition)
+    if run.max_parallel is None and run.advance_state is None and workflow.own is None:
+        set_ready(draft, run, task, definition, draft.now)
+        queue(draft, run, task)
+    else:
+        _wait_for_room(draft, run, task, definition)
     return True
 
 

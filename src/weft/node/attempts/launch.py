@@ -8,7 +8,7 @@ import msgspec
 
 from weft.core.artifacts import KEY as ARTIFACT
 from weft.core.artifacts import ArtifactReference
-from weft.core.commands import Claim, Report
+from weft.core.commands import Claim, Report, ReportOutcome
 from weft.core.definition.field_types.remote_fields import RESOLVED
 from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
@@ -20,6 +20,7 @@ from weft.node.attempts.secrets import Secrets
 from weft.node.eligibility import requirements
 from weft.node.ports import NodeSettings, RunFacts
 
+_NOTHING: dict[str, Any] = {}
 #: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
 OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY")
 #: What an engine enforces of what was reserved.
@@ -38,22 +39,25 @@ def make_launch(
     """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value, and
     MissingSecret."""
     definition = workflow.tasks[claim.pos]
-    name = definition.called(claim.idx)
+    attempt, idx, run_id = claim.attempt, claim.idx, facts.id
+    name = definition.name if idx < 0 else definition.called(idx)
     root = facts.source or settings.workdir
-    spec, cwd = definition.spec, definition.cwd
-    inside: dict[str, Any] = spec[definition.kind] if definition.kind in REMOTE_KINDS else {}
-    env = {**workflow.env, **definition.env, **inside.get("env", {})}
+    spec, cwd, env = definition.spec, definition.cwd, workflow.env
+    inside: dict[str, Any] = spec[definition.kind] if definition.kind in REMOTE_KINDS else _NOTHING
+    if names is not None or inside:
+        env = {**env, **definition.env, **inside.get("env", {})}
+    elif definition.env:
+        env = {**env, **definition.env}
     if names is not None:
         spec, cwd, env = _resolve(spec, cwd, env, names)
-    env["WEFT_RUN_ID"] = facts.id
-    env["WEFT_TASK"] = name
-    env["WEFT_ATTEMPT"] = str(claim.attempt)
-    env["WEFT_INDEX"] = "" if claim.idx < 0 else str(claim.idx)
-    env["WEFT_IDEMPOTENCY_KEY"] = f"{facts.id}/{name}"
+    env = {
+        **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
+        "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",
+    }  # fmt: skip
     launch = Launch(
-        claim.task_id, claim.attempt, facts.id, name, definition.kind, spec, env,
+        claim.task_id, attempt, run_id, name, definition.kind, spec, env,
         os.path.join(root, cwd) if cwd else root,
-        f"{settings.output_root}/{facts.id}",
+        f"{settings.output_root}/{run_id}",
         settings.output_max,
         ask=ask,
         source=facts.source,
@@ -139,8 +143,10 @@ def make_report(
     claim: Claim, outcome: Outcome, definition: TaskDef, now: float, artifact: ArtifactReference | None = None
 ) -> Report:
     """What the executor saw, as the store shall hear it. An `artifact` stands for the output."""
-    kind, error = _meaning(outcome, definition)
-    result = _result(outcome, artifact)
+    kind: ReportOutcome
+    kind, error = ("succeeded", None) if outcome.ok else _meaning(outcome, definition)
+    bare = not outcome.result and outcome.output is msgspec.UNSET and not outcome.context and artifact is None
+    result = None if bare else _result(outcome, artifact)
     return Report(
         claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error,
         None if outcome.started is None else int((now - outcome.started) * 1000),
@@ -186,9 +192,8 @@ def report_cached(claim: Claim, memo: MemoRow) -> Report:
     )  # fmt: skip
 
 
-def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[Any, str | None]:
-    if outcome.ok:
-        return "succeeded", None
+def _meaning(outcome: Outcome, definition: TaskDef) -> tuple[ReportOutcome, str | None]:
+    """Of an attempt that did not succeed."""
     if outcome.forgotten:
         return "returned", None  # nothing is known of its end: another attempt begins anew
     if outcome.stopped == "timeout":

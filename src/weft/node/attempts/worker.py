@@ -16,7 +16,7 @@ from weft.core.expressions import ExpressionError
 from weft.core.liveness import attempt_limit_ms
 from weft.core.rows import WHOLE, MemoRow
 from weft.core.rules.attempts import OVERDUE
-from weft.core.workflow import TaskDef, Workflow
+from weft.core.workflow import REMOTE_KINDS, TaskDef, Workflow
 from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Ask, Launch, OnceAnswer, OnceQuestion, Outcome, RemoteExecutor, StopReason
 from weft.node.attempts.artifacts import store_output
@@ -41,6 +41,7 @@ REPORT_BYTES_MAX = 4 * 2**20
 
 
 class HeldAttempt(msgspec.Struct, gc=False):
+    key: tuple[int, int]  # task, attempt
     claim: Claim
     definition: TaskDef
     workflow: Workflow
@@ -52,6 +53,13 @@ class HeldAttempt(msgspec.Struct, gc=False):
     timer: asyncio.TimerHandle | None = None
     masker: Masker | None = None  # of its secrets
     cache_key: str | None = None  # its result is kept under this, should it succeed
+
+
+class _Ends(msgspec.Struct, gc=False):
+    """Attempts that ended within the same hundredth of a second."""
+
+    at: float
+    count: int
 
 
 class Worker:
@@ -80,7 +88,7 @@ class Worker:
         self._ends_noted = False  # the loop's next round sees to what follows from ends, once for all of them
         self._report_bytes = 0
         self._following: dict[tuple[int, int, int], None] = {}  # places of what needs the reported tasks
-        self._ended: deque[tuple[float, int]] = deque()  # (when, how many), the last 100 ms
+        self._ended: deque[_Ends] = deque()  # of the last 100 ms
         self._mean_s = 0.0
         self.exchange_s = 0.0  # what one takes, lately
         self.accepting = True
@@ -110,9 +118,9 @@ class Worker:
 
     def _ended_lately(self) -> int:
         oldest = self._ports.clock() - AHEAD_WINDOW_S
-        while self._ended and self._ended[0][0] < oldest:
+        while self._ended and self._ended[0].at < oldest:
             self._ended.popleft()
-        return sum(count for _, count in self._ended)
+        return sum([ends.count for ends in self._ended])
 
     @property
     def busy(self) -> bool:
@@ -148,7 +156,7 @@ class Worker:
             return  # the reply came twice
         definition = workflow.tasks[claim.pos]
         now = self._ports.clock() if now is None else now
-        self.held[key] = HeldAttempt(claim, definition, workflow, facts, now, names, cache_key=cache_key)
+        self.held[key] = HeldAttempt(key, claim, definition, workflow, facts, now, names, cache_key=cache_key)
         self._waiting.append(key)
 
     def take_cached(self, claim: Claim, memo: MemoRow) -> None:
@@ -166,19 +174,20 @@ class Worker:
 
     def start_waiting(self) -> None:
         """Fill the free slots with what was claimed."""
-        if self._waiting and not self._trusted():
+        waiting, slots = self._waiting, self._settings.slots
+        if not waiting or self.running >= slots or not self._trusted():
             return
         now = self._ports.clock()
-        while self._waiting and self.running < self._settings.slots:
-            held = self.held.get(self._waiting.popleft())
+        while waiting and self.running < slots:
+            held = self.held.get(waiting.popleft())
             if held is not None and not held.started:
                 self._start(held, now)
 
     def _start(self, held: HeldAttempt, now: float) -> None:
+        claim, definition = held.claim, held.definition
         held.started = True
         self.running += 1
-        self._unannounced.append((now, (held.claim.task_id, held.claim.attempt)))
-        claim, definition = held.claim, held.definition
+        self._unannounced.append((now, held.key))
         self._meter.started(claim.waited_ms, now - held.claimed)
         if self._settings.log_all:
             self._log(held, "debug", "attempt started")
@@ -200,7 +209,7 @@ class Worker:
         if self.output is not None:
             self.output.began(launch)
         reach("attempt.before_start")
-        if definition.remote:
+        if definition.kind in REMOTE_KINDS:
             launch.adoptable = definition.retry.on_lost == "adopt"
             self._spawn(self._start_remote(held, launch))
         else:
@@ -252,7 +261,7 @@ class Worker:
         return await self._ask(task_id, attempt, question)
 
     def _cannot_start(self, held: HeldAttempt, error: str) -> None:
-        del self.held[(held.claim.task_id, held.claim.attempt)]
+        del self.held[held.key]
         self.running -= 1
         self.refuse(held.claim, error)
 
@@ -266,34 +275,41 @@ class Worker:
             mask_outcome(outcome, held.masker)
         report = make_report(held.claim, outcome, held.definition, outcome.ended)
         report.unverified = held.claim.adopted and outcome.started is None
+        if report.result is None and held.cache_key is None:
+            self._over(held, outcome, report)
+            return
         if held.cache_key is not None and held.definition.cache is not None and outcome.ok:
             report.keep = (held.cache_key, held.definition.cache.ttl_ms)
         if outcome.ok and report.result is not None and len(report.result) > self._settings.result_max:
             self._spawn(self._store_output(held, outcome))
             return
-        self._over(outcome, report)
+        self._over(held, outcome, report)
 
     async def _store_output(self, held: HeldAttempt, outcome: Outcome) -> None:
         """It keeps its slot until what it left is stored. An artifact goes with its run, so no memo keeps it."""
         artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
-        if self.held.get((outcome.task_id, outcome.attempt)) is held:  # its session may be over by now
-            self._over(outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))
+        if self.held.get(held.key) is held:  # its session may be over by now
+            self._over(held, outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))
 
-    def _over(self, outcome: Outcome, report: Report) -> None:
-        held = self.held.pop((outcome.task_id, outcome.attempt))
+    def _over(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
+        del self.held[held.key]
         self.running -= 1
         if self.output is not None:
             self.output.ended(outcome.task_id, outcome.attempt, outcome.result)
-        if self._handles is not None and held.definition.remote:
+        if self._handles is not None and held.definition.kind in REMOTE_KINDS:
             self._handles.ended(outcome.task_id, outcome.attempt)
         reach("attempt.ended")
-        self._count_start(outcome.startable)
+        if not outcome.startable:
+            self._count_failed_start()
+        else:
+            self._failed_starts = 0
         self._count(outcome)
         if report.outcome == "failed" or self._settings.log_all:
             self._log_end(held, outcome, report)
         self._reports.append(report)
-        self._report_bytes += len(report.result or "")
-        if report.outcome == "succeeded":
+        if report.result is not None:
+            self._report_bytes += len(report.result)
+        if report.outcome == "succeeded" and (report.idx >= 0 or held.workflow.successors[report.pos]):
             self._follows(held)
         if not self._ends_noted:
             self._ends_noted = True
@@ -331,23 +347,18 @@ class Worker:
         for pos in (claim.pos,) if claim.idx >= 0 else held.workflow.successors[claim.pos]:
             self._following[(claim.run_no, pos, WHOLE)] = None
 
-    def _count_start(self, startable: bool) -> None:
+    def _count_failed_start(self) -> None:
         """A node that cannot start anything (no memory, no processes, disk full) leaves the work to others."""
-        if startable:
-            self._failed_starts = 0
-            return
         self._failed_starts += 1
         if self._failed_starts >= FAILED_STARTS_MAX:
             self._not_before = self._ports.clock() + FAILED_STARTS_PAUSE_S
             self._ports.log("starts keep failing, claims pause", {"seconds": FAILED_STARTS_PAUSE_S})
 
     def _count(self, outcome: Outcome) -> None:
-        now = outcome.ended
-        if self._ended and now - self._ended[-1][0] < 0.01:
-            last, count = self._ended.pop()
-            self._ended.append((last, count + 1))
+        if self._ended and outcome.ended - self._ended[-1].at < 0.01:
+            self._ended[-1].count += 1
         else:
-            self._ended.append((now, 1))
+            self._ended.append(_Ends(outcome.ended, 1))
         if outcome.started is not None:
             self._mean_s += 0.2 * (outcome.ended - outcome.started - self._mean_s)
 
@@ -378,7 +389,7 @@ class Worker:
     def _drop(self, held: HeldAttempt, outcome: str) -> None:
         """It never started."""
         claim = held.claim
-        del self.held[(claim.task_id, claim.attempt)]
+        del self.held[held.key]
         error = "cancelled before it started" if outcome == "cancelled" else None
         self._report(
             Report(

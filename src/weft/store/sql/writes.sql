@@ -46,6 +46,9 @@ INSERT INTO runs ({run_columns}, {run_extra_columns}) SELECT * FROM v
 -- name: run_update (no bigint, {run_changing_typed})
 UPDATE runs SET {run_changes} WHERE no = :no
 
+-- name: run_update_progress (no bigint, active bigint, open bigint, open_main bigint, succeeded bigint): while its tasks succeed
+UPDATE runs SET active = :active, open = :open, open_main = :open_main, succeeded = :succeeded WHERE no = :no
+
 -- name: pin_insert (root bigint, {pin_typed})
 INSERT INTO pins (root, {pin_columns}) VALUES (:root, {pin_values})
 

@@ -28,6 +28,7 @@ from weft.store.sqlite.migrate import check, latest, migrate, version
 from weft.store.sqlite.moved import Moved, moved, set_moved_if_alone
 from weft.store.sqlite.output import keep_output
 from weft.store.sqlite.reader import SqliteReader
+from weft.store.sqlite.remembered import RememberedRows
 from weft.store.sqlite.statements import SQL
 from weft.store.sqlite.transaction import SqliteTransaction
 from weft.store.sqlite.turnstile import Turnstile
@@ -68,6 +69,7 @@ class SqliteStore:
         self._renewal_turn: Turnstile | None = None  # its own: a flock belongs to an open file, not to a thread
         self._renewal_lock = threading.Lock()
         self._data_version = 0
+        self.remembered = RememberedRows()
         self._opened: dict[str, tuple[int, int]] = {}  # the files that are written: device and inode
         self.clock: StoreClock
         with explained(self.name):
@@ -160,11 +162,13 @@ class SqliteStore:
                 return
             self._begin()
             try:
-                if not marked:
-                    self._refuse_if_moved()
-                yield SqliteTransaction(self._writer, self.clock.now())
+                if not self.remembered.begin(self._writer) and not marked:
+                    self._refuse_if_moved()  # a mark is a commit: without one since our last, there is none
+                    self.remembered.go_on(self._writer)
+                yield SqliteTransaction(self._writer, self.clock.now(), self.remembered)
                 self._refuse_if_gone()
                 self._writer.execute("COMMIT")
+                self.remembered.committed(self._writer)
             except BaseException as error:
                 if self._writer.in_transaction:
                     self._writer.execute("ROLLBACK")
@@ -183,6 +187,7 @@ class SqliteStore:
                 raise
             self._writer.close(True)
             self._writer = _connect(str(self.path), self.name)
+            self.remembered = RememberedRows()  # another connection counts its own versions
             self._writer.execute("BEGIN IMMEDIATE")
 
     def check_writable(self, *, write: bool) -> None:

@@ -4,12 +4,18 @@ Measured for 500 rows of 12 columns: VALUES with bound parameters 2.7 µs a row,
 2.5, but it takes and drops the interpreter lock once a row, which beside a busy thread is 40 times slower.
 """
 
+import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from weft.store.queries import Query, queries
+from weft.store.writes import Rows
 
 WHOLE = "SELECT * FROM v"
+OF_V = "\nFROM v WHERE "
+OF_IDS = "tasks.id IN (SELECT v.id FROM v)"
+RANGE_MIN = 8  # ids that follow each other, from which on they are given as a range
 CHUNKS = (192, 48, 12, 4, 2, 1)  # few sizes: each is one prepared statement in the cache
 
 
@@ -29,15 +35,23 @@ class SqliteRowsStatement:
         self.guarded = query.guarded
         self._texts: dict[int, str] = {}
 
+    @cached_property
+    def of_range(self) -> str | None:
+        """The same for all ids from ?1 to ?2, where its rows are ids: 0.7 µs a row less than one by one."""
+        body = self._query.text(_value, _members, 3)
+        return body.replace(OF_IDS, "tasks.id BETWEEN ?1 AND ?2") if OF_IDS in body else None
+
     def text(self, rows: int) -> str:
         text = self._texts.get(rows)
         if text is None:
-            columns = self._query.columns
+            columns = list(self._query.columns)
             row = "(" + ",".join("?" * len(columns)) + ")"  # no numbers: apsw keeps no text above 16 kB
             values = f"VALUES {','.join([row] * rows)}"
             body = self._query.text(_value, _members, 1 + rows * len(columns))
             if body.endswith(WHOLE):  # without the detour over a table
                 text = body.removesuffix(WHOLE) + values
+            elif rows == 1 and OF_V in body:  # likewise; 4 µs less
+                text = re.sub(r"\bv\.(\w+)", lambda m: f"?{columns.index(m[1]) + 1}", body.replace(OF_V, "\nWHERE "))
             else:
                 text = f"WITH v ({', '.join(columns)}) AS ({values}) {body}"
             self._texts[rows] = text
@@ -71,3 +85,22 @@ def flat(rows: Sequence[Sequence[Any]]) -> list[Any]:
     for row in rows:
         out.extend(row)
     return out
+
+
+def apart(rows: Rows) -> tuple[list[tuple[int, int]], Rows]:
+    """Of rows that are ids: ranges of those that follow each other, as (first, last), and the rows of all others."""
+    ids = sorted([id for (id,) in rows])
+    if ids[-1] - ids[0] == len(ids) - 1:
+        return [(ids[0], ids[-1])], []
+    ranges: list[tuple[int, int]] = []
+    others: Rows = []
+    begin = 0
+    for at in range(1, len(ids) + 1):
+        if at < len(ids) and ids[at] == ids[at - 1] + 1:
+            continue
+        if at - begin >= RANGE_MIN:
+            ranges.append((ids[begin], ids[at - 1]))
+        else:
+            others += [(id,) for id in ids[begin:at]]
+        begin = at
+    return ranges, others

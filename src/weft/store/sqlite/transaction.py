@@ -1,30 +1,51 @@
 """One write transaction on SQLite: loads for rules, and the writing of a draft under its guards."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import apsw
 
 from weft.core.decision.draft import Draft
-from weft.core.decision.needs import Need
+from weft.core.decision.needs import Need, Runs, Tasks
 from weft.store.loads import LOADS
 from weft.store.protocol import Superseded, recall
-from weft.store.sqlite.statements import GUARDED, ROWS, SQL, chunks, flat
+from weft.store.sqlite.remembered import RememberedRows
+from weft.store.sqlite.statements import GUARDED, RANGE_MIN, ROWS, SQL, apart, chunks, flat
 from weft.store.writes import Rows, Write, json_of, reply_writes, writes
+
+_by_id, _by_no = attrgetter("id"), attrgetter("no")
 
 
 class SqliteTransaction:
-    def __init__(self, connection: apsw.Connection, now: int) -> None:
+    def __init__(self, connection: apsw.Connection, now: int, remembered: RememberedRows) -> None:
         self._connection = connection
+        self._remembered = remembered
         self._execute = connection.execute
         self.now = now
 
     def load(self, needs: Sequence[Need]) -> tuple[list[Any], ...]:
         found: list[list[Any]] = []
         for need in needs:
-            load = LOADS[type(need)](need, self)
-            found.append([] if load is None else load[2](self._all(load[0], load[1])))
+            if isinstance(need, Tasks):
+                found.append(self._tasks(need))
+            elif isinstance(need, Runs):
+                found.append(self._runs(need))
+            else:
+                found.append(self._loaded(need))
         return tuple(found)
+
+    def _loaded(self, need: Need) -> list[Any]:
+        load = LOADS[type(need)](need, self)
+        return [] if load is None else load[2](self._all(load[0], load[1]))
+
+    def _tasks(self, need: Tasks) -> list[Any]:
+        known, missing = self._remembered.take_tasks(need.ids)
+        return sorted([*known, *self._loaded(Tasks(missing))], key=_by_id) if missing else known
+
+    def _runs(self, need: Runs) -> list[Any]:
+        known, missing = self._remembered.take_runs(need.nos)
+        return sorted([*known, *self._loaded(Runs(missing))], key=_by_no) if missing else known
 
     def places(self, places: Sequence[tuple[int, int, int]]) -> tuple[Any, ...]:
         return (places,)
@@ -43,6 +64,7 @@ class SqliteTransaction:
 
     def write(self, draft: Draft) -> None:
         self._write(writes(draft, self.now))
+        self._remembered.write(draft)
 
     def remember(self, command_id: str, body_hash: str) -> None:
         recall(self._all("command_reply", (command_id,)), command_id, body_hash)
@@ -61,7 +83,17 @@ class SqliteTransaction:
 
     def _write_rows(self, name: str, parameters: tuple[Any, ...], rows: Rows) -> None:
         statement = ROWS[name]
-        for chunk in chunks(rows) if len(rows) > 1 else (rows,):
+        if len(rows) >= RANGE_MIN and statement.of_range is not None:
+            ranges, rows = apart(rows)
+            for first, last in ranges:
+                self._execute(statement.of_range, (first, last, *parameters))
+                self._expect(name, last - first + 1)
+        if len(rows) == 1:
+            self._execute(statement.text(1), (*rows[0], *parameters))
+            if statement.guarded:
+                self._expect(name, 1)
+            return
+        for chunk in chunks(rows):
             bound = flat(chunk)
             bound += parameters
             self._execute(statement.text(len(chunk)), bound)
