@@ -85,7 +85,8 @@ class Spawner:
     def run(self) -> None:
         node = self._node
         child_signals = linux.child_signal_fd()
-        self._poll.register(node.fd, node.poll_events)
+        events = node.poll_events
+        self._poll.register(node.fd, events)
         self._poll.register(child_signals, select.POLLIN)
         while not node.ended:
             child_ended = False
@@ -105,7 +106,9 @@ class Spawner:
                 self._reap()
             self._run_timers()
             node.flush()
-            self._poll.modify(node.fd, node.poll_events)
+            if events != node.poll_events:
+                events = node.poll_events
+                self._poll.modify(node.fd, events)
             if self._closing and not self._by_id and not self._start_queue and node.drained:
                 return
 
@@ -144,54 +147,44 @@ class Spawner:
             self._start(*self._start_queue.popleft())
 
     def _start(self, start: StartProcess, stdin: int | None) -> None:
-        if self._closing or linux.boottime() >= self._trusted_until:
+        now = linux.boottime()  # before the start: no process of the attempt can be older than this
+        if self._closing or now >= self._trusted_until:
             self._drop_start(start, stdin, "drain" if self._closing else "lease")
             return
-        token = b"%s%d" % (self._token_prefix, start.id)
-        files: list[OutputFile] = []
-        try:
-            for suffix in (b".out", b".err"):
-                try:
-                    files.append(self._files.open(start.output_dir, start.file_stem + suffix, start.output_max))
-                except OSError as error:
-                    raise cannot_create_output(error) from None
-            env = {**self._base_env, **start.env, TOKEN: token}
-            for name in start.hidden:
-                if name not in start.env:
-                    env.pop(name, None)
-            now = linux.boottime()  # before the start: no process of the attempt can be older than this
-            pid = self._start_process(start, env, files, stdin)
-        except CannotStart as refusal:
-            for file in files:
-                self._close(file)
-            self._report_unstarted(start.id, refusal.error, exit_code=refusal.code, startable=refusal.startable)
-            return
-        finally:
-            if stdin is not None:
-                os.close(stdin)
-        attempt = SpawnedAttempt(start.id, token, pid, now, *files)
-        self._by_pid[pid] = self._by_id[start.id] = self._by_token[token] = attempt
-        if self._next_sweep is None:
-            self._next_sweep = now + SWEEP_S
-
-    def _start_process(
-        self, start: StartProcess, env: dict[bytes, bytes], files: list[OutputFile], stdin: int | None
-    ) -> int:
+        id, argv, search_path, own_env, cwd, directory, stem, output_max, hidden, secret_forms, _ = start
+        token = b"%s%d" % (self._token_prefix, id)
+        files: tuple[OutputFile, ...] = ()
         fds: list[int] = []
         try:
             try:
+                files = self._files.open(directory, stem, output_max)
                 for file in files:
-                    if start.secret_forms:
-                        fds.append(self._pipes.open(file, start.secret_forms))
+                    if secret_forms:
+                        fds.append(self._pipes.open(file, secret_forms))
                         self._files.chown(fds[-1])
                     else:
                         fds.append(self._files.open_for_child(file))
             except OSError as error:
                 raise cannot_create_output(error) from None
-            return self._starter.start(start.argv, start.search_path, env, start.cwd, stdin, *fds)
+            env = {**self._base_env, **own_env, TOKEN: token}
+            for name in hidden:
+                if name not in own_env:
+                    env.pop(name, None)
+            pid = self._starter.start(argv, search_path, env, cwd, stdin, *fds)
+        except CannotStart as refusal:
+            for file in files:
+                self._close(file)
+            self._report_unstarted(id, refusal.error, exit_code=refusal.code, startable=refusal.startable)
+            return
         finally:
             for fd in fds:
                 os.close(fd)
+            if stdin is not None:
+                os.close(stdin)
+        attempt = SpawnedAttempt(id, token, pid, now, *files)
+        self._by_pid[pid] = self._by_id[id] = self._by_token[token] = attempt
+        if self._next_sweep is None:
+            self._next_sweep = now + SWEEP_S
 
     def _drop_start(self, start: StartProcess, stdin: int | None, reason: "StopReason") -> None:
         if stdin is not None:

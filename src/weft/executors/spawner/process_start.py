@@ -31,7 +31,7 @@ class ProcessStarter:
     """
 
     def __init__(self) -> None:
-        self._ignored = [n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
+        self._ignored = [int(n) for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
         self._child_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._own_limit = (self._child_limit[1], self._child_limit[1])
         resource.setrlimit(resource.RLIMIT_NOFILE, self._own_limit)
