@@ -15,11 +15,15 @@ import ctypes
 import errno
 import fcntl
 import os
-import signal
 import sys
-from typing import NamedTuple
 
 from weft.executors.boot_clock import boottime as boottime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # without its enums: they take as long to import as the rest of this module
 
 IS_LINUX = sys.platform.startswith("linux")
 
@@ -138,12 +142,15 @@ def watch_process(pid: int) -> int | None:
         return None
 
 
-class ProcessStat(NamedTuple):
-    state: str  # R, S, D, T, t, Z, X …
-    parent: int
-    group: int
-    session: int
-    started: float  # CLOCK_BOOTTIME seconds, to one tick
+class ProcessStat:
+    __slots__ = ("group", "parent", "session", "started", "state")
+
+    def __init__(self, state: str, parent: int, group: int, session: int, started: float) -> None:
+        self.state = state  # R, S, D, T, t, Z, X …
+        self.parent = parent
+        self.group = group
+        self.session = session
+        self.started = started  # CLOCK_BOOTTIME seconds, to one tick
 
     @property
     def dead(self) -> bool:

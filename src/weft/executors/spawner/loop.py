@@ -11,10 +11,7 @@ killed and reaped. The spawner is a subreaper: no descendant can escape it, shor
 import gc
 import os
 import select
-import signal
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Any
 
 from weft.executors import linux
 from weft.executors.output_file import NOTHING_WRITTEN, CannotPunchHole, OutputFile, Written
@@ -36,8 +33,14 @@ from weft.executors.spawner.output_files import OutputFiles
 from weft.executors.spawner.process_start import CannotStart, ProcessStarter, cannot_create_output
 from weft.executors.spawner.process_tree import kill_tree, kill_trees, terminate_tree
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
+    from typing import Any
+
     from weft.executors.protocol import StopReason
+else:
+    import _signal as signal
 
 SWEEP_S = 0.1
 SWEEP_FLOOD_S = 0.02  # while an output file is over its cap and grows
@@ -72,7 +75,7 @@ class Spawner:
         self._ending: list[SpawnedAttempt] = []  # leader reaped, not reported
         self._stopping: dict[int, SpawnedAttempt] = {}  # those that have a `kill_at`
         self._orphans = Orphans(self._by_pid, self._by_token)
-        self._start_queue: deque[tuple[StartProcess, int | None]] = deque()  # with the descriptor for its stdin
+        self._start_queue: list[tuple[StartProcess, int | None]] = []  # with the descriptor for its stdin
         self._base_env: dict[bytes, bytes] = {}
         self._token_prefix = b""
         self._trusted_until = float("inf")
@@ -114,10 +117,10 @@ class Spawner:
 
     # Messages from the node
 
-    def _handle(self, message: Any) -> None:
+    def _handle(self, message: "Any") -> None:
         kind = type(message)
         if kind is StartProcess:
-            self._start_queue.append((message, self._node.received_fds.popleft() if message.has_stdin else None))
+            self._start_queue.append((message, self._node.received_fds.pop(0) if message.has_stdin else None))
         elif kind is StopProcess:
             self._stop(message)
         elif kind is TrustUntil:
@@ -144,7 +147,7 @@ class Spawner:
 
     def _start_queued(self) -> None:
         for _ in range(min(STARTS_PER_TURN, len(self._start_queue))):
-            self._start(*self._start_queue.popleft())
+            self._start(*self._start_queue.pop(0))
 
     def _start(self, start: StartProcess, stdin: int | None) -> None:
         now = linux.boottime()  # before the start: no process of the attempt can be older than this
@@ -319,7 +322,7 @@ class Spawner:
         now = linux.boottime()
         self._reap()
         while self._start_queue:
-            self._drop_start(*self._start_queue.popleft(), reason)
+            self._drop_start(*self._start_queue.pop(0), reason)
         for attempt in self._by_id.values():
             attempt.stop = attempt.stop or reason
             attempt.kill_at = now

@@ -3,10 +3,15 @@
 import errno
 import os
 import resource
-import signal
-from typing import NoReturn
 
 from weft.executors.spawner.messages import AsUser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import NoReturn
+else:
+    import _signal as signal
 
 # The node has run out of a resource: another node, or this one later, may well start the same attempt.
 _RESOURCE_ERRORS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -124,7 +129,7 @@ class ProcessStarter:
         cwd: bytes,
         fds: list[int],
         failure_fd: int,
-    ) -> NoReturn:
+    ) -> "NoReturn":
         """In the child. It never returns: a failure is written to `failure_fd`, and the child exits."""
         stage = b"user"
         try:
