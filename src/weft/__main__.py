@@ -16,7 +16,7 @@ def script() -> int:
         prepare()
         code = main()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Python is about to end: a traceback of that helps nobody
-        gc.freeze()  # nor does a last search of all objects for cycles, which takes 40 ms
+        gc.freeze()  # nor does a last search of all objects for cycles, which took 40 ms beside other load
         return code
     except KeyboardInterrupt:  # so early, or so late, that nothing has to be stopped
         return 130
