@@ -39,7 +39,7 @@ def _make(path: Path) -> float:
 async def commands(path: Path, store: Store | None = None) -> float:
     async with node_on(path, PARALLEL, None, store) as bench:
         flow = bench.compile({f"t{i}": {"run": "true"} for i in range(COUNT)})
-        return COUNT / await bench.run(*flow)
+        return COUNT / await bench.run(*flow, every_s=0.01)
 
 
 async def throughput() -> list[Result]:

@@ -6,7 +6,6 @@ A flag of the command wins over a variable, a variable over the file, the file o
 import ipaddress
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -303,6 +302,8 @@ def find_upward(directory: Path, name: str, *, directories: bool = False) -> Pat
 
 
 def _read_file(path: Path) -> dict[str, Any]:
+    import tomllib  # most directories have no such file
+
     try:
         with path.open("rb") as file:
             given = tomllib.load(file)

@@ -63,7 +63,7 @@ def _parse(words: list[str]) -> "Namespace | None":
         split = words.index("--")
         words, command = words[:split], words[split + 1 :]
     try:
-        parser = make_parser()
+        parser = make_parser(words[0] if words[0] in BY_NAME else None)
         args, unknown = parser.parse_known_args(words)
         if unknown:
             parser.unknown(args.command, unknown[0])

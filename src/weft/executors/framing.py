@@ -8,9 +8,12 @@ The spawner imports this module, so it may import nothing but the standard libra
 """
 
 import marshal
-from collections.abc import Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from _operator import itemgetter
+
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than the rest of a spawner's start
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["AnyMessage", "FrameReader", "Message", "MessageTypes"]
 
@@ -37,23 +40,25 @@ else:
                 setattr(cls, name, property(itemgetter(position)))
 
 
-#: An object of any subclass of Message.
-AnyMessage = tuple[Any, ...]
+if TYPE_CHECKING:
+    AnyMessage = tuple[Any, ...]  # an object of any subclass of Message
+else:
+    AnyMessage = tuple
 
 
 class MessageTypes:
     """All message types of one protocol."""
 
-    def __init__(self, *types: type[AnyMessage]) -> None:
+    def __init__(self, *types: "type[AnyMessage]") -> None:
         self._types = types
         self._numbers = {message_type: number for number, message_type in enumerate(types)}
 
-    def frame(self, messages: Sequence[AnyMessage]) -> bytes:
+    def frame(self, messages: "Sequence[AnyMessage]") -> bytes:
         numbers = self._numbers
         body = marshal.dumps([(numbers[type(message)], tuple(message)) for message in messages])
         return len(body).to_bytes(_LENGTH_BYTES, "little") + body
 
-    def decode(self, body: bytes | bytearray) -> list[Any]:
+    def decode(self, body: bytes | bytearray) -> "list[Any]":
         types = self._types
         return [tuple.__new__(types[number], fields) for number, fields in marshal.loads(body)]
 
@@ -65,7 +70,7 @@ class FrameReader:
         self._types = types
         self._unread = bytearray()
 
-    def feed(self, data: bytes) -> list[Any]:
+    def feed(self, data: bytes) -> "list[Any]":
         """The messages of all frames that are complete."""
         unread = self._unread
         unread += data

@@ -15,11 +15,15 @@ import ctypes
 import errno
 import fcntl
 import os
-import signal
 import sys
-from typing import NamedTuple
 
 from weft.executors.boot_clock import boottime as boottime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # without its enums: they take as long to import as the rest of this module
 
 IS_LINUX = sys.platform.startswith("linux")
 
@@ -29,6 +33,7 @@ _FALLOC_FL_KEEP_SIZE = 0x01
 _FALLOC_FL_PUNCH_HOLE = 0x02
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _TMPFILE: int = getattr(os, "O_TMPFILE", 0)
+_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
 _libc = ctypes.CDLL(None, use_errno=True)
 if IS_LINUX:
     _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
@@ -60,7 +65,7 @@ def open_nameless(directory: bytes, mode: int) -> int | None:
     if not _TMPFILE:
         return None
     try:
-        return os.open(directory, _TMPFILE | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, mode)
+        return os.open(directory, _TMPFILE | _APPENDING, mode)
     except OSError as error:
         if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
             return None
@@ -85,7 +90,7 @@ class OwnDescriptors:
 
     def reopen(self, fd: int) -> int:
         """The same file, append-only, under an open file description of its own."""
-        return os.open(str(fd), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=self._fd)
+        return os.open(str(fd), _APPENDING, dir_fd=self._fd)
 
 
 def is_sole_opener(fd: int) -> bool:
@@ -137,12 +142,15 @@ def watch_process(pid: int) -> int | None:
         return None
 
 
-class ProcessStat(NamedTuple):
-    state: str  # R, S, D, T, t, Z, X …
-    parent: int
-    group: int
-    session: int
-    started: float  # CLOCK_BOOTTIME seconds, to one tick
+class ProcessStat:
+    __slots__ = ("group", "parent", "session", "started", "state")
+
+    def __init__(self, state: str, parent: int, group: int, session: int, started: float) -> None:
+        self.state = state  # R, S, D, T, t, Z, X …
+        self.parent = parent
+        self.group = group
+        self.session = session
+        self.started = started  # CLOCK_BOOTTIME seconds, to one tick
 
     @property
     def dead(self) -> bool:

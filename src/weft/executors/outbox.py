@@ -33,6 +33,10 @@ class Outbox:
             self._unsent.append((memoryview(self._types.frame([message])), fd))
         else:
             self._messages.append(message)
+        self.flush_soon()
+
+    def flush_soon(self) -> None:
+        """In the loop's next round. To call this before the callbacks that send spares a round for what they send."""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self._flush)

@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from weft.store.protocol import StoreUnusable
 
@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 @cache
 def migrations(dialect: str) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
-    for file in files("weft.store").joinpath(dialect, "migrations").iterdir():
+    for file in (Path(__file__).parent / dialect / "migrations").iterdir():
         match = _FILE.match(file.name)
         if match:
             found.setdefault(int(match[1]), {})[match[2]] = file.read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ notation is explained in store/sql/loads.sql. Every statement is read once per p
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
@@ -25,6 +25,7 @@ from weft.core.rows import (
     TriggerRow,
 )
 
+_STORE = Path(__file__).parent
 _START = re.compile(r"^-- (?=(?:name|part): )", re.MULTILINE)
 _HEAD = re.compile(r"(name|part): (\w+)(?: \(([^)]*)\))?(?: v \(([^)]*)\))?( guarded)?(?::.*)?", re.DOTALL)
 _MARK = re.compile(r"\{(\w+)(?: ([\w.]+))?\}")
@@ -132,9 +133,8 @@ def _declared(text: str | None) -> dict[str, str]:
 
 def _sources(dialect: str) -> list[str]:
     """Of one dialect's files and the shared ones: head lines and body of every statement and part."""
-    store = files("weft.store")
     out: list[str] = []
-    for directory in (store.joinpath("sql"), store.joinpath(dialect, "sql")):
+    for directory in (_STORE / "sql", _STORE / dialect / "sql"):
         for file in sorted(directory.iterdir(), key=lambda f: f.name):
             if file.name.endswith(".sql"):
                 out += _START.split(file.read_text(encoding="utf-8"))[1:]

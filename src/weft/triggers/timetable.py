@@ -3,11 +3,14 @@
 import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from weft.core.workflow import TriggerDef
-from weft.triggers.cron import Cron, zone_of
 from weft.triggers.interval import Every
 from weft.triggers.protocol import Timetable, due
+
+if TYPE_CHECKING:  # with the zone database it takes 6 ms to import, and most nodes have no cron triggers
+    from weft.triggers.cron import Cron
 
 
 def timetable_of(definition: TriggerDef) -> Timetable:
@@ -20,7 +23,9 @@ def timetable_of(definition: TriggerDef) -> Timetable:
 
 
 @lru_cache(maxsize=256)
-def _cron(expression: str, zone: str) -> Cron:
+def _cron(expression: str, zone: str) -> "Cron":
+    from weft.triggers.cron import Cron
+
     return Cron(expression, zone)
 
 
@@ -59,8 +64,9 @@ def upcoming(trigger: str, definition: TriggerDef, after_ms: int, count: int) ->
 
 def local_text(definition: TriggerDef, moment_ms: int) -> str:
     """What `trigger.time` is: ISO, local to the trigger's zone."""
-    zone = zone_of(definition.timezone) if definition.kind == "cron" else UTC
-    moment = (
-        datetime.fromtimestamp(moment_ms // 1000, UTC).astimezone(zone).replace(microsecond=moment_ms % 1000 * 1000)
-    )
+    moment = datetime.fromtimestamp(moment_ms // 1000, UTC).replace(microsecond=moment_ms % 1000 * 1000)
+    if definition.kind == "cron":
+        from weft.triggers.cron import zone_of
+
+        moment = moment.astimezone(zone_of(definition.timezone))
     return moment.isoformat(timespec="milliseconds" if moment_ms % 1000 else "seconds")

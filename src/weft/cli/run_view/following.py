@@ -6,7 +6,6 @@ from collections.abc import Callable
 import msgspec
 
 from weft.cli.commands.signals import how_to_signal, signals_below
-from weft.cli.run_view.live import LiveView
 from weft.cli.run_view.output_following import Prefixer, Streams
 from weft.cli.run_view.output_sink import Sink
 from weft.cli.run_view.text_views import JsonView, LineView, Tails, View
@@ -41,6 +40,8 @@ def view_of(
         return JsonView(sink)
     tails = Tails(connection, run_id)
     if session.err.can_move:
+        from weft.cli.run_view.live import LiveView  # only a terminal needs it
+
         return LiveView(session.err, sink, tails, workflow, output_here=session.out.tty)
     return LineView(session.err, sink, tails)
 

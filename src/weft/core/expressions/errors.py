@@ -1,7 +1,6 @@
 """The one error of the expression language, and the caret that shows where it is."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 _CARET_WIDTH = 100
 _NAMES_SHOWN = 12
@@ -56,6 +55,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     for candidate in candidates:
         if candidate.lower().replace("-", "_") == folded:
             return candidate
+    from difflib import get_close_matches  # only a mistake needs it
+
     close = get_close_matches(name, candidates, n=1, cutoff=0.6)
     return close[0] if close else None
 

@@ -13,6 +13,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -185,7 +186,10 @@ class ShellExecutor:
     def _start_message(self, id: int, running: _Running, has_stdin: bool) -> StartProcess:
         launch = running.launch
         argv, search = command(launch.spec)
-        env = {_encode(name): _encode(value) for name, value in launch.env.items()}
+        env = {
+            name.encode("utf-8", "surrogateescape"): value.encode("utf-8", "surrogateescape")
+            for name, value in launch.env.items()
+        }
         answers = os.fsencode(running.answer_stem)
         env[b"WEFT_OUTPUT"] = answers + b".output"
         env[b"WEFT_CONTEXT"] = answers + b".context"
@@ -196,9 +200,9 @@ class ShellExecutor:
             forms = secret_forms(launch.secrets.values())
         if launch.secrets and not has_stdin:
             env |= {_encode(name): _encode(value) for name, value in launch.secrets.items()}
-        cwd = self._workdir if launch.cwd is None else os.fsencode(launch.cwd)
-        directory, stem = os.fsencode(launch.output_dir), os.fsencode(file_stem(launch.task, launch.attempt))
-        hidden = tuple(map(_encode, launch.hidden))
+        cwd = self._workdir if launch.cwd is None else _encode_directory(launch.cwd)
+        directory, stem = _encode_directory(launch.output_dir), os.fsencode(file_stem(launch.task, launch.attempt))
+        hidden = tuple(map(_encode, launch.hidden)) if launch.hidden else ()
         return StartProcess(id, argv, search, env, cwd, directory, stem, launch.output_max, hidden, forms, has_stdin)
 
     def _process_ended(self, link: "_Link", message: ProcessEnded) -> None:
@@ -254,6 +258,9 @@ def _load(link: _Link) -> int:
 def _encode(text: str) -> bytes:
     """The texts of a definition reach its commands as UTF-8, whatever the node's locale."""
     return text.encode("utf-8", "surrogateescape")
+
+
+_encode_directory = lru_cache(maxsize=64)(os.fsencode)  # most attempts share theirs
 
 
 def command(spec: dict[str, Any]) -> tuple[tuple[bytes, ...], bool]:

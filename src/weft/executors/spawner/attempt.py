@@ -1,9 +1,8 @@
 """One attempt as the spawner knows it, from the start of its process until it is reported."""
 
-from typing import TYPE_CHECKING
-
 from weft.executors.output_file import OutputFile
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from weft.executors.protocol import StopReason
 

@@ -98,6 +98,7 @@ class SpawnerLink(Generic[AttemptT]):
             elif type(message) is LivePids:
                 self._leaders.update(message.leaders)
                 self._orphans = message.orphans
+        self._outbox.flush_soon()  # what follows from the ends is scheduled by now, and may send new starts
 
     # After the spawner has ended
 

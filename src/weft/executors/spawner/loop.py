@@ -11,10 +11,7 @@ killed and reaped. The spawner is a subreaper: no descendant can escape it, shor
 import gc
 import os
 import select
-import signal
 import time
-from collections import deque
-from typing import TYPE_CHECKING, Any
 
 from weft.executors import linux
 from weft.executors.output_file import NOTHING_WRITTEN, CannotPunchHole, OutputFile, Written
@@ -38,8 +35,14 @@ from weft.executors.spawner.output_files import OutputFiles
 from weft.executors.spawner.process_start import CannotStart, ProcessStarter, cannot_create_output
 from weft.executors.spawner.process_tree import kill_tree, kill_trees, terminate_tree
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import signal
+    from typing import Any
+
     from weft.executors.protocol import StopReason
+else:
+    import _signal as signal
 
 SWEEP_S = 0.1
 SWEEP_FLOOD_S = 0.02  # while an output file is over its cap and grows
@@ -78,7 +81,7 @@ class Spawner:
         self._ending: list[SpawnedAttempt] = []  # leader reaped, not reported
         self._stopping: dict[int, SpawnedAttempt] = {}  # those that have a `kill_at`
         self._orphans = Orphans(self._by_pid, self._by_token)
-        self._start_queue: deque[tuple[StartProcess, int | None]] = deque()  # with the descriptor for its stdin
+        self._start_queue: list[tuple[StartProcess, int | None]] = []  # with the descriptor for its stdin
         self._base_env: dict[bytes, bytes] = {}
         self._token_prefix = b""
         self._trusted_until = float("inf")
@@ -92,7 +95,8 @@ class Spawner:
     def run(self) -> None:
         node = self._node
         child_signals = linux.child_signal_fd()
-        self._poll.register(node.fd, node.poll_events)
+        events = node.poll_events
+        self._poll.register(node.fd, events)
         self._poll.register(child_signals, select.POLLIN)
         while not node.ended:
             child_ended = False
@@ -112,16 +116,18 @@ class Spawner:
                 self._reap()
             self._run_timers()
             node.flush()
-            self._poll.modify(node.fd, node.poll_events)
+            if events != node.poll_events:
+                events = node.poll_events
+                self._poll.modify(node.fd, events)
             if self._closing and not self._by_id and not self._start_queue and node.drained:
                 return
 
     # Messages from the node
 
-    def _handle(self, message: Any) -> None:
+    def _handle(self, message: "Any") -> None:
         kind = type(message)
         if kind is StartProcess:
-            self._start_queue.append((message, self._node.received_fds.popleft() if message.has_stdin else None))
+            self._start_queue.append((message, self._node.received_fds.pop(0) if message.has_stdin else None))
         elif kind is StopProcess:
             self._stop(message)
         elif kind is TrustUntil:
@@ -150,57 +156,47 @@ class Spawner:
 
     def _start_queued(self) -> None:
         for _ in range(min(STARTS_PER_TURN, len(self._start_queue))):
-            self._start(*self._start_queue.popleft())
+            self._start(*self._start_queue.pop(0))
 
     def _start(self, start: StartProcess, stdin: int | None) -> None:
-        if self._closing or linux.boottime() >= self._trusted_until:
+        now = linux.boottime()  # before the start: no process of the attempt can be older than this
+        if self._closing or now >= self._trusted_until:
             self._drop_start(start, stdin, "drain" if self._closing else "lease")
             return
-        token = b"%s%d" % (self._token_prefix, start.id)
-        files: list[OutputFile] = []
-        try:
-            for suffix in (b".out", b".err"):
-                try:
-                    files.append(self._files.open(start.output_dir, start.file_stem + suffix, start.output_max))
-                except OSError as error:
-                    raise cannot_create_output(error) from None
-            env = {**self._base_env, **start.env, TOKEN: token}
-            for name in start.hidden:
-                if name not in start.env:
-                    env.pop(name, None)
-            now = linux.boottime()  # before the start: no process of the attempt can be older than this
-            pid = self._start_process(start, env, files, stdin)
-        except CannotStart as refusal:
-            for file in files:
-                self._close(file)
-            self._report_unstarted(start.id, refusal.error, exit_code=refusal.code, startable=refusal.startable)
-            return
-        finally:
-            if stdin is not None:
-                os.close(stdin)
-        attempt = SpawnedAttempt(start.id, token, pid, now, *files)
-        self._by_pid[pid] = self._by_id[start.id] = self._by_token[token] = attempt
-        if self._next_sweep is None:
-            self._next_sweep = now + SWEEP_S
-
-    def _start_process(
-        self, start: StartProcess, env: dict[bytes, bytes], files: list[OutputFile], stdin: int | None
-    ) -> int:
+        id, argv, search_path, own_env, cwd, directory, stem, output_max, hidden, secret_forms, _ = start
+        token = b"%s%d" % (self._token_prefix, id)
+        files: tuple[OutputFile, ...] = ()
         fds: list[int] = []
         try:
             try:
+                files = self._files.open(directory, stem, output_max)
                 for file in files:
-                    if start.secret_forms:
-                        fds.append(self._pipes.open(file, start.secret_forms))
+                    if secret_forms:
+                        fds.append(self._pipes.open(file, secret_forms))
                         self._files.chown(fds[-1])
                     else:
                         fds.append(self._files.open_for_child(file))
             except OSError as error:
                 raise cannot_create_output(error) from None
-            return self._starter.start(start.argv, start.search_path, env, start.cwd, stdin, *fds)
+            env = {**self._base_env, **own_env, TOKEN: token}
+            for name in hidden:
+                if name not in own_env:
+                    env.pop(name, None)
+            pid = self._starter.start(argv, search_path, env, cwd, stdin, *fds)
+        except CannotStart as refusal:
+            for file in files:
+                self._close(file)
+            self._report_unstarted(id, refusal.error, exit_code=refusal.code, startable=refusal.startable)
+            return
         finally:
             for fd in fds:
                 os.close(fd)
+            if stdin is not None:
+                os.close(stdin)
+        attempt = SpawnedAttempt(id, token, pid, now, *files)
+        self._by_pid[pid] = self._by_id[id] = self._by_token[token] = attempt
+        if self._next_sweep is None:
+            self._next_sweep = now + SWEEP_S
 
     def _drop_start(self, start: StartProcess, stdin: int | None, reason: "StopReason") -> None:
         if stdin is not None:
@@ -335,7 +331,7 @@ class Spawner:
         now = linux.boottime()
         self._reap()
         while self._start_queue:
-            self._drop_start(*self._start_queue.popleft(), reason)
+            self._drop_start(*self._start_queue.pop(0), reason)
         for attempt in self._by_id.values():
             attempt.stop = attempt.stop or reason
             attempt.kill_at = now

@@ -7,10 +7,10 @@ than the spawner masks waits, as it would for a disk.
 
 import os
 import select
-from typing import TYPE_CHECKING
 
 from weft.executors.output_file import OutputFile
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from weft.executors.masking import StreamMasker
 

@@ -9,11 +9,10 @@ every process of its user can read, has none of them. Strings that reach the ker
 affects them.
 """
 
-from typing import TYPE_CHECKING
-
 from weft.executors.framing import Message, MessageTypes
 from weft.executors.output_file import Written
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # it imports msgspec, which the spawner must not
     from weft.executors.protocol import StopReason
 

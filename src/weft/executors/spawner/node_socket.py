@@ -3,12 +3,14 @@
 import _socket  # `socket` itself takes 12 ms to import, which is as long as the spawner takes to start
 import os
 import select
-from collections import deque
 from sys import byteorder
-from typing import Any
 
 from weft.executors.framing import AnyMessage, FrameReader
 from weft.executors.spawner.messages import TYPES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _RECEIVE_BYTES = 1 << 15  # larger buffers come from mmap, at twice the cost of a read
 _INT_BYTES = 4
@@ -21,13 +23,13 @@ class NodeSocket:
         os.set_blocking(fd, False)
         self.fd = fd
         self.ended = False  # the node has closed its end, or is gone
-        self.received_fds: deque[int] = deque()  # in the order of the messages that they came with
+        self.received_fds: list[int] = []  # in the order of the messages that they came with
         self._socket = _socket.socket(fileno=fd)
         self._frames = FrameReader(TYPES)
         self._outbox: list[AnyMessage] = []
         self._unsent = b""
 
-    def receive(self) -> list[Any]:
+    def receive(self) -> "list[Any]":
         try:
             data, ancillary, _, _ = self._socket.recvmsg(_RECEIVE_BYTES, _ANCILLARY_BYTES)
         except BlockingIOError:

@@ -6,14 +6,18 @@ left both is a stray: it belongs to every attempt that was alive when it started
 """
 
 import os
-import signal
 import time
-from contextlib import suppress
 
 from weft.executors import linux
 from weft.executors.spawner.attempt import SpawnedAttempt
 from weft.executors.spawner.messages import TOKEN
 from weft.executors.spawner.process_tree import SETTLE_S, send_signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal
 
 _SCANS_MAX = 2
 _FREEZE_ROUNDS_MAX = 100
@@ -127,11 +131,13 @@ class Orphans:
         return pids
 
     def _reap(self, pid: int) -> bool:
-        with suppress(ChildProcessError):
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                self.reaped(pid)
-                return True
-        return False
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0] != pid:
+                return False
+        except ChildProcessError:
+            return False
+        self.reaped(pid)
+        return True
 
     def _trace(self, pid: int, stat: linux.ProcessStat) -> tuple[SpawnedAttempt, ...]:
         owner = self._by_pid.get(stat.session) or self._sessions.get(stat.session)

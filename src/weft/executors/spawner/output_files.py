@@ -26,21 +26,29 @@ class OutputFiles:
         os.umask(umask)
         self._mode = stat.S_IFREG | (FILE_MODE & ~umask)
 
-    def open(self, directory: bytes, name: bytes, cap: int) -> OutputFile:
-        path = directory + b"/" + name
-        if self._nameless_supported:
-            fd = self._take_spare(directory)
-            if fd is None:
-                fd = linux.open_nameless(directory, FILE_MODE)
-                if fd is not None:
-                    self.chown(fd)
-            if fd is not None:
-                return OutputFile(path, fd, False, cap)
+    def open(self, directory: bytes, stem: bytes, cap: int) -> tuple[OutputFile, OutputFile]:
+        """The files of both streams."""
+        path = directory + b"/" + stem
+        spares = self._spares.get(self._device(directory))
+        if spares and len(spares) > 1:
+            return OutputFile(path + b".out", spares.pop(), False, cap), OutputFile(
+                path + b".err", spares.pop(), False, cap
+            )
+        stdout = self._create(directory, path + b".out", cap)
+        try:
+            return stdout, self._create(directory, path + b".err", cap)
+        except OSError:
+            os.close(stdout.fd)
+            raise
+
+    def _create(self, directory: bytes, path: bytes, cap: int) -> OutputFile:
+        fd = linux.open_nameless(directory, FILE_MODE) if self._nameless_supported else None
+        named = fd is None
+        if fd is None:
             self._nameless_supported = False
-        self._device(directory)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self.chown(fd)
-        return OutputFile(path, fd, True, cap)
+        return OutputFile(path, fd, named, cap)
 
     def chown(self, fd: int) -> None:
         """To the user that the attempt runs as: else it could write to its output, but not open /dev/stdout."""
@@ -59,12 +67,12 @@ class OutputFiles:
         fd = file.fd
         info = os.fstat(fd)
         size = info.st_size
+        if size == 0 and not file.named and self._keep_spare(fd, info):
+            return NOTHING_WRITTEN
         try:
             if size == 0:
                 if file.named:
                     os.unlink(file.path)
-                elif self._keep_spare(fd, info):
-                    fd = -1
                 return NOTHING_WRITTEN
             if not file.named:
                 file.link()
@@ -72,16 +80,11 @@ class OutputFiles:
                 file.cut(size)
             return file.kept(size)
         finally:
-            if fd >= 0:
-                os.close(fd)
+            os.close(fd)
 
     def forget_directories(self) -> None:
         """Check that they exist when they are next used: they may have been removed."""
         self._devices.clear()
-
-    def _take_spare(self, directory: bytes) -> int | None:
-        spares = self._spares.get(self._device(directory))
-        return spares.pop() if spares else None
 
     def _keep_spare(self, fd: int, info: os.stat_result) -> bool:
         spares = self._spares.setdefault(info.st_dev, [])

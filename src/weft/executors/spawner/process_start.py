@@ -3,10 +3,15 @@
 import errno
 import os
 import resource
-import signal
-from typing import NoReturn
 
 from weft.executors.spawner.messages import AsUser
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from typing import NoReturn
+else:
+    import _signal as signal
 
 # The node has run out of a resource: another node, or this one later, may well start the same attempt.
 _RESOURCE_ERRORS = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -31,7 +36,7 @@ class ProcessStarter:
     """
 
     def __init__(self) -> None:
-        self._ignored = [n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
+        self._ignored = [int(n) for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
         self._child_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._own_limit = (self._child_limit[1], self._child_limit[1])
         resource.setrlimit(resource.RLIMIT_NOFILE, self._own_limit)
@@ -124,7 +129,7 @@ class ProcessStarter:
         cwd: bytes,
         fds: list[int],
         failure_fd: int,
-    ) -> NoReturn:
+    ) -> "NoReturn":
         """In the child. It never returns: a failure is written to `failure_fd`, and the child exits."""
         stage = b"user"
         try:

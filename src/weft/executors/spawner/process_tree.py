@@ -5,11 +5,16 @@ otherwise always be one child ahead.
 """
 
 import os
-import signal
 import time
-from collections.abc import Callable
 
 from weft.executors import linux
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+else:
+    import _signal as signal
 
 _FREEZE_ROUNDS_MAX = 200
 SETTLE_S = 0.0002  # SIGSTOP takes effect a moment after it was sent
@@ -30,7 +35,7 @@ def signal_group(group: int, number: int) -> None:
         return
 
 
-def freeze(roots: Callable[[], list[int]]) -> list[int]:
+def freeze(roots: "Callable[[], list[int]]") -> list[int]:
     """Stop the roots, which are asked for in each round, and all their descendants; return the live ones."""
     seen: dict[int, bool] = {}  # pid -> alive when last checked
     running: list[int] = []
@@ -60,7 +65,7 @@ def kill_tree(roots: list[int]) -> list[int]:
     return kill_trees(lambda: roots) if roots else []
 
 
-def kill_trees(roots: Callable[[], list[int]]) -> list[int]:
+def kill_trees(roots: "Callable[[], list[int]]") -> list[int]:
     alive = freeze(roots)
     for pid in alive:
         send_signal(pid, signal.SIGKILL)

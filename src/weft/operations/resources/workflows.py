@@ -1,6 +1,5 @@
 """Workflows that the store knows: their versions, and what changed between two of them."""
 
-import difflib
 from typing import Annotated, Any
 
 import msgspec
@@ -131,6 +130,8 @@ class DiffVersionsRequest(Request):
 def diff_versions(access: StoreAccess, request: DiffVersionsRequest) -> VersionDiff:
     """What changed between two versions, as lines of a unified diff. Without `new` it is the current version (or the
     newest, if none was applied), without `old` the one before that."""
+    import difflib
+
     old, new = _last_change(access, request.name, request.old, request.new)
     before, after = version(access, request.name, old), version(access, request.name, new)
     lines = difflib.unified_diff(
