@@ -32,6 +32,7 @@ from weft.store.shipment import Shipment
 PROBE_CONNECT_S = 2  # libpq knows no less
 PROBE_REPLY_S = 1.0
 OUTPUT_IDLE_S = 10.0
+MOMENT_S = 0.01  # for a reply to a transaction that does not wait
 SECOND = "weft lease"  # as pg_stat_activity shows it
 _WRITE_CHECK = (
     Statement("UPDATE meta SET value = value WHERE key = ''"),  # no row: refused all the same where it is read-only
@@ -44,7 +45,7 @@ class PostgresStore:
     kind = "postgresql"
     path: Path | None = None  # it is no file, and its nodes may be on any machine
     takes_output = True
-    on_loop = False  # a commit waits for the network: never on an event loop's own thread
+    on_loop = False  # a commit waits for the network: on an event loop's own thread no longer than a moment
 
     def __init__(self, url: str) -> None:
         address = PostgresUrl(url)
@@ -104,7 +105,11 @@ class PostgresStore:
             yield None
             return
         try:
+            if not wait and (self._wire is None or self._wire.lost or self._wire.behind):
+                yield None
+                return
             wire = self._wire = self._usable(self._wire)
+            wire.moment_s = None if wait else MOMENT_S
             transaction = PostgresTransaction(wire, self.clock, self.patience_ms)
             try:
                 yield transaction
@@ -112,6 +117,8 @@ class PostgresStore:
             except BaseException:
                 wire.roll_back()
                 raise
+            finally:
+                wire.moment_s = None
         finally:
             self._lock.release()
 
@@ -194,6 +201,8 @@ class PostgresStore:
                 raise
 
     def _usable(self, wire: Wire | None) -> Wire:
+        if wire is not None:
+            wire.catch_up()
         return self._connected() if wire is None or wire.lost else wire
 
     def _connected(self, *, reply_max_s: float = REPLY_MAX_S, shown_as: str = SHOWN_AS) -> Wire:
