@@ -69,6 +69,7 @@ def test_while_the_store_is_quick_no_thread_is_used(working: Working, monkeypatc
     monkeypatch.setattr(driver, "MOMENT_S", 30.0)  # of a machine as slow as it likes
     reply = working.report()
     assert ([claim.pos for claim in reply.claims], working.threads) == ([1], [])
+    assert list(working.link._facts) == [1], "the run's facts were read, too"
     assert working.rows() == AFTER_REPORT
 
 
@@ -78,12 +79,12 @@ def test_a_slow_store_is_left_to_the_thread(working: Working) -> None:
     assert working.threads == ["store"]
 
 
-@pytest.mark.parametrize("late", [1, 2], ids=["the load", "the commit"])
+@pytest.mark.parametrize("late", [1, 2, 3], ids=["the load", "the commit", "the run's facts"])
 def test_what_is_late_is_said_again_and_applied_once(
     working: Working, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
-    """Of the exchange's two round trips, this one's reply does not come in its moment. If it was the COMMIT's, the
-    second time the store gives what it gave the first time."""
+    """Of the exchange's two round trips and that for a run's facts, this one's reply does not come in its moment. If
+    it was the COMMIT's, the second time the store gives what it gave the first time."""
     monkeypatch.setattr(driver, "MOMENT_S", 30.0)
     genuine = Wire._receive
     moments: list[float] = []
@@ -97,8 +98,9 @@ def test_what_is_late_is_said_again_and_applied_once(
     monkeypatch.setattr(Wire, "_receive", receive)
     reply = working.report()
     assert [(claim.pos, claim.attempt) for claim in reply.claims] == [(1, 1)]
-    assert working.threads == ["store"]
+    assert working.threads == ([] if late == 3 else ["store"])
     assert working.rows() == AFTER_REPORT
+    assert [facts.no for facts in asyncio.run(working.link.facts([1]))] == [1]
     assert working.store._wire is not None
     assert not working.store._wire.behind
     kinds = [row[0] for row in working.store.reader().query("SELECT kind FROM events WHERE run_no = 1 ORDER BY seq")]

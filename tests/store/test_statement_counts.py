@@ -21,11 +21,11 @@ NODE = '{"kinds": ["shell"], "slots": 1, "labels": {}}'
 COUNTS = {
     "sqlite": {
         "submit 192 tasks": (13, 0), "claim 96": (8, 0), "report 96, claim 96": (13, 0), "nothing to do": (5, 0),
-        "one task of a chain": (11, 0), "one task of a chain, without a look": (10, 0),
+        "one task of a chain": (11, 0), "one task of a chain, without a look": (10, 0), "submit a graph": (15, 0),
     },
     "postgres": {
         "submit 192 tasks": (13, 2), "claim 96": (7, 2), "report 96, claim 96": (10, 2), "nothing to do": (5, 2),
-        "one task of a chain": (8, 2), "one task of a chain, without a look": (7, 2),
+        "one task of a chain": (8, 2), "one task of a chain, without a look": (7, 2), "submit a graph": (14, 2),
     },
 }  # fmt: skip
 
@@ -130,6 +130,11 @@ def measure(store: Any, counted: Counted) -> dict[str, tuple[int, int]]:
     counted.taken()
     working.exchange([], 10)
     found["nothing to do"] = counted.taken()
+    working.submit({"a": {"run": "true"}, "b": {"run": "true", "needs": ["a"]}, "c": {"run": "true"}})
+    found["submit a graph"] = counted.taken()
+    for _ in range(3):
+        claims = working.exchange([], 3).claims
+        working.exchange(claims, 0)
     working.submit({f"t{i}": {"run": "true", "needs": [f"t{i - 1}"] if i else []} for i in range(9)})
     claims = working.exchange([], 1).claims
     claims = working.exchange(claims, 1, following=True).claims

@@ -32,6 +32,7 @@ from weft.store.protocol import (
     StoreCrowded,
     StoreError,
     StoreFull,
+    StoreSlow,
     Wakeups,
     Watch,
     Woken,
@@ -97,28 +98,27 @@ class LocalLink:
             reply: c.ExchangeReply | None = self._exchanges.try_commit(command)
         self._exchange_s = time.monotonic() - began
         if reply is not None:
-            self._note_taken(command, reply)
+            self._note_claims(command, reply, wait=False)
         return reply
 
     def _exchange(self, command: c.Exchange) -> c.ExchangeReply:
-        """Whoever gets tasks of a run for the first time asks for its facts next: they are read while the thread is
-        at it."""
         began = time.monotonic()
         reply: c.ExchangeReply = self._exchanges.commit(command)
         self._exchange_s = time.monotonic() - began
-        self._note_taken(command, reply)
+        self._note_claims(command, reply, wait=True)
+        return reply
+
+    def _note_claims(self, command: c.Exchange, reply: c.ExchangeReply, *, wait: bool) -> None:
+        """A node that gets tasks of a run for the first time asks for its facts next: they are read right away."""
+        if reply.claims and not command.reports:  # all of them were queued before: others were woken for them
+            self.wakeups.taken(len(reply.claims))
         new = sorted({claim.run_no for claim in reply.claims} - self._seen.keys())
         if new:
             self._seen.update(dict.fromkeys(new))
             while len(self._seen) > SEEN_MAX:
                 del self._seen[next(iter(self._seen))]
-            with contextlib.suppress(StoreBusy):  # then they are read when asked for
-                self._facts = {facts.no: facts for facts in self._read_facts(new)}
-        return reply
-
-    def _note_taken(self, command: c.Exchange, reply: c.ExchangeReply) -> None:
-        if reply.claims and not command.reports:  # all of them were queued before: others were woken for them
-            self.wakeups.taken(len(reply.claims))
+            with contextlib.suppress(StoreBusy, StoreSlow):  # then they are read when asked for
+                self._facts = {facts.no: facts for facts in self._read_facts(new, wait=wait)}
 
     async def _commit(self, committer: Committer, command: c.Command) -> Any:
         reply = None
@@ -209,10 +209,10 @@ class LocalLink:
             return [known[no] for no in run_nos]
         return await self._read(lambda: self._read_facts(run_nos))
 
-    def _read_facts(self, run_nos: list[int]) -> list[RunFacts]:
+    def _read_facts(self, run_nos: list[int], *, wait: bool = True) -> list[RunFacts]:
         return [
             RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh))
-            for no, id, name, workflow, inputs, source, fresh in self._store.run_facts(run_nos)
+            for no, id, name, workflow, inputs, source, fresh in self._store.run_facts(run_nos, wait=wait)
         ]
 
     async def workflow(self, hash: str) -> Workflow:

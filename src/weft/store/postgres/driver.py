@@ -26,7 +26,7 @@ from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.transaction import CLOCK, COMMIT, FixedClock, PostgresTransaction, limits
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import REPLY_MAX_S, SHOWN_AS, Wire, connect
-from weft.store.protocol import PATIENCE_MS, Look, StoreBusy, StoreError, StoreUnusable, Watch
+from weft.store.protocol import PATIENCE_MS, Look, StoreBusy, StoreError, StoreSlow, StoreUnusable, Watch
 from weft.store.shipment import Shipment
 
 PROBE_CONNECT_S = 2  # libpq knows no less
@@ -225,10 +225,27 @@ class PostgresStore:
         """Several statements with their parameters, in one transaction and one round trip."""
         with self._lock:
             wire = self._wire = self._usable(self._wire)
-            wire.settle_for_good(limits(self.patience_ms, lasting=True))
-            for statement, *parameters in asked:
-                wire.send(statement, *parameters)
-            return [wire.rows(result) for result in wire.sync()]
+            return self._asked(wire, *asked)
+
+    def _asked(self, wire: Wire, *asked: tuple[Any, ...]) -> list[list[tuple[Any, ...]]]:
+        wire.settle_for_good(limits(self.patience_ms, lasting=True))
+        for statement, *parameters in asked:
+            wire.send(statement, *parameters)
+        return [wire.rows(result) for result in wire.sync()]
+
+    def _ask_now(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
+        """StoreSlow: the connection is in use, or there was no answer within a moment."""
+        wire = self._wire
+        if wire is None or not self._lock.acquire(blocking=False):
+            raise StoreSlow(f"{self.name}: another one is at it")
+        try:
+            if wire is not self._wire or wire.lost or wire.behind:
+                raise StoreSlow(f"{self.name}: another one is at it")
+            wire.moment_s = MOMENT_S
+            return self._asked(wire, (statement, *parameters))[0]
+        finally:
+            wire.moment_s = None
+            self._lock.release()
 
     def now(self) -> int:
         return int(self._ask(CLOCK)[0][0]) if self.clock is None else self.clock.now()
@@ -286,8 +303,8 @@ class PostgresStore:
     def placing_waits(self) -> bool:
         return bool(self._ask(statements()["placing_waits"])[0][0])
 
-    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
-        return self._ask(statements()["run_facts"], json.dumps(run_nos))
+    def run_facts(self, run_nos: list[int], *, wait: bool = True) -> list[tuple[Any, ...]]:
+        return (self._ask if wait else self._ask_now)(statements()["run_facts"], json.dumps(run_nos))
 
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:
         return self._ask(statements()["ends_at"], run_no, json.dumps(positions))

@@ -301,7 +301,7 @@ class SqliteStore:
         live = self.live_sessions() if late else []
         return Watch(leader, left_ms, len(live), tuple(id for id, passed in live if passed))
 
-    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
+    def run_facts(self, run_nos: list[int], *, wait: bool = True) -> list[tuple[Any, ...]]:
         return self._rows("run_facts", json.dumps(run_nos))
 
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:
