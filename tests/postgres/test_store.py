@@ -197,8 +197,8 @@ BY_ID = (
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless
 QUEUE = (
     "tasks_queued", "tasks_queued_of_family", "tasks_queued_each_of_family", "tasks_due", "tasks_unsettled",
-    "tasks_queued_spread", "tasks_ready", "session_overview", "tasks_child_actions", "tasks_child_actions_of_family",
-    "runs_unreported", "runs_unreported_of_family",
+    "tasks_queued_spread", "tasks_ready", "exchange_begin_looking", "tasks_child_actions",
+    "tasks_child_actions_of_family", "runs_unreported", "runs_unreported_of_family",
 )  # fmt: skip
 
 
@@ -262,7 +262,8 @@ def claimable(store: PostgresStore, session: str, limit: int) -> dict[int, int]:
     runs: dict[int, int] = {}
     with store.transaction() as tx:
         assert tx is not None
-        for task in tx.load([n.SessionOverview(session), n.QueuedTasks(["x"], None, limit)])[1]:
+        ((row,),) = tx.load([n.Session(session)])
+        for task in tx.load([n.BeginExchange(session, row.exchange + 1), n.QueuedTasks(["x"], None, limit)])[1]:
             runs[task.run_no] = runs.get(task.run_no, 0) + 1
     return runs
 

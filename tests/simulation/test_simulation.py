@@ -3,7 +3,7 @@
 A failing seed replays exactly: `python -m tests.simulation SEED`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from tests.simulation.scenario import play
 from tests.simulation.violations import Violated, Violation
 from weft.core import commands as c
+from weft.core.decision import needs as n
 from weft.core.decision.draft import Draft, Rule
 from weft.core.rows import MemoRow, TaskRow, TriggerRow
 from weft.core.rules import attempts
@@ -156,18 +157,35 @@ def test_the_simulation_finds_a_trigger_that_fires_twice(monkeypatch: pytest.Mon
     expect("fires", range(1, 30, 3))  # the seeds with triggers
 
 
+def change_beginning(monkeypatch: pytest.MonkeyPatch, change: Callable[[c.Exchange, list[Any]], Rule]) -> None:
+    """What an exchange loads of its session is what `change` makes of it."""
+    from weft.core.decision import decide
+
+    genuine = decide.RULES[c.Exchange]
+
+    def changed(draft: Draft, command: c.Exchange) -> Rule:
+        rule = genuine(draft, command)
+        try:
+            begun, *others = yield next(rule)
+            needs = rule.send(((yield from change(command, begun)), *others))
+            while True:
+                needs = rule.send((yield needs))
+        except StopIteration as done:
+            return done.value
+
+    monkeypatch.setitem(decide.RULES, c.Exchange, changed)
+
+
 def test_the_simulation_finds_a_claim_after_a_drain(monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.core.rules import exchange
     from weft.node.node import Node
 
-    genuine = exchange._is_over
+    def forgets(command: c.Exchange, begun: list[Any]) -> Rule:
+        if begun and begun[0][0].state == "draining":
+            begun[0][0].state = "live"
+        yield from ()
+        return begun
 
-    def forgets(overviews: list[Any]) -> bool:
-        if overviews and overviews[0][0].state == "draining":
-            overviews[0][0].state = "live"
-        return genuine(overviews)
-
-    monkeypatch.setattr(exchange, "_is_over", forgets)
+    change_beginning(monkeypatch, forgets)
     monkeypatch.setattr(Node, "_drained", lambda self, left_s: None)
     expect("drained", range(60))
 
@@ -190,7 +208,7 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
     their guard: what a dead session claims would never end, which is another violation."""
     from weft.core.rules import claims, exchange
 
-    genuine, genuine_claim, is_over = attempts.apply_report, claims.claim, exchange._is_over
+    genuine, genuine_claim = attempts.apply_report, claims.claim
     over: set[str] = set()
 
     def unfenced(draft: Draft, session: str, report: c.Report, ended: list[TaskRow]) -> bool:
@@ -200,17 +218,20 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
             session = task.session
         return genuine(draft, session, report, ended)
 
-    def never_over(overviews: list[Any]) -> bool:
+    def never_over(command: c.Exchange, begun: list[Any]) -> Rule:
         over.clear()
-        if is_over(overviews):
-            over.add(overviews[0][0].id)
-        return False
+        if not begun:
+            (sessions,) = yield (n.Session(command.session),)
+            if sessions[0].state in ("dead", "left"):
+                over.add(command.session)
+                return [(sessions[0], None, False, False, False, 0)]
+        return begun
 
     def claim(draft: Draft, command: c.Exchange) -> Rule:
         return [] if command.session in over else (yield from genuine_claim(draft, command))
 
     monkeypatch.setattr(exchange, "apply_report", unfenced)
-    monkeypatch.setattr(exchange, "_is_over", never_over)
+    change_beginning(monkeypatch, never_over)
     monkeypatch.setattr(exchange, "claim", claim)
     expect("reporter", range(3, 243, 4))  # nodes with slow clocks: those whose results come late
 

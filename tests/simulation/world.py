@@ -405,7 +405,7 @@ class SimulatedLink:
     async def register(self, command: c.Register) -> c.Reply:
         return await self._call(lambda: self._commit(command))
 
-    async def exchange(self, command: c.Exchange) -> c.ExchangeReply:
+    async def exchange(self, command: c.Exchange, *, alone: bool = False) -> c.ExchangeReply:
         return await self._call(lambda: self._commit(command))
 
     async def renew(

@@ -139,7 +139,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 
 #: tested below, each in a way of its own
 APART = (
-    n.PlacementDemands, n.DueTasks, n.NextWakeTime, n.SessionOverview, n.NextRun, n.Lease, n.TaskEnds, n.RunInputs,
+    n.PlacementDemands, n.DueTasks, n.NextWakeTime, n.BeginExchange, n.NextRun, n.Lease, n.TaskEnds, n.RunInputs,
     n.ContextOfRun, n.MapArray, n.SignalOfRun, n.Memos, n.Token, n.Measurements, n.Leadership, n.InsistingLeaders,
     n.TasksPastDeadline, n.LossesByOutage,
 )  # fmt: skip
@@ -251,21 +251,49 @@ def test_the_next_wake_leaves_out_what_the_draft_has_changed(store: Any) -> None
 def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:
     now = make_world(store)
     with store.transaction() as tx:
-        ((overview,),) = tx.load([n.SessionOverview("s1")])
+        ((overview,),) = tx.load([n.BeginExchange("s1", 41)])
         session, wake_at, unsettled, sweeping, stopping, newest_demand = overview
-        assert session.id == "s1"
+        assert (session.id, session.exchange) == ("s1", 41)
         assert wake_at == now - 20, "the earliest of wake-up times and deadlines, passed ones included"
         assert (bool(unsettled), bool(sweeping), bool(stopping), newest_demand) == (True, True, True, 2)
-        assert tx.load([n.SessionOverview("nobody")]) == ([],)
+        assert tx.load([n.BeginExchange("nobody", 1)]) == ([],)
 
 
 def test_a_glance_at_nothing(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s")
         put_run(tx, run_row(1, deadline_at=tx.now - 5, state="failed", finished_at=tx.now), [])
-        ((overview,),) = tx.load([n.SessionOverview("s")])
+        ((overview,),) = tx.load([n.BeginExchange("s", 1)])
     assert overview[1] is None, "the deadline of a run that has ended is no reason to wake up"
     assert [bool(value) for value in overview[2:]] == [False] * 4
+
+
+@pytest.mark.parametrize("look", [True, False])
+def test_an_exchange_begins_once_and_only_while_its_session_lasts(store: Any, look: bool) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "s")
+        ((begun,),) = tx.load([n.BeginExchange("s", 2, look)])
+        assert (begun[0].id, begun[0].exchange, begun[0].state) == ("s", 2, "live")
+        for number in (1, 2):
+            assert tx.load([n.BeginExchange("s", number, look)]) == ([],), "it was made before"
+        draft = draft_of(tx)
+        draft.sessions.drained = [("s", tx.now)]
+        tx.write(draft)
+        ((begun,),) = tx.load([n.BeginExchange("s", 3, look)])
+        assert begun[0].state == "draining"
+        draft = draft_of(tx)
+        draft.sessions.ended = [("s", "dead")]
+        tx.write(draft)
+        assert tx.load([n.BeginExchange("s", 4, look)]) == ([],), "the session is over"
+    with store.transaction() as tx:
+        assert [(row.exchange, row.state) for row in tx.load([n.Session("s")])[0]] == [(3, "dead")]
+
+
+def test_an_exchange_that_does_not_look_sees_its_session_only(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        ((begun,),) = tx.load([n.BeginExchange("s1", 41, look=False)])
+    assert (begun[0].id, begun[1:]) == ("s1", (None, False, False, False, 0))
 
 
 def test_the_lease_counts_down(store: Any) -> None:

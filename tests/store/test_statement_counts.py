@@ -20,12 +20,12 @@ NODE = '{"kinds": ["shell"], "slots": 1, "labels": {}}'
 #: By store: statements with BEGIN and COMMIT, and round trips.
 COUNTS = {
     "sqlite": {
-        "submit 192 tasks": (12, 0), "claim 96": (7, 0), "report 96, claim 96": (10, 0), "nothing to do": (5, 0),
-        "one task of a chain": (10, 0),
+        "submit 192 tasks": (13, 0), "claim 96": (8, 0), "report 96, claim 96": (13, 0), "nothing to do": (5, 0),
+        "one task of a chain": (11, 0), "one task of a chain, without a look": (10, 0), "submit a graph": (15, 0),
     },
     "postgres": {
-        "submit 192 tasks": (13, 2), "claim 96": (8, 2), "report 96, claim 96": (12, 2), "nothing to do": (6, 2),
-        "one task of a chain": (13, 2),
+        "submit 192 tasks": (13, 2), "claim 96": (7, 2), "report 96, claim 96": (10, 2), "nothing to do": (5, 2),
+        "one task of a chain": (8, 2), "one task of a chain, without a look": (7, 2), "submit a graph": (14, 2),
     },
 }  # fmt: skip
 
@@ -93,7 +93,9 @@ class Working:
             new = self.exchange([], 0).demands
             self.demands, self.known = [id for _, id, _ in new], new[-1][0]
 
-    def exchange(self, claims: list[c.Claim], want: int, following: bool = False) -> c.ExchangeReply:
+    def exchange(
+        self, claims: list[c.Claim], want: int, following: bool = False, look: bool = True
+    ) -> c.ExchangeReply:
         self.number += 1
         reports = [
             c.Report(
@@ -104,7 +106,7 @@ class Working:
         ]  # fmt: skip
         places = [(one.run_no, one.pos + 1, -1) for one in claims] if following else []
         reply: c.ExchangeReply = self.commit(
-            c.Exchange("s", self.number, reports, want, self.demands, self.known, following=places)
+            c.Exchange("s", self.number, reports, want, self.demands, self.known, following=places, look=look)
         )
         return reply
 
@@ -128,6 +130,11 @@ def measure(store: Any, counted: Counted) -> dict[str, tuple[int, int]]:
     counted.taken()
     working.exchange([], 10)
     found["nothing to do"] = counted.taken()
+    working.submit({"a": {"run": "true"}, "b": {"run": "true", "needs": ["a"]}, "c": {"run": "true"}})
+    found["submit a graph"] = counted.taken()
+    for _ in range(3):
+        claims = working.exchange([], 3).claims
+        working.exchange(claims, 0)
     working.submit({f"t{i}": {"run": "true", "needs": [f"t{i - 1}"] if i else []} for i in range(9)})
     claims = working.exchange([], 1).claims
     claims = working.exchange(claims, 1, following=True).claims
@@ -135,6 +142,9 @@ def measure(store: Any, counted: Counted) -> dict[str, tuple[int, int]]:
     (claim,) = working.exchange(claims, 1, following=True).claims
     assert claim.pos == 2
     found["one task of a chain"] = counted.taken()
+    (claim,) = working.exchange([claim], 1, following=True, look=False).claims
+    assert claim.pos == 3
+    found["one task of a chain, without a look"] = counted.taken()
     return found
 
 

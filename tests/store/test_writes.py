@@ -179,9 +179,7 @@ def test_demands_are_stored_once_and_numbered(store: Any) -> None:
 def test_a_session_begins_exchanges_and_ends(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s", scope=3, node="host")
-        draft = draft_of(tx)
-        draft.sessions.exchanged = ("s", 41)
-        tx.write(draft)
+        tx.load([n.BeginExchange("s", 41)])
         (session,) = tx.load([n.Session("s")])[0]
         assert (session.exchange, session.scope, session.node) == (41, 3, "host")
         draft = draft_of(tx)

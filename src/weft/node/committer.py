@@ -22,7 +22,7 @@ from weft.core.workflow import Workflow
 from weft.node.attempts.artifacts import read_files
 from weft.node.points import reach
 from weft.store.artifact_files import ArtifactFiles
-from weft.store.protocol import Remembered, Store, StoreError, Superseded, Transaction
+from weft.store.protocol import Remembered, Store, StoreError, StoreSlow, Superseded, Transaction
 
 T = TypeVar("T")
 KNOWN_MAX = 1000
@@ -118,7 +118,8 @@ class Committer:
         return replies
 
     def try_commit(self, command: c.Command) -> Any | None:
-        """The same, but None at once if another writer is at it, or if a file has to be read."""
+        """The same, but None at once if another writer is at it, or if a file has to be read. None also if the store
+        was slow: then whether it was applied is not known, and it must be one that can be said again."""
         try:
             with self._transaction(wait=False) as transaction:
                 if transaction is None:
@@ -127,6 +128,9 @@ class Committer:
                 reply, wake = self._apply(transaction, command, {})
                 _reach(command, "before_commit")
         except FilesNeeded:
+            return None
+        except (StoreSlow, Superseded):
+            self.contended += 1
             return None
         _reach(command, "committed")
         self._wake_nodes(wake)
@@ -139,7 +143,7 @@ class Committer:
                 yield transaction
             self.failed = self.failed and transaction is None
         except StoreError as error:
-            self.failed = self.failed or not isinstance(error, Superseded)
+            self.failed = self.failed or not isinstance(error, (Superseded, StoreSlow))
             raise
 
     def _wake_nodes(self, wake: Hint) -> None:

@@ -54,7 +54,9 @@ class Link(Protocol):
     off_loop: bool  # an exchange leaves the node's own loop free: attempts go on meanwhile
 
     async def register(self, command: c.Register) -> c.Reply: ...
-    async def exchange(self, command: c.Exchange) -> c.ExchangeReply: ...
+    async def exchange(self, command: c.Exchange, *, alone: bool = False) -> c.ExchangeReply:
+        """`alone`: this node holds no attempt, so nothing waits for its loop meanwhile."""
+        ...
 
     @property
     def hears(self) -> bool:

@@ -46,6 +46,10 @@ class StoreFull(StoreBusy):
     """There is no space for it: nothing was written. Reads work; trying again is right, and helps when there is."""
 
 
+class StoreSlow(StoreError):
+    """No answer within the moment that a transaction without waiting has. Whether it was applied is not known."""
+
+
 class Superseded(StoreError):
     """A guarded write met a row that had changed. Nothing was written."""
 
@@ -159,7 +163,7 @@ class Store(Protocol):
         ...
 
     def transaction(self, *, wait: bool = True) -> AbstractContextManager[Transaction | None]:
-        """With wait=False: None when another writer is at it right now."""
+        """With wait=False: None when another writer is at it right now; may raise StoreSlow."""
         ...
 
     def renew(
@@ -220,7 +224,10 @@ class Store(Protocol):
         """Orphaned handles on these engines, and whether their tasks shall stop."""
         ...
 
-    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]: ...
+    def run_facts(self, run_nos: list[int], *, wait: bool = True) -> list[tuple[Any, ...]]:
+        """With wait=False it may raise StoreSlow."""
+        ...
+
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]: ...
     def context_of(self, run_no: int) -> dict[str, Any]: ...
     def cached(self, keys: list[str]) -> list[MemoRow]:

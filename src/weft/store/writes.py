@@ -220,8 +220,6 @@ def _of_kept_results(results: KeptResults) -> Iterator[Write]:
 
 
 def _of_sessions(sessions: SessionChanges, now: int) -> Iterator[Write]:
-    if sessions.exchanged:
-        yield "session_exchanged", sessions.exchanged, None
     if sessions.new:
         row, ttl_ms = sessions.new
         yield "session_insert", _values(row), None

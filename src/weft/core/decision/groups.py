@@ -54,7 +54,6 @@ class PoolChanges(msgspec.Struct):
 
 class SessionChanges(msgspec.Struct):
     new: tuple[SessionRow, int] | None = None  # with its lease's length
-    exchanged: tuple[str, int] | None = None  # session, number
     abandoned: str | None = None
     drained: list[tuple[str, int]] = []  # id, when what still runs goes back
     leadership: tuple[LeadershipRow, int] | None = None  # with the term that the row must still have

@@ -182,12 +182,15 @@ class ReadyTasks(msgspec.Struct):
     limit: int
 
 
-class SessionOverview(msgspec.Struct):
-    """A session, locked, and what there is to do beside its reports, in one look: 0 or 1 row
+class BeginExchange(msgspec.Struct):
+    """The only need that writes: the session's row gets the exchange's number and is locked, in one statement. 1 row
     (SessionRow, next wake-up time, unsettled ends, sweeps and child actions, stops for this session, the number of
-    the newest demand)."""
+    the newest demand); none if the session is over, or has made this exchange before. `look`: what there is to do
+    beside its reports, else nothing is looked up, and those columns say that there is nothing."""
 
     session: str
+    number: int
+    look: bool = True
 
 
 class DueTasks(msgspec.Struct):
@@ -444,7 +447,7 @@ class FiresSince(msgspec.Struct):
 Need = (
     ApplyLock | AppliedVersion | Trigger | TriggersOf | TriggersByKey | LastEvent | UnfinishedRunsOfTrigger
     | FiresByCause | QueuedFires | FiresSince | RunsIfFree | UnlockedQueuedTasks | RunsOwnedBy | HeldEnds | MapArray
-    | Leadership | InsistingLeaders | TasksPastDeadline | ContextOfRun | SignalOfRun | SessionOverview | TaskEnds
+    | Leadership | InsistingLeaders | TasksPastDeadline | ContextOfRun | SignalOfRun | BeginExchange | TaskEnds
     | RunInputs | NextRun | Workflows | Session | Lease | Runs | RunById | RunByKey | WorkflowsByName
     | WorkflowNames | PinsOfFamily | RunOrigin | Roots | ChildActions | UnreportedRuns | Tasks | TasksAt | Elements
     | QueuedTasks | QueuedTasksOfRun | RunningTasksOfRun | ReadyTasks | DueTasks | NextWakeTime | HeldTasks

@@ -38,6 +38,7 @@ from weft.core.rules.attempts import conclude
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.names import names_of, names_of_run
 from weft.core.rules.new_runs import NewRun, create_run, create_tasks
+from weft.core.rules.order import durations_for
 from weft.core.rules.readiness import can_still_start, is_over
 from weft.core.rules.settle import settle
 from weft.core.rules.stopping import ask_to_stop, stop_run
@@ -312,7 +313,8 @@ def _resumed(draft: Draft, task: TaskRow, pin: Pin, inputs: str) -> Rule:
 def _created(
     draft: Draft, run: RunRow, task: TaskRow, pin: Pin, inputs: str, known: _Known, following: list[TaskRow]
 ) -> Rule:
-    (numbers,) = yield (NextRun(),)
+    asked = durations_for(draft.workflows[pin.child])
+    numbers, *durations = yield (NextRun(), *asked)
     _, labels, fresh = yield from _origin(draft, run, known)
     priority = run.priority + draft.definition(task).priority
     id = _id_of(run, task)
@@ -329,7 +331,7 @@ def _created(
         parent=task.id,
     )
     child = create_run(draft, new)
-    yield from create_tasks(draft, child, following)
+    yield from create_tasks(draft, child, following, durations[0] if asked else ())
     return child
 
 

@@ -4,17 +4,16 @@ Order within: fence, reports, what follows from them, chores left over, due task
 exchange per task, because the successor that a report queues can be claimed in the same transaction.
 """
 
-from typing import Any
-
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import (
+    BeginExchange,
     DueTasks,
     NewDemands,
     NextWakeTime,
     QueuedTasks,
     Runs,
-    SessionOverview,
+    Session,
     StopRequests,
     Tasks,
     TasksAt,
@@ -45,26 +44,20 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.by_session = command.session
     ids = _named(command)
     run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
-    overviews, runs, tasks, following, queued = yield (
-        SessionOverview(command.session),
+    following = _within(command.following, run_nos)
+    begun, runs, tasks, queued = yield (
+        BeginExchange(command.session, command.number, command.look),
         Runs(run_nos),
-        Tasks(ids),
-        TasksAt(_within(command.following, run_nos)),
-        QueuedTasks(unlimited(command), command.scope, max(0, command.want)),
+        Tasks(sorted({*ids, *((run_no << ORDINAL_BITS) + pos for run_no, pos, _ in following)})),
+        QueuedTasks(unlimited(command), command.scope, max(0, command.want) if command.look else 0),
     )
-    if _is_over(overviews):
-        for report in command.reports:
-            keep_stale(draft, command.session, report, "its session is over")
-        stale = [(r.task_id, r.attempt) for r in command.reports]
-        return ExchangeReply([], [], stale, None, False, dead=True)
-    session, wake_at, unsettled, sweeping, stopping, newest_demand = overviews[0]
-    if command.number <= session.exchange:
-        return (yield from _repeat(draft, command))
-    draft.sessions.exchanged = (command.session, command.number)
+    if not begun:
+        return (yield from _not_begun(draft, command))
+    session, wake_at, unsettled, sweeping, stopping, newest_demand = begun[0]
     draft.add_loaded_runs(runs)
     draft.add_loaded(tasks)
-    draft.add_loaded(following)
     draft.add_loaded(queued)
+    yield from _load_later(draft, following)
 
     _note_started(draft, command)
     ended, stale = yield from _apply_reports(draft, command)
@@ -74,7 +67,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     yield from settle(draft, ended)
     chores = unsettled or sweeping or draft.child_actions or is_due
     more = (yield from tidy(draft, None)) if chores else False
-    more = more or draft.left_over()
+    more = more or draft.left_over() or (draft.wake and not command.look)
     yield from take_places(draft, command, len(queued))
     draining = session.state == "draining"
     idle = draining or command.want <= 0 or session.role == "observer"
@@ -139,8 +132,24 @@ def _stops(draft: Draft, session: str, stored: bool) -> Rule:
     ]
 
 
-def _is_over(overviews: list[Any]) -> bool:
-    return not overviews or overviews[0][0].state in ("dead", "left")
+def _not_begun(draft: Draft, command: Exchange) -> Rule:
+    """The session is over, or has made this exchange before."""
+    (sessions,) = yield (Session(command.session),)
+    if sessions and sessions[0].state not in ("dead", "left"):
+        return (yield from _repeat(draft, command))
+    for report in command.reports:
+        keep_stale(draft, command.session, report, "its session is over")
+    stale = [(r.task_id, r.attempt) for r in command.reports]
+    return ExchangeReply([], [], stale, None, False, dead=True)
+
+
+def _load_later(draft: Draft, following: list[tuple[int, int, int]]) -> Rule:
+    """What a run began with has its place in its id, and was loaded by that. Of a run that was resumed, the rows of
+    later generations count."""
+    resumed = [place for place in following if place[0] in draft.runs and draft.runs[place[0]].generation > 1]
+    if resumed:
+        (rows,) = yield (TasksAt(resumed),)
+        draft.add_loaded(rows)
 
 
 def _note_started(draft: Draft, command: Exchange) -> None:

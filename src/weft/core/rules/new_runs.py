@@ -1,5 +1,6 @@
 """A run that did not exist: its row, its context, all its tasks pending, and those that need nothing made ready."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -92,10 +93,10 @@ def _demands(draft: Draft, workflow: Workflow) -> list[str]:
     return out
 
 
-def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
-    """`following`: what ended at once, because its condition said so."""
+def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow], durations: Sequence[tuple[int, int]]) -> Rule:
+    """`following`: what ended at once, because its condition said so. `durations`: of an earlier run (order.py)."""
     workflow = draft.workflows[run.workflow]
-    heads = yield from head_starts_of(draft, workflow)
+    heads = head_starts_of(workflow, durations)
     rows = add_first_tasks(draft, run, _demands(draft, workflow), heads)
     if run.level is not None:
         yield from begin_level(draft, run, decide_start, following)

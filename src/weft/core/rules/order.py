@@ -22,15 +22,23 @@ DURATIONS_MAX = 100_000  # of a workflow for which durations are read
 UNIT_MS = 100  # of durations: below it tasks count alike, or noise would shuffle thousands of short ones
 
 
-def head_starts_of(draft: Draft, workflow: Workflow) -> Rule:
-    """By position, for a new run; empty: none. Durations are those of an earlier run of the same definition."""
-    if workflow.order == "fifo" or not workflow.head_starts:  # without edges it is a queue: nothing is read for it
+def durations_for(workflow: Workflow) -> tuple[Durations, ...]:
+    """What has to be loaded for the order of a new run's tasks: the durations of an earlier run of the same
+    definition, or nothing."""
+    if not _ordered(workflow) or len(workflow.tasks) > DURATIONS_MAX:
         return ()
-    if max(workflow.levels) + 1 == len(workflow.tasks):  # of a chain, one is ready
+    return (Durations(workflow.name, workflow.hash, len(workflow.tasks)),)
+
+
+def _ordered(workflow: Workflow) -> bool:
+    """Without edges it is a queue; of a chain, one is ready."""
+    return workflow.order != "fifo" and bool(workflow.head_starts) and max(workflow.levels) + 1 < len(workflow.tasks)
+
+
+def head_starts_of(workflow: Workflow, rows: Sequence[tuple[int, int]]) -> Sequence[int]:
+    """By position, for a new run; empty: none. `rows`: what was found of `durations_for`."""
+    if not _ordered(workflow):
         return ()
-    if len(workflow.tasks) > DURATIONS_MAX:
-        return workflow.head_starts
-    (rows,) = yield (Durations(workflow.name, workflow.hash, len(workflow.tasks)),)
     if not rows:
         return workflow.head_starts
     units = [1] * len(workflow.tasks)

@@ -6,6 +6,7 @@ from weft.core.decision.needs import NextRun, RunByKey, Workflows
 from weft.core.definition.child_workflows import references_of
 from weft.core.rows import Pin, TaskRow
 from weft.core.rules.new_runs import NewRun, create_run, create_tasks, note_demand
+from weft.core.rules.order import durations_for
 from weft.core.rules.pins import settle_pins
 from weft.core.rules.pools import check_pools
 from weft.core.rules.settle import settle
@@ -36,10 +37,11 @@ def submit(draft: Draft, command: Submit) -> Rule:
             note_demand(draft, draft.workflows[hash], definition)  # now: nodes can claim as soon as its run begins
     documents = {command.workflow: (command.workflow, command.name, command.document)}
     documents.update((hash, (hash, name, document)) for hash, name, document in command.children)
+    asked = durations_for(draft.workflows[command.workflow])
     if numbers:
-        (stored,) = yield (Workflows(list(documents)),)
+        stored, *durations = yield (Workflows(list(documents)), *asked)
     else:
-        (numbers, stored) = yield (NextRun(), Workflows(list(documents)))
+        numbers, stored, *durations = yield (NextRun(), Workflows(list(documents)), *asked)
     known = [row.workflow for row in stored]
     if not command.document and command.workflow not in known:  # a trigger's: it has been applied, so it is stored
         raise Refused("not_found", f"the workflow {command.workflow} is not stored")
@@ -54,6 +56,6 @@ def submit(draft: Draft, command: Submit) -> Rule:
     )  # fmt: skip
     draft.created.pins = [(run.no, pin) for pin in pins]
     following: list[TaskRow] = []
-    yield from create_tasks(draft, run, following)
+    yield from create_tasks(draft, run, following, durations[0] if asked else ())
     yield from settle(draft, following)
     return Reply(run_id=run.id, run_no=run.no, state=run.state)

@@ -44,7 +44,7 @@ class StreamWriter:
             launch = self._launch
             name = os.fsencode(file_stem(launch.task, launch.attempt)) + _SUFFIXES[self._stream]
             self._files.forget_directories()
-            self._file = self._files.open(os.fsencode(launch.output_dir), name, launch.output_max)
+            self._file = self._files.open_one(os.fsencode(launch.output_dir), name, launch.output_max)
         self._unswept += len(data)
         rest = memoryview(data)
         while rest:

@@ -26,12 +26,13 @@ from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.transaction import CLOCK, COMMIT, FixedClock, PostgresTransaction, limits
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import REPLY_MAX_S, SHOWN_AS, Wire, connect
-from weft.store.protocol import PATIENCE_MS, Look, StoreBusy, StoreError, StoreUnusable, Watch
+from weft.store.protocol import PATIENCE_MS, Look, StoreBusy, StoreError, StoreSlow, StoreUnusable, Watch
 from weft.store.shipment import Shipment
 
 PROBE_CONNECT_S = 2  # libpq knows no less
 PROBE_REPLY_S = 1.0
 OUTPUT_IDLE_S = 10.0
+MOMENT_S = 0.01  # for a reply to a transaction that does not wait
 SECOND = "weft lease"  # as pg_stat_activity shows it
 _WRITE_CHECK = (
     Statement("UPDATE meta SET value = value WHERE key = ''"),  # no row: refused all the same where it is read-only
@@ -44,7 +45,7 @@ class PostgresStore:
     kind = "postgresql"
     path: Path | None = None  # it is no file, and its nodes may be on any machine
     takes_output = True
-    on_loop = False  # a commit waits for the network: never on an event loop's own thread
+    on_loop = False  # a commit waits for the network: on an event loop's own thread no longer than a moment
 
     def __init__(self, url: str) -> None:
         address = PostgresUrl(url)
@@ -104,7 +105,11 @@ class PostgresStore:
             yield None
             return
         try:
+            if not wait and (self._wire is None or self._wire.lost or self._wire.behind):
+                yield None
+                return
             wire = self._wire = self._usable(self._wire)
+            wire.moment_s = None if wait else MOMENT_S
             transaction = PostgresTransaction(wire, self.clock, self.patience_ms)
             try:
                 yield transaction
@@ -112,6 +117,8 @@ class PostgresStore:
             except BaseException:
                 wire.roll_back()
                 raise
+            finally:
+                wire.moment_s = None
         finally:
             self._lock.release()
 
@@ -194,6 +201,8 @@ class PostgresStore:
                 raise
 
     def _usable(self, wire: Wire | None) -> Wire:
+        if wire is not None:
+            wire.catch_up()
         return self._connected() if wire is None or wire.lost else wire
 
     def _connected(self, *, reply_max_s: float = REPLY_MAX_S, shown_as: str = SHOWN_AS) -> Wire:
@@ -216,10 +225,27 @@ class PostgresStore:
         """Several statements with their parameters, in one transaction and one round trip."""
         with self._lock:
             wire = self._wire = self._usable(self._wire)
-            wire.settle_for_good(limits(self.patience_ms, lasting=True))
-            for statement, *parameters in asked:
-                wire.send(statement, *parameters)
-            return [wire.rows(result) for result in wire.sync()]
+            return self._asked(wire, *asked)
+
+    def _asked(self, wire: Wire, *asked: tuple[Any, ...]) -> list[list[tuple[Any, ...]]]:
+        wire.settle_for_good(limits(self.patience_ms, lasting=True))
+        for statement, *parameters in asked:
+            wire.send(statement, *parameters)
+        return [wire.rows(result) for result in wire.sync()]
+
+    def _ask_now(self, statement: Statement, *parameters: Any) -> list[tuple[Any, ...]]:
+        """StoreSlow: the connection is in use, or there was no answer within a moment."""
+        wire = self._wire
+        if wire is None or not self._lock.acquire(blocking=False):
+            raise StoreSlow(f"{self.name}: another one is at it")
+        try:
+            if wire is not self._wire or wire.lost or wire.behind:
+                raise StoreSlow(f"{self.name}: another one is at it")
+            wire.moment_s = MOMENT_S
+            return self._asked(wire, (statement, *parameters))[0]
+        finally:
+            wire.moment_s = None
+            self._lock.release()
 
     def now(self) -> int:
         return int(self._ask(CLOCK)[0][0]) if self.clock is None else self.clock.now()
@@ -280,8 +306,8 @@ class PostgresStore:
     def orphans(self, engines: list[str], limit: int) -> list[tuple[HandleRow, bool]]:
         return orphaned(self._ask(statements()["handles_orphaned"], engines, limit))
 
-    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
-        return self._ask(statements()["run_facts"], json.dumps(run_nos))
+    def run_facts(self, run_nos: list[int], *, wait: bool = True) -> list[tuple[Any, ...]]:
+        return (self._ask if wait else self._ask_now)(statements()["run_facts"], json.dumps(run_nos))
 
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:
         return self._ask(statements()["ends_at"], run_no, json.dumps(positions))

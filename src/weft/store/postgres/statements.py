@@ -9,6 +9,7 @@ from weft.store.postgres.values import ENCODERS
 from weft.store.queries import Query, queries
 
 ALIKE_MAX = 50  # statements for columns with one value, of each statement
+COMBINED_MAX = 100  # statements made of several
 
 
 class Statement:
@@ -36,6 +37,7 @@ class PostgresRowsStatement(Statement):
 
     def __init__(self, query: Query) -> None:
         self._query = query
+        self.guarded = query.guarded
         self._shared = tuple(query.parameters.values())
         self._columns = query.columns
         self._few: dict[int, Statement] = {}
@@ -68,15 +70,20 @@ class PostgresRowsStatement(Statement):
                 names.append(name)
         return f"SELECT {', '.join(chosen)} FROM unnest({', '.join(arrays)}) AS w ({', '.join(names)})"
 
+    def part(self, count: int, first: int) -> tuple[str, list[str]]:
+        """For exactly so many rows, inside of another statement; its parameters begin with the number `first`."""
+        kinds = [*self._shared, *list(self._columns.values()) * count]
+        rows = _rows(list(self._columns.values()), count, first + len(self._shared))
+        body = self._query.text(_value, _members, first)
+        return f"WITH v ({', '.join(self._columns)}) AS (VALUES {rows}) {body}", kinds
+
     def of_few(self, count: int) -> Statement:
         """The same for exactly so many rows, one value after the other instead of one array for each column: an array
         costs 6 µs, however short it is. A chain's exchange is 0.2 ms shorter."""
         if count not in self._few:
-            kinds = list(self._columns.values()) * count
-            cells = [f"${self._number(at)}::{kind}" for at, kind in enumerate(kinds)]
-            width = len(self._columns)
-            rows = [f"({', '.join(cells[at : at + width])})" for at in range(0, len(cells), width)]
-            self._few[count] = Statement(*self._over(f"VALUES {', '.join(rows)}", kinds, count))
+            columns = list(self._columns.values())
+            rows = _rows(columns, count, self._number(0))
+            self._few[count] = Statement(*self._over(f"VALUES {rows}", columns * count, count))
         return self._few[count]
 
     def with_alike(self, alike: tuple[bool, ...]) -> Statement | None:
@@ -90,6 +97,26 @@ class PostgresRowsStatement(Statement):
             ]
             found = self._alike[alike] = Statement(*self._over(self._arrays(alike), kinds))
         return found
+
+
+class SingleStatement(Statement):
+    """For no rows, with parameters alone."""
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.guarded = query.guarded
+        text = query.text(_value, _members)
+        super().__init__(f"WITH {_guarded(text, '1')}" if query.guarded else text, tuple(query.parameters.values()))
+
+    def part(self, count: int, first: int) -> tuple[str, list[str]]:
+        return self._query.text(_value, _members, first), list(self._query.parameters.values())
+
+
+def _rows(columns: Sequence[str], count: int, first: int) -> str:
+    """So many rows of VALUES."""
+    cells = [f"${first + at}::{kind}" for at, kind in enumerate([*columns] * count)]
+    width = len(columns)
+    return ", ".join(f"({', '.join(cells[at : at + width])})" for at in range(0, len(cells), width))
 
 
 def _value(number: int, kind: str) -> str:
@@ -107,16 +134,36 @@ def _guarded(body: str, count: str) -> str:
     return f"done AS ({body} RETURNING 1) SELECT 1 / (count(*) = {count})::int FROM done"
 
 
-def _statement(query: Query) -> Statement:
-    if query.columns:
-        return PostgresRowsStatement(query)
-    text = query.text(_value, _members)
-    return Statement(f"WITH {_guarded(text, '1')}" if query.guarded else text, tuple(query.parameters.values()))
-
-
 @cache
 def statements() -> dict[str, Statement]:
-    return {name: _statement(query) for name, query in queries("postgres").items()}
+    return {
+        name: PostgresRowsStatement(query) if query.columns else SingleStatement(query)
+        for name, query in queries("postgres").items()
+    }
+
+
+_combined: dict[tuple[tuple[str, int], ...], Statement] = {}
+
+
+def combined(parts: tuple[tuple[str, int], ...]) -> Statement | None:
+    """Several writes as one statement, by name and number of rows: none may touch a row that another one does. Each
+    costs the server 10–15 µs less than by itself, and us as much. None: there are enough of these already."""
+    found = _combined.get(parts)
+    if found is None and len(_combined) < COMBINED_MAX:
+        texts: list[str] = []
+        guards: list[str] = []
+        kinds: list[str] = []
+        for at, (name, count) in enumerate(parts):
+            statement = statements()[name]
+            assert isinstance(statement, (PostgresRowsStatement, SingleStatement))
+            text, more = statement.part(count, len(kinds) + 1)
+            texts.append(f"w{at} AS ({text} RETURNING 1)")
+            kinds += more
+            if statement.guarded:
+                guards.append(f"(SELECT count(*) FROM w{at}) = {count}")
+        checked = f"1 / ({' AND '.join(guards)})::int" if guards else "1"
+        found = _combined[parts] = Statement(f"WITH {', '.join(texts)} SELECT {checked}", kinds)
+    return found
 
 
 def rows_statement(name: str) -> PostgresRowsStatement:

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from weft.core.decision import needs as n
 from weft.core.decision.draft import Draft
 from weft.core.decision.needs import Need
-from weft.store.loads import BY_CLOCK, LOADS, Load, overview, tasks
-from weft.store.postgres.statements import PostgresRowsStatement, Statement, rows_statement, statements
+from weft.store.loads import BY_CLOCK, LOADS, Load, begin_exchange, overview, tasks
+from weft.store.postgres.statements import PostgresRowsStatement, Statement, combined, rows_statement, statements
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import PATIENCE_MS, recall
 from weft.store.writes import Rows, Write, reply_writes, writes
@@ -22,6 +22,12 @@ ROWS_MAX = 1000  # of one statement: each must end within the server's time for 
 ROWS_FEW = 4  # written out, row by row, in a statement of their own
 ROWS_MANY = 100  # worth a beginning by the server while the rest is still encoded here
 
+#: Of one or two rows (a chain's), these are written by one statement: each is about other rows than the others are.
+#: Of more there would be too many combinations, and to plan one costs ten times what it saves.
+COMBINED_ROWS, COMBINED_PARTS = 2, 5
+COMBINED = frozenset({
+    "run_update", "tasks_claim_if_queued", "tasks_succeed_if_running", "tasks_ready_if_pending", "events_insert",
+})  # fmt: skip
 COMMIT = Statement("COMMIT")
 STATEMENT_MAX_MS = 15_000
 #: Planning costs more than most of our statements, so each is planned once per connection. But a plan is made for the
@@ -104,9 +110,9 @@ class PostgresTransaction:
             self._wire.settle(limits(self._patience_ms), limits(self._patience_ms, lasting=True))
 
     def _load(self, need: Need) -> Load:
-        if isinstance(need, n.SessionOverview):
+        if isinstance(need, n.BeginExchange):
             self._asks = need.session
-            return "session_overview", (need.session,), self._overview
+            return begin_exchange(need), (need.session, need.number), self._overview if need.look else overview
         if (
             isinstance(need, n.QueuedTasks) and self._asks is not None and self._wire.shared
             and need.demands and need.root is None and need.limit >= ROWS_MANY
@@ -146,7 +152,25 @@ class PostgresTransaction:
 
     def _write(self, all_of_them: Iterable[Write]) -> None:
         self._begin()
-        for name, parameters, rows in all_of_them:
+        few: list[Write] = []
+        for write in all_of_them:
+            name, parameters, rows = write
+            if name in COMBINED and (rows is None or len(rows) <= COMBINED_ROWS):
+                few.append(write)
+            elif rows is None:
+                self._wire.send(SQL[name], *parameters)
+            else:
+                self._send_rows(rows_statement(name), parameters, rows)
+        self._send_few(few)
+
+    def _send_few(self, few: list[Write]) -> None:
+        """In one statement, if they are two to five."""
+        parts = tuple([(name, 1 if rows is None else len(rows)) for name, _, rows in few])
+        statement = combined(parts) if 1 < len(parts) <= COMBINED_PARTS else None
+        if statement is not None:
+            self._wire.send(statement, *chain.from_iterable([_flat(write) for write in few]))
+            return
+        for name, parameters, rows in few:
             if rows is None:
                 self._wire.send(SQL[name], *parameters)
             else:
@@ -179,6 +203,11 @@ class PostgresTransaction:
         if self._begun:
             self._wire.send(COMMIT)
             self._wire.sync()
+
+
+def _flat(write: Write) -> tuple[Any, ...]:
+    _, parameters, rows = write
+    return parameters if rows is None else (*parameters, *chain.from_iterable(rows))
 
 
 SQL = statements()

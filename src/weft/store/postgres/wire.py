@@ -16,7 +16,7 @@ from psycopg.adapt import Transformer
 
 from weft.store.postgres.errors import MISPLACED, connect_error, server_error
 from weft.store.postgres.statements import Statement
-from weft.store.protocol import StoreBusy
+from weft.store.protocol import StoreBusy, StoreSlow
 
 CONNECT_S = 5
 SHOWN_AS = "weft"  # in pg_stat_activity
@@ -76,6 +76,9 @@ class Wire:
         self._prepared: set[bytes] = set()
         self._sent: list[bytes | None] = []  # for each result to come: the statement that it prepares, or None
         self._syncs = 0  # that were sent, and whose replies were not read yet
+        self._results: list[pq.abc.PGresult] = []  # read since the last one that was asked for
+        self.moment_s: float | None = None  # no longer than this is waited for a reply: the rest with `catch_up`
+        self._owed: list[bytes | None] | None = None  # what was sent, of a reply that did not come within it
         self._poll = select.poll()
         self._socket = self._pg.socket
         self._poll.register(self._socket, select.POLLIN)
@@ -128,9 +131,12 @@ class Wire:
         try:
             self._pg.pipeline_sync()
             self._syncs += 1
-            results = self._receive()
+            results = self._receive(self.moment_s)
         except psycopg.OperationalError as error:
             raise self._broken(str(error)) from None
+        except StoreSlow:
+            self._owed = sent
+            raise
         except BaseException:  # interrupted: nobody knows which replies are still to come
             self.close()
             raise
@@ -167,8 +173,27 @@ class Wire:
             found.append(notify.extra.decode())
         return found
 
+    @property
+    def behind(self) -> bool:
+        """A reply did not come in its moment, and was not read yet."""
+        return self._owed is not None
+
+    def catch_up(self) -> None:
+        """Wait for the reply that did not come in its moment, and leave its transaction."""
+        sent, self._owed = self._owed, None
+        if sent is None or self.lost:
+            return
+        try:
+            self._forget_unprepared(sent, self._receive())
+        except psycopg.OperationalError as error:
+            raise self._broken(str(error)) from None
+        self.roll_back()
+
     def roll_back(self) -> None:
-        """After any failure; a connection that cannot even do that is given up."""
+        """After any failure; a connection that cannot even do that is given up. One that is behind does it when it
+        has caught up."""
+        if self.behind:
+            return
         try:
             if not self.lost and self._sent:
                 self._sent = []
@@ -192,14 +217,16 @@ class Wire:
 
     # -- the parts ---------------------------------------------------------------------------------------
 
-    def _receive(self) -> list[pq.abc.PGresult]:
-        pg = self._pg
-        results: list[pq.abc.PGresult] = []
-        deadline = time.monotonic() + self._reply_max_s
+    def _receive(self, moment_s: float | None = None) -> list[pq.abc.PGresult]:
+        pg, results = self._pg, self._results
+        most_s = self._reply_max_s if moment_s is None else moment_s
+        deadline = time.monotonic() + most_s
         unsent = pg.flush()
         while True:
             self._poll.modify(self._socket, select.POLLIN | select.POLLOUT if unsent else select.POLLIN)
-            if not self._poll.poll(self._reply_max_s * 1000) or time.monotonic() > deadline:
+            if not self._poll.poll(most_s * 1000) or time.monotonic() > deadline:
+                if moment_s is not None:
+                    raise StoreSlow(f"{self.name}: no reply within {moment_s * 1000:g} ms")
                 raise psycopg.OperationalError(f"no reply within {self._reply_max_s:g} s")
             pg.consume_input()
             if unsent:
@@ -211,6 +238,7 @@ class Wire:
                 if result.status == pq.ExecStatus.PIPELINE_SYNC:
                     self._syncs -= 1
                     if not self._syncs:
+                        self._results = []
                         return results
                     continue
                 results.append(result)

@@ -16,18 +16,26 @@
 -- of queued tasks lock tasks; a later statement's snapshot is younger than the run's lock.
 -- A task that its run began with has its position in its id, all others (`{later}`) are in the index tasks_by_place.
 
--- name: session_overview (session text): one statement instead of six looks at mostly empty indexes, each of which cost
--- 7 µs on SQLite
-SELECT {session},
-  (SELECT min(wake_at) FROM tasks WHERE wake_at IS NOT NULL),
-  (SELECT min(deadline_at) FROM runs WHERE deadline_at IS NOT NULL AND finished_at IS NULL),
-  EXISTS (SELECT 1 FROM tasks WHERE NOT settled),
-  EXISTS (SELECT 1 FROM runs WHERE sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks WHERE child_action IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM runs WHERE NOT reported),
-  EXISTS (SELECT 1 FROM tasks WHERE session = :session AND stop IS NOT NULL),
-  (SELECT max(no) FROM demands),
+-- part: begun: an exchange of a session that is over, or that it has made before, counts for nothing
+UPDATE sessions SET exchange = :number
+WHERE id = :session AND exchange < :number AND state IN ('live', 'draining')
+
+-- name: exchange_begin (session text, number bigint)
+{begun}
+RETURNING {session_columns}
+
+-- name: exchange_begin_looking (session text, number bigint): one statement instead of six looks at mostly empty indexes,
+-- each of which cost 7 µs on SQLite
+{begun}
+RETURNING {session_columns},
+  (SELECT min(t.wake_at) FROM tasks t WHERE t.wake_at IS NOT NULL),
+  (SELECT min(r.deadline_at) FROM runs r WHERE r.deadline_at IS NOT NULL AND r.finished_at IS NULL),
+  EXISTS (SELECT 1 FROM tasks t WHERE NOT t.settled),
+  EXISTS (SELECT 1 FROM runs r WHERE r.sweep IS NOT NULL) OR EXISTS (SELECT 1 FROM tasks t WHERE t.child_action IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM runs r WHERE NOT r.reported),
+  EXISTS (SELECT 1 FROM tasks t WHERE t.session = :session AND t.stop IS NOT NULL),
+  (SELECT max(d.no) FROM demands d),
   {other_leases}
-FROM sessions s WHERE s.id = :session {lock}
 
 -- name: session_by_id (id text)
 SELECT {session} FROM sessions s WHERE s.id = :id {lock}

@@ -122,9 +122,6 @@ UPDATE sessions SET state = :state, ended_at = :now WHERE id = :id AND ended_at 
 -- name: session_give_up (id text)
 UPDATE sessions SET gave_up = true WHERE id = :id
 
--- name: session_exchanged (id text, number bigint)
-UPDATE sessions SET exchange = :number WHERE id = :id
-
 -- name: session_drain (id text, drain_at bigint)
 UPDATE sessions SET state = 'draining', drain_at = :drain_at WHERE id = :id AND ended_at IS NULL
 

@@ -309,7 +309,7 @@ class SqliteStore:
     def orphans(self, engines: list[str], limit: int) -> list[tuple[HandleRow, bool]]:
         return orphaned(self._rows("handles_orphaned", json.dumps(engines), limit))
 
-    def run_facts(self, run_nos: list[int]) -> list[tuple[Any, ...]]:
+    def run_facts(self, run_nos: list[int], *, wait: bool = True) -> list[tuple[Any, ...]]:
         return self._rows("run_facts", json.dumps(run_nos))
 
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:
