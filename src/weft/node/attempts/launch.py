@@ -156,13 +156,13 @@ def make_report(
         context=outcome.context,
         stopped=outcome.stopped,
         cause=outcome.cause,
-        error_type=_error_type(outcome),
+        error_type=None if outcome.ok else _error_type(outcome),
     )  # fmt: skip
 
 
 def _error_type(outcome: Outcome) -> str | None:
     """The exception that a function raised."""
-    error = None if outcome.ok else (outcome.result or {}).get("error")
+    error = (outcome.result or {}).get("error")
     return error.get("type") if isinstance(error, dict) else None
 
 

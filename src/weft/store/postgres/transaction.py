@@ -26,7 +26,8 @@ ROWS_MANY = 100  # worth a beginning by the server while the rest is still encod
 #: Of more there would be too many combinations, and to plan one costs ten times what it saves.
 COMBINED_ROWS, COMBINED_PARTS = 2, 5
 COMBINED = frozenset({
-    "run_update", "tasks_claim_if_queued", "tasks_succeed_if_running", "tasks_ready_if_pending", "events_insert",
+    "run_update", "run_update_progress", "tasks_claim_if_queued", "tasks_succeed_if_running",
+    "tasks_ready_if_pending", "events_insert",
 })  # fmt: skip
 COMMIT = Statement("COMMIT")
 STATEMENT_MAX_MS = 15_000
