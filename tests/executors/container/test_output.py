@@ -66,6 +66,28 @@ def test_a_stop_while_the_engine_is_away_waits_for_it(containers: Containers) ->
     asyncio.run(story())
 
 
+def test_close_does_not_wait_for_an_engine_that_is_away(containers: Containers) -> None:
+    """What it could not end is reported by nobody, and is left to `remove`."""
+
+    async def story() -> None:
+        async with containers.executor() as attempts:
+            launch, future = attempts.start("echo up; sleep 600")
+            await attempts.until_output(launch, b"up")
+            containers.podman.kill_service()
+            began = time.monotonic()
+            await attempts.executor.close()
+            assert 4 < time.monotonic() - began < 30
+            assert not future.done()
+        containers.podman.serve()
+        assert launch.handle is not None
+        assert containers.left() == [launch.handle.name]
+        async with containers.executor() as attempts:
+            assert await attempts.executor.remove([launch.handle]) == [launch.handle]
+        assert containers.left() == []
+
+    asyncio.run(story())
+
+
 def test_adopted_output_goes_on_without_gap_or_double(containers: Containers) -> None:
     async def story() -> None:
         async with containers.executor() as first:

@@ -268,7 +268,7 @@ def test_memory_that_runs_out_is_reported_as_that(containers: Containers) -> Non
             direct, child, apart = await all_of(
                 attempts.run(["tail", "-c", "150000000", "/dev/zero"], requires={"memory": 32 << 20}),
                 attempts.run(hog, requires={"memory": 32 << 20}),
-                attempts.run("sh -c 'kill -9 $$'", requires={"memory": 32 << 20}),
+                attempts.run("sh -c 'kill -9 $$' || exit $?", requires={"memory": 32 << 20}),
             )
             for outcome in (direct, child):
                 assert outcome.cause == "oom", outcome

@@ -9,8 +9,9 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -18,9 +19,10 @@ import msgspec
 from weft.executors import linux
 from weft.executors.container import ends
 from weft.executors.container.address import BadAddress, EngineFacts, find_address, place_identity, read_facts
-from weft.executors.container.attempt import ContainerAttempt, remove_container
+from weft.executors.container.attempt import ContainerAttempt
 from weft.executors.container.client import EngineClient, EngineRefused, EngineUnreachable
-from weft.executors.container.mounted_files import remove_abandoned
+from weft.executors.container.mounted_files import LABEL, remove_abandoned, remove_files
+from weft.executors.container.patience import remove_now
 from weft.executors.output import ANSWER_BYTES_MAX
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
 from weft.executors.remote_names import attempt_name, readable_name
@@ -174,10 +176,6 @@ class ContainerExecutor:
                 self._attempts.pop(key, None)
                 raise
             outcome = attempt.released_outcome()
-        except Exception as error:
-            outcome = ends.never_started(launch, f"the container executor failed: {error!r}", startable=False)
-            context = {"message": f"the container of {launch.task} cannot be followed", "exception": error}
-            self._loop.call_exception_handler(context)
         self._attempts.pop(key, None)
         self._report(launch, on_ended, outcome)
 
@@ -277,19 +275,13 @@ class ContainerExecutor:
         return [handle for handle in gone if handle is not None]
 
     async def _remove_one(self, client: EngineClient, handle: Handle) -> Handle | None:
-        async def once(request: Callable[[], Any], *, until_stopped: bool) -> Any:
-            return await request()
-
         try:
             async with asyncio.timeout(_REMOVE_S):
-                found = await client.ask("GET", f"/containers/{quote(handle.name)}/json")
-                if (found.get("Config", {}).get("Labels") or {}).get("weft.run") is None:
-                    return handle  # not a container of Weft's: it only has the name
-                await remove_container(client, handle.name, once, kill=True)
-        except EngineRefused as error:
-            return handle if error.status == 404 else None
+                labels = await remove_now(client, handle.name)
         except (EngineUnreachable, TimeoutError):
             return None
+        with suppress(OSError):
+            remove_files((labels or {}).get(LABEL))
         return handle
 
 

@@ -3,7 +3,7 @@
 
 On the host its parent can only be entered by the node's user. In the container every user can write to it, whatever
 its number there. The directory outlives a node that is killed, as its container does if it may be adopted; the
-adopting node learns its path from the engine.
+adopting node, and those that remove the container, learn its path from a label.
 """
 
 import os
@@ -20,6 +20,7 @@ import msgspec
 from weft.executors.protocol import Launch
 
 INSIDE: Final = "/run/weft"
+LABEL: Final = "weft.files"  # names the directory on the host
 _OLD_S = 3600.0
 _CALL_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_function.py")
 
@@ -80,6 +81,12 @@ def variables(launch: Launch, secret_files: Container[str] = ()) -> dict[str, st
         if secret in secret_files:
             out[f"{secret}_FILE"] = f"{INSIDE}/secrets/{secret}"
     return out
+
+
+def remove_files(path: str | None) -> None:
+    """Remove what a node that is dead has left of an attempt, if it is this user's to remove."""
+    if path is not None and os.path.dirname(path) == parent_directory():
+        MountedFiles(path).remove()
 
 
 def remove_abandoned(existing: Container[str]) -> None:
