@@ -64,6 +64,7 @@ class Launch(msgspec.Struct, gc=False):
     hidden: tuple[str, ...] = ()  # variables of the node's own environment that are secrets of other tasks
     input: bytes | None = None  # content of $WEFT_INPUT; None: no such file
     ask: Ask | None = None  # answers the questions of `weft.once`
+    credentials: str | None = None  # the secret with which its image is pulled; no variable of the attempt
     requires: dict[str, Any] = {}  # what was reserved for it: memory (bytes), cpus, gpu
     source: str | None = None  # the definition's directory; None: it came without one
     handle: Handle | None = None  # of a remote attempt

@@ -115,7 +115,7 @@ def test_pulls_say_what_they_do_and_can_be_stopped(socket_path: Path) -> None:
             assert await executor.check() is None
             attempts = ContainerAttempts(socket_path.parent, executor, "r")
             container = {"image": "private/img:2", "pull": "always", "credentials": "REGISTRY"}
-            launch, future = attempts.start("true", container=container, secrets={"REGISTRY": "me:pass:word"})
+            launch, future = attempts.start("true", container=container, credentials="me:pass:word")
             await until(lambda: any("%" in text for text in attempts.said))
             assert attempts.said == ["pulling private/img:2", "pulling private/img:2: downloading, 75 %"]
             auth = next(found["x-registry-auth"] for found in engine.headers if "x-registry-auth" in found)
@@ -132,7 +132,7 @@ def test_pulls_say_what_they_do_and_can_be_stopped(socket_path: Path) -> None:
 def test_a_pull_that_fails_half_way_is_an_error_at_once(socket_path: Path) -> None:
     def answers(method: str, path: str, headers: dict[str, str], body: Any) -> Answer:
         if path.startswith("/images/create"):
-            return 200, [(0.0, b'{"status": "Pulling"}\n'), (0.0, b'{"error": "manifest unknown"}')]
+            return 200, [(0.0, b'{"status": "Pulling"}\n'), (0.0, b'{"error": "manifest unknown to me:password"}')]
         return docker(method, path, headers, body)
 
     async def story() -> None:
@@ -141,9 +141,9 @@ def test_a_pull_that_fails_half_way_is_an_error_at_once(socket_path: Path) -> No
             await executor.open()
             assert await executor.check() is None
             outcome = await ContainerAttempts(socket_path.parent, executor, "r").run(
-                "true", container={"image": "img"}
+                "true", container={"image": "img"}, credentials="me:password"
             )
-            assert outcome.error == "image img cannot be pulled: manifest unknown"
+            assert outcome.error == "image img cannot be pulled: manifest unknown to ***"
             await executor.close()
 
     asyncio.run(story())

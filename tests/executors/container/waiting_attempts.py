@@ -28,8 +28,10 @@ async def waiting_memory(count: int) -> tuple[float, int]:
         try:
             assert engine.stdout is not None
             await asyncio.to_thread(engine.stdout.readline)
+            tempfile.tempdir = directory  # for the private files of attempts that are just dropped
             return await _measure(socket, directory, count)
         finally:
+            tempfile.tempdir = None
             engine.kill()
             engine.communicate()
 

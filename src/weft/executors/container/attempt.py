@@ -18,9 +18,9 @@ from weft.executors.container.client import EngineClient, EngineRefused, EngineU
 from weft.executors.container.create_request import BadContainer, container_of, create_request, secret_files
 from weft.executors.container.follow import OutputFollower
 from weft.executors.container.images import ImageError, ensure_image
-from weft.executors.container.mounted_files import LABEL, MountedFiles
+from weft.executors.container.mounted_files import LABEL, MountedFiles, parent_directory
 from weft.executors.container.patience import PatientEngine, inspect
-from weft.executors.masking import secret_forms
+from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Launch, Outcome, StopReason
 from weft.executors.spawner.output_files import OutputFiles
 
@@ -61,6 +61,7 @@ class ContainerAttempt:
         files: OutputFiles,
         trusted: Callable[[], bool],
         answer_max: int,
+        private_root: str | None,
     ) -> None:
         assert launch.handle is not None
         self.launch = launch
@@ -76,6 +77,7 @@ class ContainerAttempt:
         self._labels = labels
         self._trusted = trusted
         self._answer_max = answer_max
+        self._private_root = private_root
         self._mounted: MountedFiles | None = None
         self._to_remove = launch.adopted  # the container is this attempt's
         self._oom_file: str | None = None
@@ -160,7 +162,8 @@ class ContainerAttempt:
             container = container_of(launch)
             self._check_engine(container)
             if not remote:
-                self._mounted = MountedFiles.create(self._engine.name, launch, secret_files(launch))
+                parent = parent_directory(self._private_root)
+                self._mounted = MountedFiles.create(parent, self._engine.name, launch, secret_files(launch))
                 self._labels[LABEL] = self._mounted.path
             path = None if self._mounted is None else self._mounted.path
             body = create_request(launch, self._labels, path, self._facts)
@@ -177,10 +180,9 @@ class ContainerAttempt:
             raise BadContainer(f"the task asks for {wanted}, and the engine of this node is {self._facts.flavor}")
 
     async def _get_image(self, container: dict[str, Any]) -> None:
-        credentials = container.get("credentials")
-        secret = None if credentials is None else self.launch.secrets.get(credentials)
-        if credentials is not None and secret is None:
-            self._end(f"cannot start: credentials: the secret {credentials} is not one of the task's secrets")
+        name, secret = container.get("credentials"), self.launch.credentials
+        if name is not None and secret is None:
+            self._end(f"cannot start: credentials: the secret {name} has no value")
         client, say = self._engine.client, self._engine.say
         pulling = asyncio.ensure_future(
             self._engine.answered(lambda: ensure_image(client, container, secret, say), self._check_stop)
@@ -192,7 +194,7 @@ class ContainerAttempt:
                 pulling.result()
             self._check_stop()
         except ImageError as error:
-            self._end(str(error))
+            self._end(Masker(secret_forms([secret or "", (secret or "").partition(":")[2]])).text(str(error)))
         finally:
             for task in (pulling, stopping):
                 task.cancel()

@@ -28,14 +28,7 @@ def container_of(launch: Launch) -> dict[str, Any]:
 def secret_files(launch: Launch) -> dict[str, str]:
     """The secrets that are given as files."""
     container = container_of(launch)
-    if container.get("secrets_as") != "files":
-        return {}
-    return _secrets(launch, container)
-
-
-def _secrets(launch: Launch, container: Mapping[str, Any]) -> dict[str, str]:
-    """Without the one for the registry, which the container has no use for."""
-    return {name: value for name, value in launch.secrets.items() if name != container.get("credentials")}
+    return launch.secrets if container.get("secrets_as") == "files" else {}
 
 
 def create_request(
@@ -73,7 +66,8 @@ def create_request(
 
 def _command(launch: Launch, container: Mapping[str, Any]) -> tuple[list[str] | None, list[str] | None]:
     """Entrypoint and arguments; None: the image's own. `run`, `argv` and `function` replace the image's entrypoint,
-    unless `entrypoint` names one: then they are its arguments."""
+    unless `entrypoint` names one: then they are its arguments. An empty one is none: engines differ in how they want
+    to be asked for that, so the program itself takes its place."""
     entrypoint = container.get("entrypoint")
     if "function" in launch.spec:
         words = ["python3", f"{INSIDE}/call_function.py"]
@@ -84,8 +78,9 @@ def _command(launch: Launch, container: Mapping[str, Any]) -> tuple[list[str] | 
             raise BadContainer(str(error)) from None
     else:
         words = [*(container.get("command") or []), *(container.get("args") or [])]
-        return entrypoint, words or None
-    if entrypoint is not None:
+        if entrypoint != [] or not words:
+            return entrypoint, words or None
+    if entrypoint:
         return entrypoint, words
     return words[:1], words[1:]
 
@@ -97,7 +92,7 @@ def _environment(launch: Launch, container: Mapping[str, Any], files_path: str |
     if files_path is not None:
         env |= variables(launch, files)
     if not files:
-        env |= _secrets(launch, container)
+        env |= launch.secrets
     return env
 
 

@@ -21,7 +21,7 @@ from weft.executors.container import ends
 from weft.executors.container.address import BadAddress, EngineFacts, find_address, place_identity, read_facts
 from weft.executors.container.attempt import ContainerAttempt
 from weft.executors.container.client import EngineClient, EngineRefused, EngineUnreachable
-from weft.executors.container.mounted_files import LABEL, remove_abandoned, remove_files
+from weft.executors.container.mounted_files import LABEL, parent_directory, remove_abandoned, remove_files
 from weft.executors.container.patience import remove_now
 from weft.executors.output import ANSWER_BYTES_MAX
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
@@ -49,15 +49,19 @@ class ContainerExecutor:
         *,
         wills: Wills | None = None,
         answer_max: int = ANSWER_BYTES_MAX,
+        private_root: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`socket` is the engine's: a path, unix:// or tcp://; by default it is looked for. `wills` is the shell
         executor, whose spawner outlives this process; without it, containers of a process that is killed go on until
-        another node removes them. `answer_max` bounds the bytes read of $WEFT_OUTPUT and $WEFT_CONTEXT."""
+        another node removes them. `answer_max` bounds the bytes read of $WEFT_OUTPUT and $WEFT_CONTEXT. In
+        `private_root`, a directory that the engine sees under the same path, attempts have their private files; by
+        default it is the one for temporary files."""
         self._chosen = socket
         self._environment = os.environ if environment is None else environment
         self._wills = wills
         self._answer_max = answer_max
+        self._private_root = private_root
         self._client: EngineClient | None = None
         self._facts: EngineFacts | None = None  # of the last check that succeeded
         self._answers = False
@@ -127,7 +131,8 @@ class ContainerExecutor:
     async def _remove_abandoned_files(self, client: EngineClient) -> None:
         try:
             containers = await client.ask("GET", f"/containers/json?all=1&filters={_label_filter('weft.run')}")
-            remove_abandoned({name.lstrip("/") for found in containers for name in found.get("Names") or []})
+            names = {name.lstrip("/") for found in containers for name in found.get("Names") or []}
+            remove_abandoned(parent_directory(self._private_root), names)
         except (EngineUnreachable, EngineRefused, OSError):
             return
         self._cleaned = True
@@ -149,8 +154,9 @@ class ContainerExecutor:
             self._loop.call_soon(on_ended, outcome)
             return
         attempt = ContainerAttempt(
-            launch, client, facts, self._labels(launch), self._files, self._is_trusted, self._answer_max
-        )
+            launch, client, facts, self._labels(launch), self._files, self._is_trusted, self._answer_max,
+            self._private_root,
+        )  # fmt: skip
         task = self._loop.create_task(self._run(attempt, on_ended))
         self._attempts[launch.task_id, launch.attempt] = attempt, task
 
