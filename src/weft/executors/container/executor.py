@@ -219,8 +219,9 @@ class ContainerExecutor:
         if not self._is_trusted():
             self._trust_expired()
         self._trusted_until = float(until)
-        if self._trust_timer is None:
-            self._check_trust()
+        if self._trust_timer is not None:
+            self._trust_timer.cancel()
+        self._check_trust()
 
     def _check_trust(self) -> None:
         self._trust_timer = None

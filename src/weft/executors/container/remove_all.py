@@ -15,6 +15,7 @@ from typing import Any
 _THREADS = 8
 _SECONDS_MAX = 20.0
 _TIMEOUT_S = 10.0
+_LOOK_AGAIN_S = 0.5
 
 
 def ask(address: str, method: str, path: str) -> tuple[int, bytes]:
@@ -68,6 +69,7 @@ def remove_files(path: str) -> None:
 def main() -> int:
     address, *processes = sys.argv[1:]
     end = time.monotonic() + _SECONDS_MAX
+    looked = False
     while time.monotonic() < end:
         try:
             found = [one for process in processes for one in containers(address, process)]
@@ -75,7 +77,12 @@ def main() -> int:
             time.sleep(0.2)
             continue
         if not found:
-            return 0
+            if looked:
+                return 0
+            looked = True
+            time.sleep(_LOOK_AGAIN_S)  # the engine may still be working on a request of the dead process
+            continue
+        looked = False
         threads = [threading.Thread(target=remove, args=(address, found)) for _ in range(min(_THREADS, len(found)))]
         for thread in threads:
             thread.start()
