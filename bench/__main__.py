@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import engine, functions, peers, postgres, scale, server, shell, streams
+from bench import containers, engine, functions, peers, postgres, scale, server, shell, streams
 from bench.harness import Result
 from weft.local_node.process_tuning import tune
 
@@ -33,7 +33,7 @@ async def _postgres() -> list[Result]:
 
 PARTS = {
     "postgres": _postgres, "engine": _engine, "functions": functions.all_of_it, "shell": _shell, "scale": _scale,
-    "server": server.all_of_it, "streams": streams.all_of_it,
+    "server": server.all_of_it, "streams": streams.all_of_it, "containers": containers.all_of_it,
 }  # fmt: skip
 
 

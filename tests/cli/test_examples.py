@@ -31,6 +31,8 @@ RUNS: dict[str, tuple[list[str], int, Any]] = {
 }
 #: Those with tests of their own: people answer, levels advance; and what is no workflow.
 ELSEWHERE = {
+    "containers.yaml": "tests/executors/container/test_example.py",
+    "containers_tasks.py": "tests/executors/container/test_example.py",
     "approval.yaml": "tests/cli/test_maps_and_waits.py",
     "plan.yaml": "tests/cli/test_levels.py",
     "etl_tasks.py": "tests/cli/test_examples.py",

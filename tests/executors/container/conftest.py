@@ -1,4 +1,6 @@
+import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +17,14 @@ def podman() -> Iterator[Podman]:
             yield found
     except NoPodman as error:
         pytest.skip(f"no real container engine: {error}")
+
+
+@pytest.fixture(autouse=True)
+def private_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where attempts of this test have their private files: what is left of them can be seen, and goes with it."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path / f"weft-containers-{os.getuid()}"
 
 
 @pytest.fixture

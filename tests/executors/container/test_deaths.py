@@ -11,7 +11,7 @@ from tests.executors.container.containers import Containers
 NODE = Path(__file__).parent / "container_node.py"
 
 
-def test_a_killed_node_leaves_no_container(containers: Containers) -> None:
+def test_a_killed_node_leaves_no_container(containers: Containers, private_files: Path) -> None:
     with NodeProcess(NODE, containers.podman.socket, str(containers.directory), containers.run_id, "6", "0") as node:
         assert node.lines.readline() == "running 6\n"
         names = containers.left()
@@ -20,6 +20,7 @@ def test_a_killed_node_leaves_no_container(containers: Containers) -> None:
         kept = [name for name in names if "kept" in name]
         assert len(kept) == 1
         assert eventually(lambda: containers.left() == kept, 5), containers.left()
+        assert eventually(lambda: len(list(private_files.iterdir())) == 1, 5), list(private_files.iterdir())
     containers.podman.run("rm", "-f", "-t", "0", *kept)
 
 

@@ -1,9 +1,9 @@
 """Output of containers: nothing missing and nothing twice, whatever happens to the engine; bounded; masked."""
 
 import asyncio
-import os
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -62,6 +62,30 @@ def test_a_stop_while_the_engine_is_away_waits_for_it(containers: Containers) ->
             outcome = await ends(future, 60)
             assert outcome.stopped == "cancel", outcome
             assert containers.left() == []
+
+    asyncio.run(story())
+
+
+def test_close_does_not_wait_for_an_engine_that_is_away(containers: Containers, private_files: Path) -> None:
+    """What it could not end is reported by nobody, and is left to `remove`."""
+
+    async def story() -> None:
+        async with containers.executor() as attempts:
+            launch, future = attempts.start("echo up; sleep 600")
+            await attempts.until_output(launch, b"up")
+            containers.podman.kill_service()
+            began = time.monotonic()
+            await attempts.executor.close()
+            assert 4 < time.monotonic() - began < 30
+            assert not future.done()
+        containers.podman.serve()
+        assert launch.handle is not None
+        assert containers.left() == [launch.handle.name]
+        async with containers.executor() as attempts:
+            assert len(list(private_files.iterdir())) == 1
+            assert await attempts.executor.remove([launch.handle]) == [launch.handle]
+        assert containers.left() == []
+        assert list(private_files.iterdir()) == []
 
     asyncio.run(story())
 
@@ -125,20 +149,18 @@ def test_a_gigabyte_of_output_in_bounded_memory_and_disk(containers: Containers)
     asyncio.run(story())
 
 
-def test_secrets_are_masked_and_not_in_inspect(containers: Containers) -> None:
+def test_secrets_are_masked_and_not_in_inspect(containers: Containers, private_files: Path) -> None:
     secret, registry = "s3cr3t-of-many-bytes", "user:password-of-registry"
 
     async def story() -> None:
         async with containers.executor() as attempts:
-            secrets = {"KEY": secret, "REGISTRY": registry}
+            given: dict[str, Any] = {"secrets": {"KEY": secret}, "credentials": registry}
             files = {"secrets_as": "files", "credentials": "REGISTRY"}
             show = (
                 "echo $KEY; printf s3cr3t-; sleep 0.2; echo of-many-bytes >&2; echo of-many-bytes; env | grep -c pass"
             )
-            printed, printed_end = attempts.start(
-                show + " || true", secrets=secrets, container={"credentials": "REGISTRY"}
-            )
-            filed, filed_end = attempts.start("cat $KEY_FILE; sleep 600", secrets=secrets, container=files)
+            printed, printed_end = attempts.start(show + " || true", **given, container={"credentials": "REGISTRY"})
+            filed, filed_end = attempts.start("cat $KEY_FILE; sleep 600", **given, container=files)
             await ends(printed_end, 60)
             assert attempts.output(printed) == b"***\n***\n0\n"
             assert attempts.output(printed, "err") == b"of-many-bytes\n"
@@ -153,8 +175,7 @@ def test_secrets_are_masked_and_not_in_inspect(containers: Containers) -> None:
             assert attempts.output(filed) == b"***"
 
     asyncio.run(story())
-    left = [path for path in Path(f"/tmp/weft-containers-{os.getuid()}").rglob("*") if path.is_file()]
-    assert not [path for path in left if secret.encode() in path.read_bytes()]
+    assert list(private_files.iterdir()) == []
 
 
 def test_output_that_cannot_be_stored_fails_the_attempt(containers: Containers) -> None:

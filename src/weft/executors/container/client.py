@@ -113,6 +113,7 @@ class EngineClient:
         self.answered = 0.0  # when the engine last answered, CLOCK_BOOTTIME
         self._turns = asyncio.Semaphore(_REQUESTS_MAX)
         self._lives = 0
+        self._watching = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
 
     async def ask(
@@ -176,13 +177,14 @@ class EngineClient:
         """A number that changes with each restart of the engine. A stream that ends while it stays the same was ended
         by the engine; one that does not may have been cut off. A stream of events that never come is what shows it:
         it ends with the engine, and before a new engine can answer anything."""
-        if self._watch is None or self._watch.done():
-            never = quote(msgspec.json.encode({"label": ["weft.none"], "type": ["container"]}).decode())
-            async with asyncio.timeout(REQUEST_S):
-                stream = await self.stream("GET", f"/events?filters={never}")
-            self._lives += 1
-            self._watch = asyncio.get_running_loop().create_task(_until_end(stream))
-        return self._lives
+        async with self._watching:
+            if self._watch is None or self._watch.done():
+                never = quote(msgspec.json.encode({"label": ["weft.none"], "type": ["container"]}).decode())
+                async with asyncio.timeout(REQUEST_S):
+                    stream = await self.stream("GET", f"/events?filters={never}")
+                self._lives += 1
+                self._watch = asyncio.get_running_loop().create_task(_until_end(stream))
+            return self._lives
 
     def is_alive_since(self, life: int) -> bool:
         return self._lives == life and self._watch is not None and not self._watch.done()

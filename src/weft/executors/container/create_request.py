@@ -65,7 +65,8 @@ def create_request(
 
 def _command(launch: Launch, container: Mapping[str, Any]) -> tuple[list[str] | None, list[str] | None]:
     """Entrypoint and arguments; None: the image's own. `run`, `argv` and `function` replace the image's entrypoint,
-    unless `entrypoint` names one: then they are its arguments."""
+    unless `entrypoint` names one: then they are its arguments. An empty one is none: engines differ in how they want
+    to be asked for that, so the program itself takes its place."""
     entrypoint = container.get("entrypoint")
     if "function" in launch.spec:
         words = ["python3", f"{INSIDE}/call_function.py"]
@@ -76,8 +77,9 @@ def _command(launch: Launch, container: Mapping[str, Any]) -> tuple[list[str] | 
             raise BadContainer(str(error)) from None
     else:
         words = [*(container.get("command") or []), *(container.get("args") or [])]
-        return entrypoint, words or None
-    if entrypoint is not None:
+        if entrypoint != [] or not words:
+            return entrypoint, words or None
+    if entrypoint:
         return entrypoint, words
     return words[:1], words[1:]
 

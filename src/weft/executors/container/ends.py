@@ -32,13 +32,13 @@ def ended(
     written: tuple[Written, Written],
 ) -> Outcome:
     outcome = Outcome(launch.task_id, launch.attempt, False, code, started, linux.boottime(), error, stopped)
-    if oom and (code or error):
-        outcome.cause = "oom"
-        outcome.error = outcome.error or _oom_error(launch)
-    elif stopped and not error:
-        outcome.error = f"stopped ({stopped})"
-    elif code and not error:
-        outcome.error = _exit_error(code)
+    if error is None:
+        if stopped:
+            outcome.error = f"stopped ({stopped})"
+        elif code and oom:
+            outcome.cause, outcome.error = "oom", _oom_error(launch)
+        elif code:
+            outcome.error = _exit_error(code)
     outcome.ok = outcome.error is None
     outcome.result = {"exitCode": code, "stdout": "", "stderr": ""}
     read_streams(outcome, launch, *written)

@@ -9,8 +9,9 @@ import asyncio
 import os
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -18,9 +19,10 @@ import msgspec
 from weft.executors import linux
 from weft.executors.container import ends
 from weft.executors.container.address import BadAddress, EngineFacts, find_address, place_identity, read_facts
-from weft.executors.container.attempt import ContainerAttempt, remove_container
+from weft.executors.container.attempt import ContainerAttempt
 from weft.executors.container.client import EngineClient, EngineRefused, EngineUnreachable
-from weft.executors.container.mounted_files import remove_abandoned
+from weft.executors.container.mounted_files import LABEL, parent_directory, remove_abandoned, remove_files
+from weft.executors.container.patience import remove_now
 from weft.executors.output import ANSWER_BYTES_MAX
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
 from weft.executors.remote_names import readable_name
@@ -47,15 +49,19 @@ class ContainerExecutor:
         *,
         wills: Wills | None = None,
         answer_max: int = ANSWER_BYTES_MAX,
+        private_root: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`socket` is the engine's: a path, unix:// or tcp://; by default it is looked for. `wills` is the shell
         executor, whose spawner outlives this process; without it, containers of a process that is killed go on until
-        another node removes them. `answer_max` bounds the bytes read of $WEFT_OUTPUT and $WEFT_CONTEXT."""
+        another node removes them. `answer_max` bounds the bytes read of $WEFT_OUTPUT and $WEFT_CONTEXT. In
+        `private_root`, a directory that the engine sees under the same path, attempts have their private files; by
+        default it is the one for temporary files."""
         self._chosen = socket
         self._environment = os.environ if environment is None else environment
         self._wills = wills
         self._answer_max = answer_max
+        self._private_root = private_root
         self._client: EngineClient | None = None
         self._facts: EngineFacts | None = None  # of the last check that succeeded
         self._answers = False
@@ -125,7 +131,8 @@ class ContainerExecutor:
     async def _remove_abandoned_files(self, client: EngineClient) -> None:
         try:
             containers = await client.ask("GET", f"/containers/json?all=1&filters={_label_filter('weft.run')}")
-            remove_abandoned({name.lstrip("/") for found in containers for name in found.get("Names") or []})
+            names = {name.lstrip("/") for found in containers for name in found.get("Names") or []}
+            remove_abandoned(parent_directory(self._private_root), names)
         except (EngineUnreachable, EngineRefused, OSError):
             return
         self._cleaned = True
@@ -147,8 +154,9 @@ class ContainerExecutor:
             self._loop.call_soon(on_ended, outcome)
             return
         attempt = ContainerAttempt(
-            launch, client, facts, self._labels(launch), self._files, self._is_trusted, self._answer_max
-        )
+            launch, client, facts, self._labels(launch), self._files, self._is_trusted, self._answer_max,
+            self._private_root,
+        )  # fmt: skip
         task = self._loop.create_task(self._run(attempt, on_ended))
         self._attempts[launch.task_id, launch.attempt] = attempt, task
 
@@ -173,10 +181,6 @@ class ContainerExecutor:
                 self._attempts.pop(key, None)
                 raise
             outcome = attempt.released_outcome()
-        except Exception as error:
-            outcome = ends.never_started(launch, f"the container executor failed: {error!r}", startable=False)
-            context = {"message": f"the container of {launch.task} cannot be followed", "exception": error}
-            self._loop.call_exception_handler(context)
         self._attempts.pop(key, None)
         self._report(launch, on_ended, outcome)
 
@@ -214,8 +218,9 @@ class ContainerExecutor:
         if not self._is_trusted():
             self._trust_expired()
         self._trusted_until = float(until)
-        if self._trust_timer is None:
-            self._check_trust()
+        if self._trust_timer is not None:
+            self._trust_timer.cancel()
+        self._check_trust()
 
     def _check_trust(self) -> None:
         self._trust_timer = None
@@ -276,19 +281,13 @@ class ContainerExecutor:
         return [handle for handle in gone if handle is not None]
 
     async def _remove_one(self, client: EngineClient, handle: Handle) -> Handle | None:
-        async def once(request: Callable[[], Any], *, until_stopped: bool) -> Any:
-            return await request()
-
         try:
             async with asyncio.timeout(_REMOVE_S):
-                found = await client.ask("GET", f"/containers/{quote(handle.name)}/json")
-                if (found.get("Config", {}).get("Labels") or {}).get("weft.run") is None:
-                    return handle  # not a container of Weft's: it only has the name
-                await remove_container(client, handle.name, once, kill=True)
-        except EngineRefused as error:
-            return handle if error.status == 404 else None
+                labels = await remove_now(client, handle.name)
         except (EngineUnreachable, TimeoutError):
             return None
+        with suppress(OSError):
+            remove_files((labels or {}).get(LABEL))
         return handle
 
 

@@ -3,7 +3,7 @@
 
 On the host its parent can only be entered by the node's user. In the container every user can write to it, whatever
 its number there. The directory outlives a node that is killed, as its container does if it may be adopted; the
-adopting node learns its path from the engine.
+adopting node, and those that remove the container, learn its path from a label.
 """
 
 import os
@@ -20,6 +20,7 @@ import msgspec
 from weft.executors.protocol import Launch
 
 INSIDE: Final = "/run/weft"
+LABEL: Final = "weft.files"  # names the directory on the host
 _OLD_S = 3600.0
 _CALL_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_function.py")
 
@@ -28,8 +29,9 @@ class UnsafeDirectory(OSError):
     """The directory for private files belongs to somebody else, or others may enter it."""
 
 
-def parent_directory() -> str:
-    path = f"{tempfile.gettempdir()}/weft-containers-{os.getuid()}"
+def parent_directory(root: str | None) -> str:
+    """`root` must be a path that the engine sees, too; by default the directory for temporary files."""
+    path = f"{root or tempfile.gettempdir()}/{_parent_name()}"
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
     info = os.lstat(path)
@@ -38,13 +40,17 @@ def parent_directory() -> str:
     return path
 
 
+def _parent_name() -> str:
+    return f"weft-containers-{os.getuid()}"
+
+
 class MountedFiles:
     def __init__(self, path: str) -> None:
         self.path = path
 
     @classmethod
-    def create(cls, name: str, launch: Launch, secret_files: dict[str, str]) -> "MountedFiles":
-        files = cls(tempfile.mkdtemp(prefix=f"{name}.", dir=parent_directory()))
+    def create(cls, parent: str, name: str, launch: Launch, secret_files: dict[str, str]) -> "MountedFiles":
+        files = cls(tempfile.mkdtemp(prefix=f"{name}.", dir=parent))
         os.chmod(files.path, 0o777)
         spec = launch.spec
         if "function" in spec:
@@ -82,10 +88,15 @@ def variables(launch: Launch, secret_files: Container[str] = ()) -> dict[str, st
     return out
 
 
-def remove_abandoned(existing: Container[str]) -> None:
+def remove_files(path: str | None) -> None:
+    """Remove what a node that is dead has left of an attempt, if it is this user's to remove."""
+    if path is not None and os.path.basename(os.path.dirname(path)) == _parent_name():
+        MountedFiles(path).remove()
+
+
+def remove_abandoned(parent: str, existing: Container[str]) -> None:
     """Remove directories whose containers are gone: a node that was killed has left them. `existing` are the names of
     containers. A directory is created before its container: young ones are left."""
-    parent = parent_directory()
     limit = time.time() - _OLD_S
     for entry in os.scandir(parent):
         with suppress(OSError):

@@ -5,6 +5,7 @@ It may import nothing but the standard library, and little of that: containers m
 """
 
 import json
+import os
 import socket
 import sys
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 _THREADS = 8
 _SECONDS_MAX = 20.0
 _TIMEOUT_S = 10.0
+_LOOK_AGAIN_S = 0.5
 
 
 def ask(address: str, method: str, path: str) -> tuple[int, bytes]:
@@ -44,28 +46,44 @@ def containers(address: str, process: str) -> list[dict[str, Any]]:
     return [one for one in found if (one.get("Labels") or {}).get("weft.adoptable") != "true"]
 
 
-def remove(address: str, ids: list[str]) -> None:
-    while ids:
+def remove(address: str, found: list[dict[str, Any]]) -> None:
+    while found:
         try:
-            id = ids.pop()
-            ask(address, "POST", f"/containers/{id}/kill?signal=SIGKILL")
-            ask(address, "DELETE", f"/containers/{id}?force=1&v=1")
+            one = found.pop()
+            ask(address, "POST", f"/containers/{one['Id']}/kill?signal=SIGKILL")
+            status, _ = ask(address, "DELETE", f"/containers/{one['Id']}?force=1&v=1")
+            if status < 300:
+                remove_files(one["Labels"].get("weft.files") or "")
         except (OSError, ValueError, IndexError):
             continue  # the next round finds it again
+
+
+def remove_files(path: str) -> None:
+    """Input, answers and secrets of the attempt."""
+    if os.path.basename(os.path.dirname(path)) == f"weft-containers-{os.getuid()}":
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def main() -> int:
     address, *processes = sys.argv[1:]
     end = time.monotonic() + _SECONDS_MAX
+    looked = False
     while time.monotonic() < end:
         try:
-            ids = [one["Id"] for process in processes for one in containers(address, process)]
+            found = [one for process in processes for one in containers(address, process)]
         except (OSError, ValueError, IndexError):
             time.sleep(0.2)
             continue
-        if not ids:
-            return 0
-        threads = [threading.Thread(target=remove, args=(address, ids)) for _ in range(min(_THREADS, len(ids)))]
+        if not found:
+            if looked:
+                return 0
+            looked = True
+            time.sleep(_LOOK_AGAIN_S)  # the engine may still be working on a request of the dead process
+            continue
+        looked = False
+        threads = [threading.Thread(target=remove, args=(address, found)) for _ in range(min(_THREADS, len(found)))]
         for thread in threads:
             thread.start()
         for thread in threads:
