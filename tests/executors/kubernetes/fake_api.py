@@ -55,7 +55,8 @@ class Cut(Exception):
 
 
 class FakeApi:
-    def __init__(self) -> None:
+    def __init__(self, problems: Callable[..., list[str]] = problems) -> None:
+        self._problems = problems
         self.store = ObjectStore()
         self.controllers = Controllers(self.store)
         self.kubelet: TestKubelet | None = None
@@ -157,7 +158,7 @@ class FakeApi:
         await writer.drain()
 
     def _check(self, document: dict[str, Any], where: str, name: str | None = None) -> None:
-        self.violations += [f"{where}: {problem}" for problem in problems(document, name)]
+        self.violations += [f"{where}: {problem}" for problem in self._problems(document, name)]
 
     # -- verbs -------------------------------------------------------------------------------------------
 
@@ -226,7 +227,7 @@ class FakeApi:
         loop = asyncio.get_running_loop()
         ends = loop.time() + float(request.query.get("timeoutSeconds", 300))
         while loop.time() < ends:
-            for change in [one for one in self.store.history if one.version > version]:
+            for change in self.store.since(version):
                 version = change.version
                 event = self._event(request, change)
                 if event is not None:

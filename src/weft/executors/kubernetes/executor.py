@@ -26,7 +26,7 @@ from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
 
 PATIENCE_S = 120.0  # with images that cannot be pulled
 _CHECK_TIMEOUT_S = 5.0
-_CLOSE_AWAY_S = 5.0  # while the API server does not answer
+_CLOSE_AWAY_S = 4.0  # while the API server does not answer
 _CLOSE_S = 60.0
 _REMOVE_GRACE_S = 5.0
 _REMOVE_S = 30.0
@@ -185,11 +185,14 @@ class KubernetesExecutor:
             self._api.close()
 
     async def _until_gone(self) -> None:
+        """Gives up when none has ended for a while: sooner if the API server does not answer."""
         loop = asyncio.get_running_loop()
-        begun = loop.time()
-        while self._tasks and loop.time() - begun < _CLOSE_S:
+        last, left = loop.time(), len(self._tasks)
+        while self._tasks and loop.time() - last < _CLOSE_S:
             await asyncio.wait(self._tasks.values(), timeout=1.0)
-            if self._tasks and loop.time() - begun > _CLOSE_AWAY_S and await self.check() is not None:
+            if len(self._tasks) < left:
+                last, left = loop.time(), len(self._tasks)
+            elif loop.time() - last > _CLOSE_AWAY_S and await self.check() is not None:
                 break
         for key, task in list(self._tasks.items()):
             task.cancel()
