@@ -204,6 +204,9 @@ class FakeApi:
         return await self.store.update(request.resource, found, changed)
 
     async def _delete(self, request: Request, found: dict[str, Any]) -> dict[str, Any]:
+        uid = (request.body.get("preconditions") or {}).get("uid")
+        if uid is not None and uid != found["metadata"]["uid"]:
+            raise Refusal(409, "Conflict", "Precondition failed: UID in precondition does not match")
         if request.resource == "pods":
             await delete_pod(self.store, found, request.body.get("gracePeriodSeconds"))
         elif request.resource == "jobs":

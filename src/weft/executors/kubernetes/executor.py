@@ -21,7 +21,7 @@ from weft.executors.kubernetes.manifest import ADOPTABLE, NAME, PROCESS, name_of
 from weft.executors.kubernetes.namespace_watch import NamespaceWatch
 from weft.executors.kubernetes.objects import Event, Job, Named, Pod
 from weft.executors.kubernetes.pod_state import pod_state
-from weft.executors.kubernetes.removal import ask_to_end, is_ours, what_is_left
+from weft.executors.kubernetes.removal import Removal
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
 
 PATIENCE_S = 120.0  # with images that cannot be pulled
@@ -277,6 +277,8 @@ class KubernetesExecutor:
     # -- what others left --------------------------------------------------------------------------------
 
     async def remove(self, handles: Sequence[Handle]) -> list[Handle]:
+        if self._api is None or await self._identify() is not None:
+            return []
         limit = asyncio.Semaphore(_REMOVE_AT_ONCE)
 
         async def remove_one(handle: Handle) -> bool:
@@ -292,11 +294,10 @@ class KubernetesExecutor:
             return False
         try:
             async with asyncio.timeout(_REMOVE_S):
-                job = await api.get(Job, "jobs", handle.place, handle.name)
-                if job is None or is_ours(job, handle):
-                    await ask_to_end(api, handle, _REMOVE_GRACE_S)
+                removal = Removal(api, handle, None)
+                await removal.ask(_REMOVE_GRACE_S)
                 pause = 0.1
-                while await what_is_left(api, handle) is not None:
+                while await removal.left() is not None:
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, 2.0)
                 return True
