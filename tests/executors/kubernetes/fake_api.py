@@ -62,6 +62,7 @@ class FakeApi:
         self.kubelet: TestKubelet | None = None
         self.tokens = {TOKEN}
         self.fault: Fault | None = None
+        self.late: Fault | None = None  # called when an answer is made, and before it is sent
         self.requests: list[Request] = []
         self.violations: list[str] = []
         self.page_max = 500
@@ -149,6 +150,8 @@ class FakeApi:
                 "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
                 "reason": refusal.reason, "message": refusal.message,
             }  # fmt: skip
+        if self.late is not None:
+            await self.late(request)
         if cut_after:
             raise Cut
         self._check(answer, f"answer to {request}")

@@ -29,12 +29,11 @@ class Removal:
     async def ask(self, grace_s: float | None) -> None:
         """Ask for the end of all that is there. `grace_s` None: the attempt has ended, and what else is in its pods
         has their own grace."""
-        api, handle = self._api, self._handle
-        if grace_s is not None:
-            options = {"gracePeriodSeconds": max(GRACE_MIN_S, math.ceil(grace_s))}
-            for pod in await self._pods():
-                await api.delete("pods", handle.place, pod.metadata.name, options)
         job = await self._job()
+        if job is None or grace_s is not None:  # pods without their Job are removed by nobody else
+            options = {} if grace_s is None else {"gracePeriodSeconds": max(GRACE_MIN_S, math.ceil(grace_s))}
+            for pod in await self._pods():
+                await self._api.delete("pods", self._handle.place, pod.metadata.name, options)
         if job is not None:
             await self._delete("jobs", job, {"propagationPolicy": "Foreground"})
 
