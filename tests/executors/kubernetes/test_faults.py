@@ -248,9 +248,10 @@ def test_a_pod_that_outlives_its_job_is_removed(tell_fake: Tell) -> None:
     """As after `kubectl delete --cascade=orphan`."""
 
     async def story(cluster: Cluster) -> None:
-        launch, future = cluster.start("echo on; sleep 300")
+        given = {"image": IMAGE, "pod": {"terminationGracePeriodSeconds": 5}}
+        command = "trap '' TERM; echo on; while :; do sleep 0.05; done"
+        launch, future = cluster.start({"kubernetes": given, "run": command})
         await cluster.until_printed(launch, b"on\n")
-        assert launch.handle is not None
         (job,) = cluster.fake.store.all("jobs")
         await cluster.fake.store.remove("jobs", job)
         outcome = await ends(future, 60)
