@@ -47,8 +47,8 @@ def test_all_keys() -> None:
             "args": ["-c", "true"],
             "env": {"A": 1},
             "volumes": [
-                {"name": "data", "persistentVolumeClaim": {"claimName": "d"}, "mount": "/data", "read_only": True},
-                {"name": "tmp", "emptyDir": {}, "mount": "/tmp", "sub_path": "x"},
+                {"name": "data", "persistentVolumeClaim": {"claimName": "d"}, "mountPath": "/data", "readOnly": True},
+                {"name": "tmp", "emptyDir": {}, "mountPath": "/tmp", "subPath": "x"},
             ],
         })
     )  # fmt: skip
