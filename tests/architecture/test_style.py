@@ -23,6 +23,7 @@ ALLOWED_WORDS = {
     "src/weft/executors/kubernetes": "the words of Kubernetes",
     "docs/guides/kubernetes.md": "the words of Kubernetes",
     "docs/README.md": "a Job of Kubernetes",
+    "examples/kubernetes.yaml": "a Job of Kubernetes",
     "docs/reference/expressions.md": "an expression's bound is counted in steps of evaluation",
 }
 

@@ -32,6 +32,7 @@ RUNS: dict[str, tuple[list[str], int, Any]] = {
 #: Those with tests of their own: people answer, levels advance; and what is no workflow.
 ELSEWHERE = {
     "approval.yaml": "tests/cli/test_maps_and_waits.py",
+    "kubernetes.yaml": "tests/executors/kubernetes/test_example.py",
     "plan.yaml": "tests/cli/test_levels.py",
     "etl_tasks.py": "tests/cli/test_examples.py",
 }
