@@ -23,6 +23,9 @@ ALLOWED_WORDS = {
     "src/weft/store/sqlite/clock.py": "a clock makes a step",
     "src/weft/cli/parser.py": "first steps",
     "src/weft/executors/kubernetes": "the words of Kubernetes",
+    "docs/guides/kubernetes.md": "the words of Kubernetes",
+    "docs/README.md": "a Job of Kubernetes",
+    "examples/kubernetes.yaml": "a Job of Kubernetes",
     "docs/reference/expressions.md": "an expression's bound is counted in steps of evaluation",
 }
 

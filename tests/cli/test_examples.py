@@ -34,6 +34,7 @@ ELSEWHERE = {
     "containers.yaml": "tests/executors/container/test_example.py",
     "containers_tasks.py": "tests/executors/container/test_example.py",
     "approval.yaml": "tests/cli/test_maps_and_waits.py",
+    "kubernetes.yaml": "tests/executors/kubernetes/test_example.py",
     "plan.yaml": "tests/cli/test_levels.py",
     "etl_tasks.py": "tests/cli/test_examples.py",
 }

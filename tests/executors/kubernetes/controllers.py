@@ -32,18 +32,21 @@ class Controllers:
             async with self._store.changed:
                 await self._store.changed.wait_for(lambda: self._store.version != seen)  # noqa: B023
                 seen = self._store.version
+            by_owner: dict[str, list[dict[str, Any]]] = {}
+            for pod in self._store.all("pods"):
+                for owner in pod["metadata"].get("ownerReferences") or ():
+                    by_owner.setdefault(owner["uid"], []).append(pod)
             for job in self._store.all("jobs"):
-                await self._job(job)
+                await self._job(job, by_owner.get(job["metadata"]["uid"], []))
             for pod in self._store.all("pods"):
                 await self._schedule(pod)
 
-    async def _job(self, job: dict[str, Any]) -> None:
+    async def _job(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> None:
         meta = job["metadata"]
-        pods = [pod for pod in self._store.all("pods", meta["namespace"]) if owned(pod, job)]
         if meta.get("deletionTimestamp"):
             for pod in pods:
                 await delete_pod(self._store, pod, None)
-            if not [pod for pod in self._store.all("pods", meta["namespace"]) if owned(pod, job)]:
+            if not pods:
                 await self._store.remove("jobs", job)
                 for secret in self._store.all("secrets", meta["namespace"]):
                     if owned(secret, job):

@@ -55,12 +55,14 @@ class Cut(Exception):
 
 
 class FakeApi:
-    def __init__(self) -> None:
+    def __init__(self, problems: Callable[..., list[str]] = problems) -> None:
+        self._problems = problems
         self.store = ObjectStore()
         self.controllers = Controllers(self.store)
         self.kubelet: TestKubelet | None = None
         self.tokens = {TOKEN}
         self.fault: Fault | None = None
+        self.late: Fault | None = None  # called when an answer is made, and before it is sent
         self.requests: list[Request] = []
         self.violations: list[str] = []
         self.page_max = 500
@@ -148,6 +150,8 @@ class FakeApi:
                 "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
                 "reason": refusal.reason, "message": refusal.message,
             }  # fmt: skip
+        if self.late is not None:
+            await self.late(request)
         if cut_after:
             raise Cut
         self._check(answer, f"answer to {request}")
@@ -157,7 +161,7 @@ class FakeApi:
         await writer.drain()
 
     def _check(self, document: dict[str, Any], where: str, name: str | None = None) -> None:
-        self.violations += [f"{where}: {problem}" for problem in problems(document, name)]
+        self.violations += [f"{where}: {problem}" for problem in self._problems(document, name)]
 
     # -- verbs -------------------------------------------------------------------------------------------
 
@@ -203,6 +207,9 @@ class FakeApi:
         return await self.store.update(request.resource, found, changed)
 
     async def _delete(self, request: Request, found: dict[str, Any]) -> dict[str, Any]:
+        uid = (request.body.get("preconditions") or {}).get("uid")
+        if uid is not None and uid != found["metadata"]["uid"]:
+            raise Refusal(409, "Conflict", "Precondition failed: UID in precondition does not match")
         if request.resource == "pods":
             await delete_pod(self.store, found, request.body.get("gracePeriodSeconds"))
         elif request.resource == "jobs":
@@ -226,7 +233,7 @@ class FakeApi:
         loop = asyncio.get_running_loop()
         ends = loop.time() + float(request.query.get("timeoutSeconds", 300))
         while loop.time() < ends:
-            for change in [one for one in self.store.history if one.version > version]:
+            for change in self.store.since(version):
                 version = change.version
                 event = self._event(request, change)
                 if event is not None:

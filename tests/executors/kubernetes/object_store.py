@@ -1,6 +1,7 @@
 """What the fake API server keeps: objects by kind, namespace and name, and the history that watches read."""
 
 import asyncio
+import bisect
 import copy
 import re
 import uuid
@@ -89,6 +90,9 @@ class ObjectStore:
         self.history.append(Change(self.version, resource, type, copy.deepcopy(new), before))
         async with self.changed:
             self.changed.notify_all()
+
+    def since(self, version: int) -> list[Change]:
+        return self.history[bisect.bisect_right(self.history, version, key=lambda change: change.version) :]
 
     def forget_history(self) -> None:
         """As a compaction of etcd does."""

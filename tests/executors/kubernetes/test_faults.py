@@ -244,6 +244,42 @@ def test_a_creation_that_arrives_late_is_removed(tell_fake: Tell) -> None:
     tell_fake(story)
 
 
+def test_a_pod_that_outlives_its_job_is_removed(tell_fake: Tell) -> None:
+    """As after `kubectl delete --cascade=orphan`."""
+
+    async def story(cluster: Cluster) -> None:
+        given = {"image": IMAGE, "pod": {"terminationGracePeriodSeconds": 5}}
+        command = "trap '' TERM; echo on; while :; do sleep 0.05; done"
+        launch, future = cluster.start({"kubernetes": given, "run": command})
+        await cluster.until_printed(launch, b"on\n")
+        (job,) = cluster.fake.store.all("jobs")
+        await cluster.fake.store.remove("jobs", job)
+        outcome = await ends(future, 60)
+        assert outcome.error == "its Job was removed, and not by Weft"
+        assert cluster.fake.store.all("pods") == []
+        assert not processes_with(cluster.mark)
+
+    tell_fake(story)
+
+
+def test_a_list_that_is_older_than_the_creation_is_not_believed(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        created = asyncio.Event()
+
+        async def late(request: Request) -> None:
+            if request.method == "POST":
+                created.set()
+            elif request.resource == "jobs" and request.name is None:
+                await created.wait()
+                await asyncio.sleep(0.1)  # the attempt knows its Job by now
+
+        cluster.fake.late = late
+        outcome = await cluster.run("sleep 0.3; echo done")
+        assert outcome.ok, outcome
+
+    tell_fake(story)
+
+
 def test_a_pod_whose_node_does_not_answer_is_not_called_gone(tell_fake: Tell) -> None:
     async def story(cluster: Cluster) -> None:
         launch, future = cluster.start("trap 'exit 0' TERM; echo on; while :; do sleep 0.05; done")
@@ -307,12 +343,12 @@ def test_one_watch_of_each_kind_for_all_attempts(tell_fake: Tell) -> None:
 
 def test_large_output_is_kept_within_its_cap(tell_fake: Tell) -> None:
     async def story(cluster: Cluster) -> None:
-        command = "head -c 50000000 /dev/zero | tr '\\0' x | fold -w 99; echo; echo last"
+        command = "head -c 10000000 /dev/zero | tr '\\0' x | fold -w 99; echo; echo last"
         _launch, future = cluster.start(command, output_max=1 << 20)
         outcome = await ends(future, 120)
         assert outcome.ok, outcome
         assert outcome.result is not None
-        assert outcome.result["stdoutBytes"] == 50000000 + 50000000 // 99 + 6
+        assert outcome.result["stdoutBytes"] == 10000000 + 10000000 // 99 + 6
         assert outcome.result["stdoutKept"] == [1 << 19, 1 << 19]
         assert outcome.result["stdout"].endswith("last\n")
 

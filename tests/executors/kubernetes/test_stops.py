@@ -148,6 +148,31 @@ def test_a_name_that_exists_is_refused_and_left_alone(tell: Tell) -> None:
     tell(story)
 
 
+def test_a_stop_leaves_alone_what_has_its_name_and_is_not_its_own(tell: Tell) -> None:
+    """Also when the stop comes before it was seen whose it is."""
+
+    async def story(cluster: Cluster) -> None:
+        first, first_future = cluster.start("echo on; sleep 300")
+        await cluster.until_printed(first, b"on\n")
+        other = await cluster.another_executor()
+        second = cluster.launch("echo second", task=first.task, executor=other)
+        for delay_s in (0.0, 0.001, 0.003, 0.01, 0.03):
+            future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+            other.start(second, future.set_result)
+            await asyncio.sleep(delay_s)
+            other.stop(second.task_id, second.attempt, "cancel", 0.0)
+            assert not (await ends(future)).ok
+        assert not first_future.done()
+        assert first.handle is not None
+        job = await cluster.find("jobs", first.handle.name)
+        assert job is not None
+        assert job.metadata.deletion_timestamp is None
+        cluster.stop(first, grace_s=1)
+        await ends(first_future)
+
+    tell(story)
+
+
 def test_adopted_after_its_node_closed(tell: Tell) -> None:
     """Output goes on where the first attempt's ended, without gap or double."""
     command = (

@@ -19,7 +19,7 @@ from weft.executors.kubernetes.manifest import NAME, PROCESS, BadTask, job_manif
 from weft.executors.kubernetes.objects import Job, Named, Pod
 from weft.executors.kubernetes.outcome import Ending, make_outcome
 from weft.executors.kubernetes.pod_state import PodState, pod_state
-from weft.executors.kubernetes.removal import ask_to_end, what_is_left
+from weft.executors.kubernetes.removal import Removal
 from weft.executors.protocol import Ended, Handle, Launch, StopReason
 
 _AGAIN_S = 0.25
@@ -279,6 +279,9 @@ class KubernetesAttempt:
 
     async def _remove(self, ending: Ending) -> None:
         """Until nothing is left."""
+        launch = self.launch
+        process = None if launch.adopted else self._process
+        removal = Removal(self._api, self.handle, process, bool(launch.secrets) or launch.input is not None)
         pause = _AGAIN_S
         asked: StopRequest | None = None
         first = True
@@ -286,10 +289,10 @@ class KubernetesAttempt:
             try:
                 if first or self.stop_request is not asked:
                     asked = self.stop_request
-                    await ask_to_end(self._api, self.handle, None if asked is None else asked.grace_s)
+                    await removal.ask(None if asked is None else asked.grace_s)
                     first, look = False, _LOOK_S
                 self._note_end(ending)
-                left = await what_is_left(self._api, self.handle)
+                left = await removal.left()
                 self.away(None)
                 if left is None:
                     ending.gone = boottime()

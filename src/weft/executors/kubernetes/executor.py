@@ -21,12 +21,12 @@ from weft.executors.kubernetes.manifest import ADOPTABLE, NAME, PROCESS, name_of
 from weft.executors.kubernetes.namespace_watch import NamespaceWatch
 from weft.executors.kubernetes.objects import Event, Job, Named, Pod
 from weft.executors.kubernetes.pod_state import pod_state
-from weft.executors.kubernetes.removal import ask_to_end, is_ours, what_is_left
+from weft.executors.kubernetes.removal import Removal
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
 
 PATIENCE_S = 120.0  # with images that cannot be pulled
 _CHECK_TIMEOUT_S = 5.0
-_CLOSE_AWAY_S = 5.0  # while the API server does not answer
+_CLOSE_AWAY_S = 4.0  # while the API server does not answer
 _CLOSE_S = 60.0
 _REMOVE_GRACE_S = 5.0
 _REMOVE_S = 30.0
@@ -185,11 +185,14 @@ class KubernetesExecutor:
             self._api.close()
 
     async def _until_gone(self) -> None:
+        """Gives up when none has ended for a while: sooner if the API server does not answer."""
         loop = asyncio.get_running_loop()
-        begun = loop.time()
-        while self._tasks and loop.time() - begun < _CLOSE_S:
+        last, left = loop.time(), len(self._tasks)
+        while self._tasks and loop.time() - last < _CLOSE_S:
             await asyncio.wait(self._tasks.values(), timeout=1.0)
-            if self._tasks and loop.time() - begun > _CLOSE_AWAY_S and await self.check() is not None:
+            if len(self._tasks) < left:
+                last, left = loop.time(), len(self._tasks)
+            elif loop.time() - last > _CLOSE_AWAY_S and await self.check() is not None:
                 break
         for key, task in list(self._tasks.items()):
             task.cancel()
@@ -274,6 +277,8 @@ class KubernetesExecutor:
     # -- what others left --------------------------------------------------------------------------------
 
     async def remove(self, handles: Sequence[Handle]) -> list[Handle]:
+        if self._api is None or await self._identify() is not None:
+            return []
         limit = asyncio.Semaphore(_REMOVE_AT_ONCE)
 
         async def remove_one(handle: Handle) -> bool:
@@ -289,11 +294,10 @@ class KubernetesExecutor:
             return False
         try:
             async with asyncio.timeout(_REMOVE_S):
-                job = await api.get(Job, "jobs", handle.place, handle.name)
-                if job is None or is_ours(job, handle):
-                    await ask_to_end(api, handle, _REMOVE_GRACE_S)
+                removal = Removal(api, handle, None)
+                await removal.ask(_REMOVE_GRACE_S)
                 pause = 0.1
-                while await what_is_left(api, handle) is not None:
+                while await removal.left() is not None:
                     await asyncio.sleep(pause)
                     pause = min(pause * 2, 2.0)
                 return True

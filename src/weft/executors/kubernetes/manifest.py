@@ -28,6 +28,7 @@ NAME, ADOPTABLE, READABLE = "weft.name", "weft.adoptable", "weft.readable"
 
 _LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _SHELLS = {"sh": ["/bin/sh", "-e", "-c"], "bash": ["bash", "-eo", "pipefail", "-c"]}
+_MOUNT = ("mountPath", "readOnly", "subPath", "subPathExpr", "mountPropagation", "recursiveReadOnly")
 _PULL = {"missing": "IfNotPresent", "always": "Always", "never": "Never"}
 
 
@@ -182,19 +183,13 @@ def _resources(requires: dict[str, Any], given: dict[str, Any] | None) -> dict[s
 
 
 def _add_volumes(spec: dict[str, Any], container: dict[str, Any], launch: Launch, handle: Handle, given: Any) -> None:
-    """Kubernetes' volumes, each with `mount`, its path in the container, and `read_only` and `sub_path` of that."""
+    """Kubernetes' volumes, each with the keys of its mount beside its own: `mountPath`, and those of _MOUNT."""
     volumes, mounts = [], []
     for volume in given:
-        volume = dict(volume)
-        path = volume.pop("mount", None)
-        if not path or not volume.get("name"):
-            raise BadTask("each of volumes needs a name and mount, its path in the container")
-        mount = {"name": volume["name"], "mountPath": path}
-        for key, field in (("read_only", "readOnly"), ("sub_path", "subPath")):
-            if key in volume:
-                mount[field] = volume.pop(key)
-        mounts.append(mount)
-        volumes.append(volume)
+        if not volume.get("mountPath") or not volume.get("name"):
+            raise BadTask("each of volumes needs a name and a mountPath, its path in the container")
+        mounts.append({"name": volume["name"], **{key: volume[key] for key in _MOUNT if key in volume}})
+        volumes.append({key: value for key, value in volume.items() if key not in _MOUNT})
     if launch.input is not None:
         items = [{"key": INPUT_FILE, "path": INPUT_FILE}]
         volumes.append({"name": "weft-input", "secret": {"secretName": handle.name, "items": items}})
