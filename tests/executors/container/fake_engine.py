@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 Answer = tuple[int, list[tuple[float, bytes]]]
 Answers = Callable[[str, str, dict[str, str], Any], Answer]
 
-DOCKER = {"Version": "27.1.0", "Components": [{"Name": "Engine"}]}
+DOCKER = {"Version": "29.0.0", "ApiVersion": "1.52", "MinAPIVersion": "1.44", "Components": [{"Name": "Engine"}]}
 
 
 class FakeEngine:
@@ -27,7 +28,7 @@ class FakeEngine:
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
             body = await reader.readexactly(int(headers.get("content-length", "0")))
             method, path, _ = first.split(" ")
-            path = path.removeprefix("/v1.41")
+            path = re.sub("^/v1[.][0-9]+/", "/", path)
             self.asked.append((method, path))
             self.headers.append(headers)
             status, parts = self._answers(method, path, headers, json.loads(body) if body else None)

@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -155,11 +155,31 @@ class Podman:
                 self._service.wait()
             self.run("rm", "-f", "-a", "-t", "0")
         finally:
+            self._end_processes()
             for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
                 place = line.split()[1]
                 if place.startswith(f"{self.directory}/"):
                     subprocess.run(["umount", "-l", place], check=False, capture_output=True)
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _end_processes(self) -> None:
+        """When a container ends conmon starts a cleanup process, which would mount things again."""
+        end = time.monotonic() + 10
+        while pids := self._processes():
+            if time.monotonic() > end:
+                for pid in pids:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+
+    def _processes(self) -> list[int]:
+        found = []
+        for entry in os.listdir("/proc"):
+            if entry.isdigit() and int(entry) != os.getpid():
+                with suppress(OSError):  # it has ended
+                    if os.fsencode(self.directory) in Path(f"/proc/{entry}/cmdline").read_bytes():
+                        found.append(int(entry))
+        return found
 
 
 @contextmanager

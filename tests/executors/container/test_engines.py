@@ -14,7 +14,7 @@ import pytest
 from tests.executors.attempts import ends
 from tests.executors.container.containers import ContainerAttempts, Containers, until
 from tests.executors.container.fake_engine import DOCKER, Answer, fake_engine, said
-from weft.executors.container.address import EngineFacts, parse_address, read_facts
+from weft.executors.container.address import EngineFacts, choose_api, parse_address, read_facts
 from weft.executors.container.create_request import BadContainer, create_request
 from weft.executors.container.executor import ContainerExecutor
 from weft.executors.container.images import PullProgress, split_tag
@@ -81,6 +81,14 @@ def test_the_real_engine_is_the_same_for_two_nodes(containers: Containers) -> No
         assert found[0] is not None
 
     asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("newest", "oldest", "spoken"),
+    [("1.41", "4.0.0", "1.41"), ("1.41", "1.12", "1.41"), ("1.52", "1.44", "1.47"), ("1.60", "1.50", "1.50")],
+)
+def test_the_version_of_the_api_is_one_that_both_speak(newest: str, oldest: str, spoken: str) -> None:
+    assert choose_api({"ApiVersion": newest, "MinAPIVersion": oldest}) == spoken
 
 
 def test_no_socket_is_an_answer_too() -> None:

@@ -128,7 +128,7 @@ def test_trust_that_expires_ends_all_but_what_may_be_adopted(containers: Contain
             assert containers.left() == [kept.handle.name]
             assert await attempts.executor.remove([kept.handle]) == [kept.handle]
         # The containers of the next session have another process's id: the will for the first must not end them.
-        processes = [argv[5] for argv in wills.made]
+        processes = [argv[6] for argv in wills.made]
         assert len(set(processes)) == len(processes) >= 2
 
     asyncio.run(story())

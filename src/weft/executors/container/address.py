@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 _MACHINE_ID_FILES = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 _PODMAN_SOCKET = "podman/podman.sock"
 _DOCKER_SOCKET = "/var/run/docker.sock"
+_API_LEAST = "1.24"
+_API_KNOWN = "1.47"
 _STREAM_LIMIT = 1 << 16  # bytes that are read ahead of what was taken
 
 
@@ -76,14 +78,26 @@ class EngineFacts(NamedTuple):
     identity: str  # the same on every node that reaches it
 
 
+def choose_api(version: Mapping[str, Any]) -> str:
+    """The version of the API to speak: the engine's, or the newest that is known here, if the engine still speaks it.
+    Docker 20.10 and Podman 3 have 1.41; Docker 29 has 1.44 and newer."""
+    newest = str(version.get("ApiVersion") or _API_LEAST)
+    oldest = str(version.get("MinAPIVersion") or _API_LEAST)
+    if oldest.count(".") != 1:
+        oldest = _API_LEAST  # Podman gives the version of another API here
+    return max(min(newest, _API_KNOWN, key=_numbers), oldest, key=_numbers)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("-")[0].split(".") if part.isdecimal())
+
+
 def read_facts(address: EngineAddress, version: Mapping[str, Any], info: Mapping[str, Any] | None) -> EngineFacts:
     """From the answers of /version and, of Docker, /info. Docker has an id that it keeps; Podman makes up a new one
     for each answer, so that the machine and the socket say which one it is."""
     components = version.get("Components") or []
     podman = any("podman" in str(part.get("Name", "")).lower() for part in components)
-    numbers = tuple(
-        int(part) for part in str(version.get("Version", "")).split("-")[0].split(".") if part.isdecimal()
-    )
+    numbers = _numbers(str(version.get("Version", "")))
     if not podman and info is not None and info.get("ID"):
         return EngineFacts("docker", numbers, f"docker:{info['ID']}")
     return EngineFacts("podman" if podman else "docker", numbers, place_identity(address))

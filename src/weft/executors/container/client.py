@@ -6,7 +6,7 @@ packages for them; this brings nothing, and a waiting attempt costs one open con
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -14,7 +14,6 @@ import msgspec
 from weft.executors.boot_clock import boottime
 from weft.executors.container.address import EngineAddress
 
-API: Final = "/v1.41"  # Docker 20.10 and Podman 3 speak it
 _HEAD_BYTES_MAX = 64 * 1024
 _READ_BYTES = 1 << 16
 _BODY_BYTES_MAX = 16 << 20
@@ -110,6 +109,7 @@ class EngineStream:
 class EngineClient:
     def __init__(self, address: EngineAddress) -> None:
         self.address = address
+        self.api = ""  # the version of the API that is spoken, such as 1.41; empty until the engine was asked for it
         self.answered = 0.0  # when the engine last answered, CLOCK_BOOTTIME
         self._turns = asyncio.Semaphore(_REQUESTS_MAX)
         self._lives = 0
@@ -160,6 +160,8 @@ class EngineClient:
             raise EngineUnreachable(_reason(error)) from None
         stream = EngineStream(reader, writer)
         try:
+            if self.api and path != "/version":  # an engine that was upgraded may not speak it any more
+                path = f"/v{self.api}{path}"
             writer.write(_request(method, path, body, headers or {}, upgrade))
             await stream.read_head()
             self.answered = boottime()
@@ -207,7 +209,7 @@ async def _until_end(stream: EngineStream) -> None:
 
 def _request(method: str, path: str, body: Any, headers: Mapping[str, str], upgrade: bool) -> bytes:
     data = b"" if body is None else msgspec.json.encode(body)
-    lines = [f"{method} {API}{path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(data)}"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(data)}"]
     lines += ["Connection: Upgrade", "Upgrade: tcp"] if upgrade else ["Connection: close"]
     if body is not None:
         lines.append("Content-Type: application/json")

@@ -18,7 +18,14 @@ import msgspec
 
 from weft.executors import linux
 from weft.executors.container import ends
-from weft.executors.container.address import BadAddress, EngineFacts, find_address, place_identity, read_facts
+from weft.executors.container.address import (
+    BadAddress,
+    EngineFacts,
+    choose_api,
+    find_address,
+    place_identity,
+    read_facts,
+)
 from weft.executors.container.attempt import ContainerAttempt
 from weft.executors.container.client import EngineClient, EngineRefused, EngineUnreachable
 from weft.executors.container.mounted_files import LABEL, parent_directory, remove_abandoned, remove_files
@@ -85,6 +92,7 @@ class ContainerExecutor:
             client = self._find()
             async with asyncio.timeout(_CHECK_S):
                 version = await client.ask("GET", "/version")
+                client.api = choose_api(version)
                 podman = "podman" in str(version).lower()
                 info = None if podman else await client.ask("GET", "/info")
         except BadAddress as error:
@@ -243,7 +251,8 @@ class ContainerExecutor:
             address = str(self._client.address)
             # Of an earlier session, those that are not gone yet.
             earlier = {attempt.process for attempt, _ in self._attempts.values()} - {self._process}
-            argv = (sys.executable, "-I", "-S", _REMOVE_ALL, address, self._process, *sorted(earlier))
+            api = self._client.api
+            argv = (sys.executable, "-I", "-S", _REMOVE_ALL, address, api, self._process, *sorted(earlier))
             self._wills.last_will(tuple(map(os.fsencode, argv)))
 
     async def close(self) -> None:
