@@ -66,6 +66,7 @@ class FakeApi:
         self.requests: list[Request] = []
         self.violations: list[str] = []
         self.page_max = 500
+        self.accepted = 0  # connections
         self.port = 0
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -103,6 +104,7 @@ class FakeApi:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self.accepted += 1
         try:
             while True:
                 request = await self._read(reader)

@@ -159,6 +159,33 @@ def test_a_rotated_log_is_said_to_have_a_gap(tell_fake: Tell) -> None:
     tell_fake(story)
 
 
+def test_connections_are_used_again_until_the_server_closes_them(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        before = cluster.fake.accepted
+        for _ in range(10):
+            assert await cluster.executor.check() is None
+        assert cluster.fake.accepted - before <= 1
+        await cluster.fake.cut_connections()
+        assert await cluster.executor.check() is None
+
+    tell_fake(story)
+
+
+def test_long_lists_come_in_pages(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.fake.page_max = 2
+        begun = [cluster.start("echo on; sleep 300") for _ in range(5)]
+        for launch, _ in begun:
+            await cluster.until_printed(launch, b"on\n")
+        items, _ = await cluster.api.list("pods", "default", {})
+        assert len(items) == 5
+        for launch, _ in begun:
+            cluster.stop(launch, grace_s=1)
+        await asyncio.wait_for(asyncio.gather(*(future for _, future in begun)), 60)
+
+    tell_fake(story)
+
+
 def test_a_token_that_was_replaced(tell_fake: Tell) -> None:
     async def story(cluster: Cluster) -> None:
         file = cluster.directory / "token"

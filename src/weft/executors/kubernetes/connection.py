@@ -2,6 +2,9 @@
 
 Answers are read in pieces and with backpressure: at most BUFFERED_MAX bytes wait here for their reader, however much
 a container prints. A connection without traffic costs no task and no thread.
+
+TLS is done here, with ssl's memory buffers: asyncio's own keeps 256 KiB for each connection, and every running
+attempt has one for its log. Measured to kube-apiserver: 299 KB a stream with asyncio's, 36 KB with this.
 """
 
 import asyncio
@@ -24,8 +27,14 @@ class Unreachable(Exception):
 class ApiConnection(asyncio.Protocol):
     """Callbacks named on_… are called by the parser."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None, server_name: str) -> None:
         self._loop = asyncio.get_running_loop()
+        self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+        if tls is not None:
+            self._tls = tls.wrap_bio(self._received, self._to_send, server_hostname=server_name)
+        self._secured = tls is None
+        self._closed_well = False  # the server said that it closes, and nobody cut the connection
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
         self._waiter: asyncio.Future[None] | None = None
@@ -36,6 +45,7 @@ class ApiConnection(asyncio.Protocol):
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self.complete = False
+        self._stays = False  # the server keeps the connection after this answer
         self._chunks: deque[bytes] = deque()
         self._buffered = 0
         self._paused = False
@@ -43,7 +53,12 @@ class ApiConnection(asyncio.Protocol):
     @property
     def usable(self) -> bool:
         """Its last answer was read to the end, and it takes another request."""
-        return self.broken is None and self.complete and not self._chunks and self._parser.should_keep_alive()
+        return self.broken is None and self.complete and not self._chunks and self._stays
+
+    async def secure(self) -> None:
+        """Wait for the TLS handshake."""
+        while not self._secured:
+            await self._wait()
 
     async def send(self, request: bytes) -> int:
         """Send the bytes of a request, and wait for the status and the headers of its answer."""
@@ -51,7 +66,11 @@ class ApiConnection(asyncio.Protocol):
             raise Unreachable(self.broken or "not connected")
         self._reset()
         self._parser = httptools.HttpResponseParser(self)
-        self._transport.write(request)
+        if self._tls is None:
+            self._transport.write(request)
+        else:
+            self._tls.write(request)
+            self._flush()
         while self.status is None:
             await self._wait()
         return self.status
@@ -97,16 +116,16 @@ class ApiConnection(asyncio.Protocol):
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in _KEEPALIVE:
                 connected.setsockopt(socket.IPPROTO_TCP, option, value)
+        self._decrypt()
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None or self.broken is not None:
+        if self.broken is not None:
             return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self.broken = f"its answer is not HTTP: {error}"
-            if self._transport is not None:
-                self._transport.abort()
+        if self._tls is None:
+            self._parse(data)
+        else:
+            self._received.write(data)
+            self._decrypt()
         if self._buffered > BUFFERED_MAX and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
@@ -120,8 +139,51 @@ class ApiConnection(asyncio.Protocol):
         self._wake()
 
     def _until_close(self) -> bool:
-        """The answer has neither a length nor chunks: it ends with the connection."""
+        """The answer has neither a length nor chunks: it ends with the connection, if nobody cut that."""
+        if self._tls is not None and not self._closed_well:
+            return False
         return "content-length" not in self.headers and "transfer-encoding" not in self.headers
+
+    def _parse(self, data: bytes) -> None:
+        if self._parser is None:
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._break(f"its answer is not HTTP: {error}")
+
+    def _decrypt(self) -> None:
+        """Go on with the handshake, then read all that was received."""
+        if self._tls is None:
+            return
+        try:
+            if not self._secured:
+                self._tls.do_handshake()
+                self._secured = True
+            while self.broken is None:
+                data = self._tls.read(BUFFERED_MAX)
+                if not data:
+                    self._closed_well = True
+                    if self._transport is not None:
+                        self._transport.close()
+                    break
+                self._parse(data)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._flush()  # the alert that says why
+            self._break(_reason(error))
+        self._flush()
+        self._wake()
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._to_send.pending:
+            self._transport.write(self._to_send.read())
+
+    def _break(self, why: str) -> None:
+        self.broken = self.broken or why
+        if self._transport is not None:
+            self._transport.close()
 
     # -- called by the parser ----------------------------------------------------------------------------
 
@@ -137,20 +199,26 @@ class ApiConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         self.complete = True
+        self._stays = self._parser.should_keep_alive()
 
 
 async def connect(host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None) -> ApiConnection:
     loop = asyncio.get_running_loop()
     try:
-        _, connection = await loop.create_connection(
-            ApiConnection, host, port, ssl=tls, server_hostname=(server_name or host) if tls else None
-        )
-    except (OSError, ssl.SSLError) as error:
+        _, connection = await loop.create_connection(lambda: ApiConnection(tls, server_name or host), host, port)
+    except (OSError, ValueError) as error:
         raise Unreachable(f"cannot connect to {host}:{port}: {_reason(error)}") from None
+    try:
+        await connection.secure()
+    except Unreachable as error:
+        raise Unreachable(f"cannot connect to {host}:{port}: {error}") from None
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def _reason(error: OSError) -> str:
+def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    return error.strerror or str(error) or type(error).__name__
+        return f"its certificate: {error.verify_message}"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,106 @@
+"""What only a real control plane shows: an API server that is killed, TLS, and objects that it refuses."""
+
+import asyncio
+import gc
+import os
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import Figure
+from tests.executors.attempts import ends
+from tests.executors.kubernetes.clusters import IMAGE, REAL, Cluster
+from weft.executors.kubernetes.api import Api, path_of
+from weft.executors.kubernetes.cluster_config import load_config
+
+pytestmark = pytest.mark.skipif(REAL is None, reason="only in `make test-kubernetes`, on a real control plane")
+KILOBYTES_MAX = 50.0
+
+
+def test_real_the_api_server_is_killed(tmp_path: Path, figure: Figure) -> None:
+    """Twice, with attempts that go on meanwhile: nothing is run again, and no output is lost or doubled."""
+    command = "n=0; while [ $n -lt 150 ]; do echo line $n; n=$((n+1)); sleep 0.1; done"
+
+    async def story(cluster: Cluster) -> None:
+        begun = [cluster.start(command) for _ in range(3)]
+        for launch, _ in begun:
+            await cluster.until_printed(launch, b"line 3\n")
+        server = Path(os.environ["WEFT_TEST_APISERVER_PID"])
+        for line in (b"line 10\n", b"line 80\n"):
+            await cluster.until_printed(begun[0][0], line)
+            os.kill(int(server.read_text()), signal.SIGKILL)
+            await cluster.until(lambda: cluster.progress[-1].startswith("the engine does not answer since"))
+        outcomes = await asyncio.wait_for(asyncio.gather(*(future for _, future in begun)), 120)
+        assert all(outcome.ok for outcome in outcomes), outcomes
+        for launch, _ in begun:
+            assert cluster.stored(launch) == b"".join(b"line %d\n" % number for number in range(150))
+        assert len(cluster.kubelet.started) == 3
+        figure("kube-apiserver killed twice", "3 attempts went on, no line lost or doubled")
+
+    asyncio.run(_run(story, tmp_path))
+
+
+def test_real_a_stream_over_tls_is_small(figure: Figure) -> None:
+    """Each running attempt has one, for its log."""
+
+    async def measure(count: int = 100) -> float:
+        assert REAL is not None
+        api = Api(load_config({"KUBECONFIG": REAL}))
+        query = {"watch": "true", "timeoutSeconds": "60", "resourceVersion": "0"}
+        async with AsyncExitStack() as stack:
+            before = 0
+            for number in range(20 + count):
+                if number == 20:
+                    before = _memory()
+                await stack.enter_async_context(api.stream(path_of("pods", "default"), query))
+            used = (_memory() - before) / count / 1000
+        api.close()
+        return used
+
+    kilobytes = asyncio.run(measure())
+    figure("a stream to kube-apiserver over TLS", f"{kilobytes:.1f} KB")
+    assert kilobytes < KILOBYTES_MAX
+
+
+def test_real_an_invalid_job_fails_at_once(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        outcome = await cluster.run(
+            {"kubernetes": {"image": IMAGE, "resources": {"limits": {"cpu": "many"}}}, "run": "true"}
+        )
+        assert not outcome.ok
+        assert "quantities must match" in (outcome.error or "")
+        patch = {"containers": [{"name": "task", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}]}
+        outcome = await cluster.run({"kubernetes": {"image": IMAGE, "pod": patch}, "run": "true"})
+        assert "HTTP 422" in (outcome.error or "")
+        assert cluster.kubelet.started == []
+
+    asyncio.run(_run(story, tmp_path))
+
+
+def test_real_a_cancel_while_the_api_server_is_killed(tmp_path: Path) -> None:
+    async def story(cluster: Cluster) -> None:
+        launch, future = cluster.start("echo on; sleep 300")
+        await cluster.until_printed(launch, b"on\n")
+        os.kill(int(Path(os.environ["WEFT_TEST_APISERVER_PID"]).read_text()), signal.SIGKILL)
+        cluster.stop(launch, grace_s=1)
+        outcome = await ends(future, 120)
+        assert outcome.termination is not None
+        assert (outcome.stopped, outcome.termination["verified"]) == ("cancel", True)
+        assert await cluster.objects_left() == []
+
+    asyncio.run(_run(story, tmp_path))
+
+
+async def _run(story: object, directory: Path) -> None:
+    assert callable(story)
+    async with Cluster(directory, True) as cluster:
+        await story(cluster)
+
+
+def _memory() -> int:
+    gc.collect()
+    memory: int = psutil.Process().memory_info().rss
+    return memory
