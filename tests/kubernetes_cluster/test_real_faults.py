@@ -1,22 +1,17 @@
 """What only a real control plane shows: an API server that is killed, TLS, and objects that it refuses."""
 
 import asyncio
-import gc
 import os
 import signal
 import subprocess
 import sys
-from contextlib import AsyncExitStack
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.conftest import Figure
 from tests.executors.attempts import ends
 from tests.executors.kubernetes.clusters import IMAGE, REAL, Cluster
-from weft.executors.kubernetes.api import Api, path_of
-from weft.executors.kubernetes.cluster_config import load_config
 
 pytestmark = pytest.mark.skipif(REAL is None, reason="only in `make test-kubernetes`, on a real control plane")
 KILOBYTES_MAX = 50.0
@@ -45,12 +40,22 @@ def test_real_the_api_server_is_killed(tmp_path: Path, figure: Figure) -> None:
     asyncio.run(_run(story, tmp_path))
 
 
-def test_real_a_stream_over_tls_is_small(figure: Figure) -> None:
-    """Each running attempt has one, for its log. Measured in a process of its own, whose memory is fresh."""
-    command = [sys.executable, "-m", __name__]
-    kilobytes = float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=100).stdout)
-    figure("a stream to kube-apiserver over TLS", f"{kilobytes:.1f} KB")
+def test_real_a_running_attempt_is_small(tmp_path: Path, figure: Figure) -> None:
+    """Over TLS, each with a stream of its own for its log; the kubelet and the node are processes of their own."""
+    assert REAL is not None
+    command = [sys.executable, "-m", "tests.kubernetes_cluster.serve_kubelet"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as kubelet:
+        assert kubelet.stdout is not None
+        assert kubelet.stdin is not None
+        assert kubelet.stdout.readline() == "ready\n"
+        node = [sys.executable, "-m", "tests.executors.kubernetes.test_cost", REAL, str(tmp_path)]
+        measured = subprocess.run(node, stdout=subprocess.PIPE, text=True, check=True, timeout=280)
+        kubelet.stdin.close()
+        kubelet.wait(60)
+    kilobytes, threads = map(float, measured.stdout.split())
+    figure("a running attempt over TLS", f"{kilobytes:.1f} KB of its node's memory, {threads:g} more threads")
     assert kilobytes < KILOBYTES_MAX
+    assert threads == 0
 
 
 def test_real_an_invalid_job_fails_at_once(tmp_path: Path) -> None:
@@ -86,28 +91,3 @@ async def _run(story: object, directory: Path) -> None:
     assert callable(story)
     async with Cluster(directory, True) as cluster:
         await story(cluster)
-
-
-def _memory() -> int:
-    gc.collect()
-    memory: int = psutil.Process().memory_info().rss
-    return memory
-
-
-async def _measure(count: int = 100) -> float:
-    assert REAL is not None
-    api = Api(load_config({"KUBECONFIG": REAL}))
-    query = {"watch": "true", "timeoutSeconds": "60", "resourceVersion": "0"}
-    async with AsyncExitStack() as stack:
-        before = 0
-        for number in range(20 + count):
-            if number == 20:
-                before = _memory()
-            await stack.enter_async_context(api.stream(path_of("pods", "default"), query))
-        used = (_memory() - before) / count / 1000
-    api.close()
-    return used
-
-
-if __name__ == "__main__":
-    print(asyncio.run(_measure()))

@@ -16,6 +16,8 @@ from typing import Any, cast
 import httptools
 
 BUFFERED_MAX = 256 * 1024
+_RECEIVED = bytearray(64 * 1024)
+_RECORD_BYTES = 16 * 1024  # a record of TLS has no more
 #: A peer that vanished without a word is noticed after about a minute, on streams that may be silent for days.
 _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 
@@ -24,7 +26,7 @@ class Unreachable(Exception):
     """The API server does not answer, or broke off in the middle of an answer."""
 
 
-class ApiConnection(asyncio.Protocol):
+class ApiConnection(asyncio.BufferedProtocol):
     """Callbacks named on_… are called by the parser."""
 
     def __init__(self, tls: ssl.SSLContext | None, server_name: str) -> None:
@@ -118,7 +120,12 @@ class ApiConnection(asyncio.Protocol):
                 connected.setsockopt(socket.IPPROTO_TCP, option, value)
         self._decrypt()
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """All connections share one: what it holds is taken before anything else is received."""
+        return _RECEIVED
+
+    def buffer_updated(self, size: int) -> None:
+        data = bytes(memoryview(_RECEIVED)[:size])
         if self.broken is not None:
             return
         if self._tls is None:
@@ -161,7 +168,7 @@ class ApiConnection(asyncio.Protocol):
                 self._tls.do_handshake()
                 self._secured = True
             while self.broken is None:
-                data = self._tls.read(BUFFERED_MAX)
+                data = self._tls.read(_RECORD_BYTES)
                 if not data:
                     self._closed_well = True
                     if self._transport is not None:
