@@ -10,7 +10,6 @@ attempt has one for its log. Measured to kube-apiserver: 299 KB a stream with as
 import asyncio
 import socket
 import ssl
-from collections import deque
 from typing import Any, cast
 
 import httptools
@@ -48,7 +47,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self.headers: dict[str, str] = {}
         self.complete = False
         self._stays = False  # the server keeps the connection after this answer
-        self._chunks: deque[bytes] = deque()
+        self._chunks: list[bytes] = []
         self._buffered = 0
         self._paused = False
 
