@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -176,6 +177,13 @@ def test_a_server_that_is_not_who_it_should_be(tmp_path: Path) -> None:
         told(never, never, server, ssl.create_default_context())
     with pytest.raises(Unreachable, match="its certificate: Hostname mismatch"):
         told(never, never, server, client, "another.example")
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['httptools'] = None; import weft.executors.kubernetes.executor"
+    done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert "pip install 'weft[kubernetes]'" in done.stderr
 
 
 def test_nobody_there() -> None:

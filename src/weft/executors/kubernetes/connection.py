@@ -12,7 +12,10 @@ import socket
 import ssl
 from typing import Any, cast
 
-import httptools
+try:
+    import httptools
+except ImportError as missing:
+    raise ImportError("tasks in Kubernetes need httptools: pip install 'weft[kubernetes]'") from missing
 
 BUFFERED_MAX = 256 * 1024
 _RECEIVED = bytearray(64 * 1024)

@@ -29,7 +29,7 @@ _CHECK_TIMEOUT_S = 5.0
 _CLOSE_AWAY_S = 4.0  # while the API server does not answer
 _CLOSE_S = 60.0
 _REMOVE_GRACE_S = 5.0
-_REMOVE_S = 30.0
+_REMOVE_S = 15.0
 _REMOVE_AT_ONCE = 16
 _EVENTS_EVERY_S = 10.0
 
