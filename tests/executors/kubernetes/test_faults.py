@@ -12,6 +12,7 @@ from tests.executors.kubernetes.clusters import IMAGE, Cluster, kubeconfig
 from tests.executors.kubernetes.fake_api import Cut, Request
 from tests.executors.kubernetes.object_store import Refusal
 from weft.executors.kubernetes.executor import KubernetesExecutor
+from weft.executors.kubernetes.objects import Job, Pod
 
 Tell = Callable[..., None]
 
@@ -137,6 +138,36 @@ def test_logs_are_resumed_without_gap_or_double(tell_fake: Tell) -> None:
         outcome = await ends(future)
         assert outcome.ok, outcome
         assert cluster.stored(launch) == b"".join(b"part %d end\nsame\n" % number for number in range(100))
+
+    tell_fake(story)
+
+
+def test_a_stream_that_the_server_ends_is_begun_again(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.fake.log_pieces_max = 1
+        launch, future = cluster.start("for n in 1 2 3 4; do echo line $n; sleep 0.3; done; sleep 300")
+        await cluster.until_printed(launch, b"line 4\n")
+        assert cluster.stored(launch) == b"line 1\nline 2\nline 3\nline 4\n"
+        cluster.stop(launch, grace_s=1)
+        assert (await ends(future)).stopped == "cancel"
+
+    tell_fake(story)
+
+
+def test_a_watch_that_meets_the_unexpected_goes_on(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        changed, pods = cluster.executor._changed, []
+
+        def fail_once(namespace: str, found: Job | Pod, gone: bool) -> None:
+            if isinstance(found, Pod):
+                pods.append(found)
+                if len(pods) == 1:
+                    raise RuntimeError("of the test")
+            changed(namespace, found, gone)
+
+        setattr(cluster.executor, "_changed", fail_once)  # noqa: B010  # a fault that no server can make
+        assert (await cluster.run("echo on; sleep 0.2")).ok
+        assert len(pods) > 1
 
     tell_fake(story)
 

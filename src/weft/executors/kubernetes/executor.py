@@ -267,9 +267,10 @@ class KubernetesExecutor:
             return
         try:
             items, _ = await self._api.list("events", namespace, {"fieldSelector": selector})
+            events = [decode(item, Event) for item in items]
         except (Unreachable, KubernetesError):
             return  # they only explain; the attempts themselves are watched
-        for event in (decode(item, Event) for item in items):
+        for event in events:
             attempt = attempts.get(event.involved_object.name)
             if attempt is not None:
                 attempt.event(f"{event.reason}: {' '.join(event.message.split())}"[:300])
