@@ -29,6 +29,7 @@ def main(arguments: list[str]) -> int:
                 environment = {
                     **os.environ,
                     "WEFT_TEST_ADMIN_KUBECONFIG": str(plane.admin),
+                    "WEFT_TEST_APISERVER_PID": str(plane.server_pid),
                     "WEFT_TEST_KUBECONFIG": str(plane.account_config("weft", "weft", directory / "weft.kubeconfig")),
                 }
                 command = [sys.executable, "-m", "pytest", "--durations=5", *(arguments or TESTS)]

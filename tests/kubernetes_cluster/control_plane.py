@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -49,6 +50,10 @@ class ControlPlane:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._closing = threading.Event()
+        self._keeper: threading.Thread | None = None
+        #: The API server's process id: a test that kills it sees it started again.
+        self.server_pid = directory / "apiserver.pid"
         self.admin = directory / "admin.kubeconfig"
         self._program = program()
         self._etcd = shutil.which("etcd")
@@ -66,6 +71,9 @@ class ControlPlane:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        if self._keeper is not None:
+            self._keeper.join()
         for process in reversed(self._processes):
             process.kill()
         for process in self._processes:
@@ -96,6 +104,8 @@ class ControlPlane:
         )  # fmt: skip
         self._write_config(self.admin, ADMIN_TOKEN)
         self._until_ready()
+        self._keeper = threading.Thread(target=self._keep_server)
+        self._keeper.start()
         own = (f"--kubeconfig={self.admin}", "--leader-elect=false", "--bind-address=127.0.0.1")
         self._run(
             "controllers", str(self._program), "controllers", *own, f"--secure-port={free_port()}",
@@ -106,6 +116,18 @@ class ControlPlane:
             "scheduler", str(self._program), "scheduler", *own, f"--secure-port={free_port()}",
             f"--cert-dir={directory}/s", "--kube-api-qps=200", "--kube-api-burst=200",
         )  # fmt: skip
+
+    def _keep_server(self) -> None:
+        """Start the API server again whenever it ends, as a real cluster does."""
+        at = 1
+        while True:
+            self.server_pid.write_text(str(self._processes[at].pid))
+            while self._processes[at].poll() is None:
+                if self._closing.wait(0.05):
+                    return
+            ended = self._processes[at]
+            with open(self._directory / "apiserver.log", "ab") as log:
+                self._processes[at] = subprocess.Popen(ended.args, stdout=log, stderr=log, cwd=self._directory)
 
     def _run(self, name: str, *command: str) -> None:
         with open(self._directory / f"{name}.log", "wb") as log:

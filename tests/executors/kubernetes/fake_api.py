@@ -66,6 +66,8 @@ class FakeApi:
         self.requests: list[Request] = []
         self.violations: list[str] = []
         self.page_max = 500
+        self.accepted = 0  # connections
+        self.log_pieces_max: int | None = None  # after which a stream of a log is ended
         self.port = 0
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -103,6 +105,7 @@ class FakeApi:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self.accepted += 1
         try:
             while True:
                 request = await self._read(reader)
@@ -279,8 +282,12 @@ class FakeApi:
             raise Refusal(400, "BadRequest", f'container "{name}" in pod "{request.name}" is waiting to start')
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n")
         follow, stamps = request.query.get("follow") == "true", request.query.get("timestamps") == "true"
+        pieces = 0
         async for data in log.read(request.query.get("sinceTime"), follow, stamps):
             await _chunk(writer, data)
+            pieces += 1
+            if pieces == self.log_pieces_max:
+                break
         writer.write(b"0\r\n\r\n")
         await writer.drain()
 

@@ -12,6 +12,7 @@ from tests.executors.kubernetes.clusters import IMAGE, Cluster, kubeconfig
 from tests.executors.kubernetes.fake_api import Cut, Request
 from tests.executors.kubernetes.object_store import Refusal
 from weft.executors.kubernetes.executor import KubernetesExecutor
+from weft.executors.kubernetes.objects import Job, Pod
 
 Tell = Callable[..., None]
 
@@ -141,6 +142,36 @@ def test_logs_are_resumed_without_gap_or_double(tell_fake: Tell) -> None:
     tell_fake(story)
 
 
+def test_a_stream_that_the_server_ends_is_begun_again(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.fake.log_pieces_max = 1
+        launch, future = cluster.start("for n in 1 2 3 4; do echo line $n; sleep 0.3; done; sleep 300")
+        await cluster.until_printed(launch, b"line 4\n")
+        assert cluster.stored(launch) == b"line 1\nline 2\nline 3\nline 4\n"
+        cluster.stop(launch, grace_s=1)
+        assert (await ends(future)).stopped == "cancel"
+
+    tell_fake(story)
+
+
+def test_a_watch_that_meets_the_unexpected_goes_on(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        changed, pods = cluster.executor._changed, []
+
+        def fail_once(namespace: str, found: Job | Pod, gone: bool) -> None:
+            if isinstance(found, Pod):
+                pods.append(found)
+                if len(pods) == 1:
+                    raise RuntimeError("of the test")
+            changed(namespace, found, gone)
+
+        setattr(cluster.executor, "_changed", fail_once)  # noqa: B010  # a fault that no server can make
+        assert (await cluster.run("echo on; sleep 0.2")).ok
+        assert len(pods) > 1
+
+    tell_fake(story)
+
+
 def test_a_rotated_log_is_said_to_have_a_gap(tell_fake: Tell) -> None:
     async def story(cluster: Cluster) -> None:
         launch, future = cluster.start("echo one; while [ ! -e go ]; do sleep 0.05; done; echo two; echo three")
@@ -155,6 +186,33 @@ def test_a_rotated_log_is_said_to_have_a_gap(tell_fake: Tell) -> None:
         assert outcome.result is not None
         assert cluster.stored(launch) == b"one\nthree\n"
         assert outcome.result["stdoutMissing"] == "the log was rotated before all of it was read"
+
+    tell_fake(story)
+
+
+def test_connections_are_used_again_until_the_server_closes_them(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        before = cluster.fake.accepted
+        for _ in range(10):
+            assert await cluster.executor.check() is None
+        assert cluster.fake.accepted - before <= 1
+        await cluster.fake.cut_connections()
+        assert await cluster.executor.check() is None
+
+    tell_fake(story)
+
+
+def test_long_lists_come_in_pages(tell_fake: Tell) -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.fake.page_max = 2
+        begun = [cluster.start("echo on; sleep 300") for _ in range(5)]
+        for launch, _ in begun:
+            await cluster.until_printed(launch, b"on\n")
+        items, _ = await cluster.api.list("pods", "default", {})
+        assert len(items) == 5
+        for launch, _ in begun:
+            cluster.stop(launch, grace_s=1)
+        await asyncio.wait_for(asyncio.gather(*(future for _, future in begun)), 60)
 
     tell_fake(story)
 

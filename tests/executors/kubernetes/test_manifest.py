@@ -129,6 +129,7 @@ def ended(code: int, reason: str = "Error", message: str = "") -> dict[str, Any]
     ("status", "phase", "text"),
     [
         ({}, "waiting", "its pod is assigned to node n1"),
+        ({"containerStatuses": [{"name": "task", "state": {"running": {}}}]}, "running", "runs on node n1"),
         ({"phase": "Failed", "reason": "Evicted", "message": "low on disk"}, "ended", "Evicted: low on disk"),
         ({"phase": "Failed", "reason": "DeadlineExceeded"}, "ended", "DeadlineExceeded"),
         ({"phase": "Failed", "reason": "NodeLost", "message": "n1"}, "ended", "NodeLost: n1"),

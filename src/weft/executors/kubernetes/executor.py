@@ -29,7 +29,7 @@ _CHECK_TIMEOUT_S = 5.0
 _CLOSE_AWAY_S = 4.0  # while the API server does not answer
 _CLOSE_S = 60.0
 _REMOVE_GRACE_S = 5.0
-_REMOVE_S = 30.0
+_REMOVE_S = 15.0
 _REMOVE_AT_ONCE = 16
 _EVENTS_EVERY_S = 10.0
 
@@ -267,9 +267,10 @@ class KubernetesExecutor:
             return
         try:
             items, _ = await self._api.list("events", namespace, {"fieldSelector": selector})
+            events = [decode(item, Event) for item in items]
         except (Unreachable, KubernetesError):
             return  # they only explain; the attempts themselves are watched
-        for event in (decode(item, Event) for item in items):
+        for event in events:
             attempt = attempts.get(event.involved_object.name)
             if attempt is not None:
                 attempt.event(f"{event.reason}: {' '.join(event.message.split())}"[:300])

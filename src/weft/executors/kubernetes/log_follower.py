@@ -80,16 +80,20 @@ class LogFollower:
                 await task
 
     async def _follow(self, pod: str) -> None:
+        """Until the pod is gone, or this is cancelled. A stream may also end while the container runs: servers end
+        long ones, and a node that rotates its log may."""
         pause = _AGAIN_S / 4
         while True:
+            since = self._lines.since
             try:
                 await self._read(pod, follow=True)
-                return  # it ended by itself: the container has, or will be read to its end once it has
             except KubernetesError as error:
                 if error.status == 404:
                     return
             except Unreachable:
                 pass
+            if self._lines.since != since:
+                pause = _AGAIN_S / 4
             await asyncio.sleep(pause)
             pause = min(pause * 2, _AGAIN_MAX_S)
 

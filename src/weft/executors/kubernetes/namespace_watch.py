@@ -74,7 +74,9 @@ class NamespaceWatch:
             except VersionGone:
                 del self._versions[resource]
                 continue
-            except (Unreachable, KubernetesError) as error:
+            except Exception as error:  # also what this code does not expect: without a watch all attempts would hang
+                if not isinstance(error, (Unreachable, KubernetesError)):
+                    self._versions.pop(resource, None)
                 if self._versions.get(resource) != begun:
                     pause = _AGAIN_S  # it had brought something
                 else:

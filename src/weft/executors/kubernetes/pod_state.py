@@ -37,7 +37,7 @@ def pod_state(pod: Pod | None) -> PodState:
     if pod.status.phase in ("Failed", "Succeeded"):
         return PodState("ended", _pod_reason(pod) or f"its pod is {pod.status.phase} without a record of its end")
     if own is not None and own.state.running is not None:
-        return PodState("running")
+        return PodState("running", f"runs on node {pod.spec.node_name}")
     return _waiting(pod, own)
 
 
