@@ -152,6 +152,16 @@ def test_a_file_that_python_cannot_parse(here: Path) -> None:
     assert "broken.py, line 1: invalid syntax" in complaint(here, "{python: broken:f}")
 
 
+def least(path: Path) -> float:
+    """Of three times: processors that others use, too, take up to twice as long for the same."""
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        load_file(path)
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
 def test_all_mistakes_at_once_and_the_module_parsed_once(here: Path) -> None:
     count = 10_000
     (here / "big.py").write_text("".join(f"def f{i}(a, b=1): return a + b\n" for i in range(2_000)))
@@ -159,13 +169,9 @@ def test_all_mistakes_at_once_and_the_module_parsed_once(here: Path) -> None:
     path = here / "flow.yaml"
     path.write_text("tasks:\n" + "\n".join(lines))
     load_file(path)
-    begun = time.process_time()
-    load_file(path)
-    whole = time.process_time() - begun
+    whole = least(path)
     path.write_text("tasks:\n" + "\n".join(line.replace("big:", "not_here:") for line in lines))
-    begun = time.process_time()
-    load_file(path)
-    without = time.process_time() - begun
+    without = least(path)
     assert whole - without < 0.5 * without + 0.2, f"{whole:.2f} s with the check, {without:.2f} s without"
     path.write_text("tasks:\n" + "\n".join(line.replace("a:", "c:") for line in lines[:50]))
     with pytest.raises(DefinitionErrors) as caught:

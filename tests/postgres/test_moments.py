@@ -142,7 +142,12 @@ def test_a_chain_is_written_by_one_statement_and_its_guards_hold(
     monkeypatch.setattr(t, "combined", combined)
     working.report()
     assert sent == [
-        (("run_update", 1), ("tasks_succeed_if_running", 1), ("tasks_ready_if_pending", 1), ("events_insert", 2))
+        (
+            ("run_update_progress", 1),
+            ("tasks_succeed_if_running", 1),
+            ("tasks_ready_if_pending", 1),
+            ("events_insert", 2),
+        )
     ]
     before = working.rows()
     with working.store.transaction() as tx:

@@ -1,8 +1,13 @@
 """Carries out a node's last will: one command, bounded in time."""
 
 import os
-import signal
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+else:
+    import _signal as signal  # `signal` imports enum, which takes longer than the spawner's start
 
 _CHECK_S = 0.02
 

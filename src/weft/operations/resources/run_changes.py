@@ -76,7 +76,7 @@ class ReleaseTaskRequest(Request):
 
 @resource.operation(
     "POST", "/v1/runs/{run}/tasks/{task}/release", role="operator", errors=REFUSABLE,
-    example={"reason": "the machine was scrapped"}, tool=ToolHints(destructive=True),
+    example={"reason": "the machine was scrapped"},
 )  # fmt: skip
 def release_task(access: StoreAccess, request: ReleaseTaskRequest) -> Changed:
     """Go on without the proof that a lost attempt was stopped: its engine (a container engine, a Kubernetes cluster)
