@@ -197,7 +197,7 @@ BY_ID = (
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless
 QUEUE = (
     "tasks_queued", "tasks_queued_of_family", "tasks_queued_each_of_family", "tasks_due", "tasks_unsettled",
-    "tasks_queued_spread", "tasks_ready", "exchange_begin_looking", "tasks_child_actions",
+    "tasks_queued_spread", "tasks_ready", "exchange_begin", "tasks_child_actions",
     "tasks_child_actions_of_family", "runs_unreported", "runs_unreported_of_family",
 )  # fmt: skip
 

@@ -268,32 +268,24 @@ def test_a_glance_at_nothing(store: Any) -> None:
     assert [bool(value) for value in overview[2:]] == [False] * 4
 
 
-@pytest.mark.parametrize("look", [True, False])
-def test_an_exchange_begins_once_and_only_while_its_session_lasts(store: Any, look: bool) -> None:
+def test_an_exchange_begins_once_and_only_while_its_session_lasts(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s")
-        ((begun,),) = tx.load([n.BeginExchange("s", 2, look)])
+        ((begun,),) = tx.load([n.BeginExchange("s", 2)])
         assert (begun[0].id, begun[0].exchange, begun[0].state) == ("s", 2, "live")
         for number in (1, 2):
-            assert tx.load([n.BeginExchange("s", number, look)]) == ([],), "it was made before"
+            assert tx.load([n.BeginExchange("s", number)]) == ([],), "it was made before"
         draft = draft_of(tx)
         draft.sessions.drained = [("s", tx.now)]
         tx.write(draft)
-        ((begun,),) = tx.load([n.BeginExchange("s", 3, look)])
+        ((begun,),) = tx.load([n.BeginExchange("s", 3)])
         assert begun[0].state == "draining"
         draft = draft_of(tx)
         draft.sessions.ended = [("s", "dead")]
         tx.write(draft)
-        assert tx.load([n.BeginExchange("s", 4, look)]) == ([],), "the session is over"
+        assert tx.load([n.BeginExchange("s", 4)]) == ([],), "the session is over"
     with store.transaction() as tx:
         assert [(row.exchange, row.state) for row in tx.load([n.Session("s")])[0]] == [(3, "dead")]
-
-
-def test_an_exchange_that_does_not_look_sees_its_session_only(store: Any) -> None:
-    make_world(store)
-    with store.transaction() as tx:
-        ((begun,),) = tx.load([n.BeginExchange("s1", 41, look=False)])
-    assert (begun[0].id, begun[1:]) == ("s1", (None, False, False, False, 0))
 
 
 def test_the_lease_counts_down(store: Any) -> None:

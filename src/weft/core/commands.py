@@ -54,8 +54,6 @@ class Exchange(msgspec.Struct):
     free: dict[str, int] = {}  # what the node has left of what it counts: memory, disk, gpu, places of a task
     costs: dict[str, dict[str, int]] = {}  # by demand: what a task of it takes of that
     following: list[tuple[int, int, int]] = []  # a hint, places of what needs the reported tasks: loaded with them
-    #: False: only what follows from the reports. There was nothing else to do just before, and no wake-up since.
-    look: bool = True
     remote: list[int] = []  # of the reported tasks, those that run on engines
     adopt: list[tuple[int, int]] = []  # task, attempt of orphaned handles that this node would go on watching
     notes: list[tuple[int, int, str]] = []  # task, attempt of open handles, what it waits for

@@ -28,7 +28,6 @@ from weft.store.protocol import EVERYONE, Look, StoreUnusable
 T = TypeVar("T")
 FACTS_MAX = 1000
 GATHER_S, GATHER_LONG_S = 0.02, 0.05
-LOOK_EVERY_S = 0.05
 ONLOOKER_S = 0.05  # a node without slots need not see each submission by itself
 ROUNDS = 2  # of the event loop in which what was just started may end: that needs no timer and no waiter
 RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -66,9 +65,6 @@ class ExchangeLoop:
         self._in_flight: Exchange | None = None
         self._settled: int | None = None  # the exchange whose reply is taken in; None: not quite yet
         self._round_since: float | None = None
-        self._woken = True  # since the last exchange that looked for more than what follows from reports
-        self._looked_at = float("-inf")  # when one looked and found all that there was
-        self._due_at = float("inf")  # when something is due, as far as is known
         self.dead = False
         self.finishing = False  # leave when nothing is held any more
         self.exchanges = 0
@@ -76,7 +72,6 @@ class ExchangeLoop:
 
     def wake(self, hint: Hint = EVERYONE) -> None:
         """A node without room leaves queued tasks to others; when it has room again, it looks by itself."""
-        self._woken = True
         if hint.everyone or (hint.queued and self.worker.want() > 0) or (hint.ended and self._scope is not None):
             self._reason.set()
 
@@ -186,19 +181,16 @@ class ExchangeLoop:
         worker = self.worker
         self._number += 1
         want = worker.want() if self._lease.trusted else 0
-        sent = self._ports.clock()
-        reports, look = worker.take_reports(), self._must_look(sent)
-        if look:
-            self._woken = False  # a wake-up from here on may be of what this exchange does not see
         command = Exchange(
-            self._session, self._number, reports, want,
+            self._session, self._number, worker.take_reports(), want,
             self.eligible.demands, self.eligible.known, self._scope, worker.take_started(),
             self.eligible.free(requirements(held.definition, held.claim) for held in worker.held.values()),
-            self.eligible.costs, worker.take_following(), look or not reports,
+            self.eligible.costs, worker.take_following(),
             notes=self._handles.take_notes(), adopt=self._handles.take_offers(),
         )  # fmt: skip
         command.remote = self._handles.take_remote(command.reports)
         self._in_flight = command
+        sent = self._ports.clock()
         reply = await self._send(command)
         if reply is None:
             return None
@@ -210,27 +202,7 @@ class ExchangeLoop:
             self.dead = True
             return None
         self._full = want > 0 and len(reply.claims) >= want
-        if self._full or reply.more or reply.demands:
-            self._looked_at = float("-inf")
-        elif command.look:
-            self._looked_at = sent if want > 0 else float("-inf")
-        self._note_due(reply, command.look)
         return reply
-
-    def _must_look(self, now: float) -> bool:
-        """Not while a chain goes on: an exchange that found less than it wanted has seen all there was, and whoever
-        adds to it wakes us. Such an exchange costs PostgreSQL a third less. Counted limits (pools, memory) may have
-        been freed by the reports themselves."""
-        return (
-            self._woken or not self._ports.link.hears or now - self._looked_at > LOOK_EVERY_S or now >= self._due_at
-            or self.finishing or bool(self.eligible.costs) or any("@" in demand for demand in self.eligible.demands)
-        )  # fmt: skip
-
-    def _note_due(self, reply: ExchangeReply, looked: bool) -> None:
-        """An exchange that did not look knows only of what it scheduled itself."""
-        now = self._ports.clock()
-        due_at = float("inf") if reply.wake_in_ms is None else now + max(0.001, reply.wake_in_ms / 1000)
-        self._due_at = due_at if looked else min(self._due_at, due_at)
 
     async def _send(self, command: Exchange, *, replaced: bool = False) -> ExchangeReply | None:
         """Until it is answered; None: the session is over. What the store refuses is split until one report fails
@@ -306,7 +278,9 @@ class ExchangeLoop:
         self.worker.start_waiting()
         if again or (self._full and self.worker.want() > 0) or self.worker.has_reports:
             return 0.0
-        return None if self._due_at == float("inf") else max(0.001, self._due_at - self._ports.clock())
+        if reply.wake_in_ms is None:
+            return None
+        return max(0.001, reply.wake_in_ms / 1000)
 
     async def _workflow(self, hash: str) -> Workflow:
         return await self._answered(lambda: self._ports.link.workflow(hash))

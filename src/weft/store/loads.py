@@ -82,18 +82,11 @@ def overview(rows: Rows) -> list[Any]:
     """What the need promises; a last column is for the store itself."""
     out: list[Any] = []
     for row in rows:
-        if len(row) == _SESSION_WIDTH:
-            out.append((SessionRow(*row), None, False, False, False, 0))
-            continue
         wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand, _ = row[_SESSION_WIDTH:]
         moments = [at for at in (wake_at, deadline_at) if at is not None]
         session = SessionRow(*row[:_SESSION_WIDTH])
         out.append((session, min(moments, default=None), unsettled, sweeping, stopping, newest_demand or 0))
     return out
-
-
-def begin_exchange(need: n.BeginExchange) -> str:
-    return "exchange_begin_looking" if need.look else "exchange_begin"
 
 
 def _inputs(rows: Rows) -> list[Any]:
@@ -146,7 +139,7 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.InsistingLeaders: lambda need, tx: ("sessions_insisting", (tx.now,), plain),
     n.LiveSessions: lambda need, tx: ("sessions_with_lease", (tx.now,), sessions),
     n.Measurements: lambda need, tx: ("sessions_measured", (), plain),
-    n.BeginExchange: lambda need, tx: (begin_exchange(need), (need.session, need.number), overview),
+    n.BeginExchange: lambda need, tx: ("exchange_begin", (need.session, need.number), overview),
     n.Token: lambda need, tx: ("token_by_id", (need.id,), _as(TokenRow)),
     n.Runs: lambda need, tx: ("runs_by_no", (need.nos,), runs) if need.nos else None,
     n.RunsIfFree: lambda need, tx: ("runs_if_free", (need.nos,), runs) if need.nos else None,

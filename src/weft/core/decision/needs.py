@@ -185,12 +185,10 @@ class ReadyTasks(msgspec.Struct):
 class BeginExchange(msgspec.Struct):
     """The only need that writes: the session's row gets the exchange's number and is locked, in one statement. 1 row
     (SessionRow, next wake-up time, unsettled ends, sweeps and child actions, stops for this session, the number of
-    the newest demand); none if the session is over, or has made this exchange before. `look`: what there is to do
-    beside its reports, else nothing is looked up, and those columns say that there is nothing."""
+    the newest demand); none if the session is over, or has made this exchange before."""
 
     session: str
     number: int
-    look: bool = True
 
 
 class DueTasks(msgspec.Struct):

@@ -46,10 +46,10 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
     following = _within(command.following, run_nos)
     begun, runs, tasks, queued = yield (
-        BeginExchange(command.session, command.number, command.look),
+        BeginExchange(command.session, command.number),
         Runs(run_nos),
         Tasks(sorted({*ids, *((run_no << ORDINAL_BITS) + pos for run_no, pos, _ in following)})),
-        QueuedTasks(unlimited(command), command.scope, max(0, command.want) if command.look else 0),
+        QueuedTasks(unlimited(command), command.scope, max(0, command.want)),
     )
     if not begun:
         return (yield from _not_begun(draft, command))
@@ -67,7 +67,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     yield from settle(draft, ended)
     chores = unsettled or sweeping or draft.child_actions or is_due
     more = (yield from tidy(draft, None)) if chores else False
-    more = more or draft.left_over() or (draft.wake and not command.look)
+    more = more or draft.left_over()
     yield from take_places(draft, command, len(queued))
     draining = session.state == "draining"
     idle = draining or command.want <= 0 or session.role == "observer"

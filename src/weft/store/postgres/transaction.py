@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from weft.core.decision import needs as n
 from weft.core.decision.draft import Draft
 from weft.core.decision.needs import Need
-from weft.store.loads import BY_CLOCK, LOADS, Load, begin_exchange, overview, tasks
+from weft.store.loads import BY_CLOCK, LOADS, Load, overview, tasks
 from weft.store.postgres.statements import PostgresRowsStatement, Statement, combined, rows_statement, statements
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import PATIENCE_MS, recall
@@ -113,7 +113,7 @@ class PostgresTransaction:
     def _load(self, need: Need) -> Load:
         if isinstance(need, n.BeginExchange):
             self._asks = need.session
-            return begin_exchange(need), (need.session, need.number), self._overview if need.look else overview
+            return "exchange_begin", (need.session, need.number), self._overview
         if (
             isinstance(need, n.QueuedTasks) and self._asks is not None and self._wire.shared
             and need.demands and need.root is None and need.limit >= ROWS_MANY

@@ -16,17 +16,10 @@
 -- of queued tasks lock tasks; a later statement's snapshot is younger than the run's lock.
 -- A task that its run began with has its position in its id, all others (`{later}`) are in the index tasks_by_place.
 
--- part: begun: an exchange of a session that is over, or that it has made before, counts for nothing
+-- name: exchange_begin (session text, number bigint): one statement instead of six looks at mostly empty indexes, each of
+-- which cost 7 µs on SQLite. An exchange of a session that is over, or that it has made before, counts for nothing
 UPDATE sessions SET exchange = :number
 WHERE id = :session AND exchange < :number AND state IN ('live', 'draining')
-
--- name: exchange_begin (session text, number bigint)
-{begun}
-RETURNING {session_columns}
-
--- name: exchange_begin_looking (session text, number bigint): one statement instead of six looks at mostly empty indexes,
--- each of which cost 7 µs on SQLite
-{begun}
 RETURNING {session_columns},
   (SELECT min(t.wake_at) FROM tasks t WHERE t.wake_at IS NOT NULL),
   (SELECT min(r.deadline_at) FROM runs r WHERE r.deadline_at IS NOT NULL AND r.finished_at IS NULL),
