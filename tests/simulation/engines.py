@@ -249,7 +249,7 @@ class SimulatedRemote:
         ok = known is not None and known[1]
         stopped = None if ok else watched.stop
         if known is None and stopped is None:
-            stopped = "lease"  # somebody removed it: this node was taken for dead
+            stopped = "lease"  # another node removed it: this one was taken for dead
         outcome = Outcome(
             launch.task_id, launch.attempt, ok, 0 if ok else 1, started, self._clock(),
             None if ok else "scripted failure", stopped, forgotten=known is None and launch.adopted,

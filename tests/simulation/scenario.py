@@ -320,7 +320,7 @@ class Scenario:
             self._release()
 
     def _release(self) -> None:
-        """Somebody takes the risk for an orphan."""
+        """A person takes the risk for an orphan."""
         orphan: list[Any] = self.world.store.reader().execute(
             "SELECT r.id, r.workflow, t.pos, t.idx FROM handles h JOIN tasks t ON t.id = h.task_id"
             " JOIN runs r ON r.no = t.run_no WHERE h.state = 'orphaned' ORDER BY t.id LIMIT 1"

@@ -1,4 +1,4 @@
-"""An engine that answers as it is told, where a real one cannot be made to: Docker, slow pulls, registries."""
+"""An engine that answers as a test says, where a real one cannot be made to: Docker, slow pulls, registries."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Each story of an attempt is told on every cluster: the fake one, and in `make test-kubernetes` a real one."""
+"""Each story of an attempt runs on every cluster: the fake one, and in `make test-kubernetes` a real one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -26,7 +26,7 @@ def certificate(directory: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, ssl.create_default_context(cafile=str(crt))
 
 
-def told(
+def served(
     serve: Serve,
     story: Callable[[ApiConnection], Awaitable[None]],
     server_tls: ssl.SSLContext | None = None,
@@ -83,7 +83,7 @@ def test_an_answer_in_pieces_and_another_over_the_same_connection(tmp_path: Path
         assert await connection.send(REQUEST) == 404
         assert (await whole(connection), connection.headers["retry-after"]) == (b"no", "3")
 
-    told(serve, story, server, client)
+    served(serve, story, server, client)
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -107,7 +107,7 @@ def test_little_is_kept_of_what_nobody_reads(tmp_path: Path, secure: bool) -> No
         assert connection._buffered < 4 * BUFFERED_MAX
         assert len(await whole(connection)) == size
 
-    told(serve, story, server, client)
+    served(serve, story, server, client)
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -138,11 +138,11 @@ def test_an_answer_that_breaks_off(tmp_path: Path, answer: bytes, secure: bool) 
             await ask(connection)
         assert not connection.usable
 
-    told(serve, story, server, client)
+    served(serve, story, server, client)
 
 
 def test_an_answer_that_ends_with_its_connection(tmp_path: Path) -> None:
-    """Over TLS the server must say that it closes: else somebody may have cut it."""
+    """Over TLS the server must say that it closes: else it may have been cut."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\nabc")
@@ -163,9 +163,9 @@ def test_an_answer_that_ends_with_its_connection(tmp_path: Path) -> None:
         with pytest.raises(Unreachable):
             await whole(connection)
 
-    told(serve, story)
-    told(serve, story, *certificate(tmp_path))
-    told(cut, broken, *certificate(tmp_path))
+    served(serve, story)
+    served(serve, story, *certificate(tmp_path))
+    served(cut, broken, *certificate(tmp_path))
 
 
 def test_a_server_that_is_not_who_it_should_be(tmp_path: Path) -> None:
@@ -174,9 +174,9 @@ def test_a_server_that_is_not_who_it_should_be(tmp_path: Path) -> None:
 
     server, client = certificate(tmp_path)
     with pytest.raises(Unreachable, match=r"its certificate: self.signed certificate"):
-        told(never, never, server, ssl.create_default_context())
+        served(never, never, server, ssl.create_default_context())
     with pytest.raises(Unreachable, match="its certificate: Hostname mismatch"):
-        told(never, never, server, client, "another.example")
+        served(never, never, server, client, "another.example")
 
 
 def test_without_the_extra_it_says_what_to_install() -> None:

@@ -26,7 +26,7 @@ _CALL_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "call_fu
 
 
 class UnsafeDirectory(OSError):
-    """The directory for private files belongs to somebody else, or others may enter it."""
+    """The directory for private files belongs to another user, or others may enter it."""
 
 
 def parent_directory(root: str | None) -> str:

@@ -176,7 +176,7 @@ class KubernetesAttempt:
                 self._exists = False
                 raise
             job = await self._insist(lambda: api.get(Job, "jobs", handle.place, handle.name))
-            # Created by a request of this attempt whose answer was lost, or by somebody else.
+            # Created by a request of this attempt whose answer was lost, or by another process.
             labels = job.metadata.labels if job is not None else {}
             if self.stop_request is None and (labels.get(PROCESS), labels.get(NAME)) != (self._process, handle.name):
                 self._exists = False
