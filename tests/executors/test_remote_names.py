@@ -1,6 +1,6 @@
 import re
 
-from weft.executors.remote_names import attempt_name
+from weft.executors.remote.names import attempt_name
 
 
 def test_the_readable_form_is_kept_where_it_fits() -> None:

@@ -13,7 +13,7 @@ import msgspec
 from tests.simulation.loop import OWNER
 from weft.core.rows import ORDINAL_BITS
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
-from weft.executors.remote_names import attempt_name
+from weft.executors.remote.names import attempt_name
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

@@ -22,7 +22,6 @@ from weft.executors.container.mounted_files import LABEL, MountedFiles, parent_d
 from weft.executors.container.patience import PatientEngine, inspect
 from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Launch, Outcome, StopReason
-from weft.executors.spawner.output_files import OutputFiles
 
 _EXIT_POLL_S = (0.01, 0.25)  # after the output's end, until the engine says that the container has exited
 _KILL_AGAIN_S = 2.0
@@ -58,7 +57,6 @@ class ContainerAttempt:
         client: EngineClient,
         facts: EngineFacts,
         labels: dict[str, str],
-        files: OutputFiles,
         trusted: Callable[[], bool],
         answer_max: int,
         private_root: str | None,
@@ -82,8 +80,7 @@ class ContainerAttempt:
         self._to_remove = launch.adopted  # the container is this attempt's
         self._oom_file: str | None = None
         self._oom = False
-        forms = secret_forms(launch.secrets.values()) if launch.secrets else ()
-        self._output = OutputFollower(client, self._engine.path, files, launch, forms, self._cannot_store)
+        self._output = OutputFollower(client, self._engine.path, launch, self._cannot_store)
 
     # What the executor calls
 

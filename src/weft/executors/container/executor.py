@@ -32,8 +32,7 @@ from weft.executors.container.mounted_files import LABEL, parent_directory, remo
 from weft.executors.container.patience import remove_now
 from weft.executors.output import ANSWER_BYTES_MAX
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
-from weft.executors.remote_names import readable_name
-from weft.executors.spawner.output_files import OutputFiles
+from weft.executors.remote.names import readable_name
 
 _CHECK_S = 5.0
 _CLOSE_S = 5.0  # for an engine that does not answer
@@ -73,7 +72,6 @@ class ContainerExecutor:
         self._facts: EngineFacts | None = None  # of the last check that succeeded
         self._answers = False
         self._attempts: dict[tuple[int, int], tuple[ContainerAttempt, asyncio.Task[None]]] = {}
-        self._files: OutputFiles | None = None
         self._trusted_until = float("inf")
         self._trust_timer: asyncio.TimerHandle | None = None
         self._process = secrets.token_hex(8)
@@ -82,7 +80,6 @@ class ContainerExecutor:
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._files = OutputFiles()
         self._open = True
 
     # The engine
@@ -152,7 +149,7 @@ class ContainerExecutor:
         return Handle(identity, readable_name(launch.run_id, launch.task, launch.attempt))
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
-        if not self._open or self._files is None:
+        if not self._open:
             raise RuntimeError("the container executor is not open")
         if launch.handle is None:
             launch = msgspec.structs.replace(launch, handle=self.handle(launch))
@@ -162,7 +159,7 @@ class ContainerExecutor:
             self._loop.call_soon(on_ended, outcome)
             return
         attempt = ContainerAttempt(
-            launch, client, facts, self._labels(launch), self._files, self._is_trusted, self._answer_max,
+            launch, client, facts, self._labels(launch), self._is_trusted, self._answer_max,
             self._private_root,
         )  # fmt: skip
         task = self._loop.create_task(self._run(attempt, on_ended))

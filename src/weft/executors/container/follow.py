@@ -8,26 +8,17 @@ from weft.executors.container.frames import STREAMS, LogEntries, LogPosition, Ou
 from weft.executors.container.output_writer import OutputWriter
 from weft.executors.output_file import Written
 from weft.executors.protocol import Launch
-from weft.executors.spawner.output_files import OutputFiles
 
 
 class OutputFollower:
     __slots__ = ("_client", "_from_log", "_life", "_path", "_positions", "_stream", "_writer")
 
-    def __init__(
-        self,
-        client: EngineClient,
-        path: str,
-        files: OutputFiles,
-        launch: Launch,
-        secret_forms: tuple[bytes, ...],
-        on_error: Callable[[], None],
-    ) -> None:
+    def __init__(self, client: EngineClient, path: str, launch: Launch, on_error: Callable[[], None]) -> None:
         """`on_error` is called when output cannot be stored: nothing more will be."""
         self._client = client
         self._path = path
         self._positions = {stream: LogPosition() for stream in STREAMS}
-        self._writer = OutputWriter(files, launch, secret_forms, on_error)
+        self._writer = OutputWriter(launch, on_error)
         self._stream: EngineStream | None = None
         self._from_log = False
         self._life = 0  # of the engine that was attached to

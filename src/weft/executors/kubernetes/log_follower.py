@@ -5,11 +5,11 @@ from contextlib import suppress
 
 from weft.executors.kubernetes.api import Api, KubernetesError, path_of
 from weft.executors.kubernetes.connection import Unreachable
-from weft.executors.kubernetes.followed_output import FollowedOutput
 from weft.executors.kubernetes.log_lines import LogLines
 from weft.executors.kubernetes.manifest import CONTAINER
 from weft.executors.output_file import Written
 from weft.executors.protocol import Launch
+from weft.executors.remote.followed_output import FollowedOutput
 
 _AGAIN_S = 1.0
 _AGAIN_MAX_S = 10.0

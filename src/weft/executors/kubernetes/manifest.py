@@ -12,7 +12,7 @@ from typing import Any
 
 from weft.executors.kubernetes.pod_patch import merge_patch
 from weft.executors.protocol import Handle, Launch
-from weft.executors.remote_names import attempt_name, readable_name
+from weft.executors.remote.names import attempt_name, readable_name
 
 CONTAINER = "task"  # the name of the attempt's own container
 OUTPUT_FILE = "/dev/termination-log"

@@ -41,11 +41,6 @@ class OutputFiles:
             os.close(stdout.fd)
             raise
 
-    def open_one(self, directory: bytes, name: bytes, cap: int) -> OutputFile:
-        """The file of one stream, for output that comes over a connection."""
-        self._device(directory)
-        return self._create(directory, directory + b"/" + name, cap)
-
     def _create(self, directory: bytes, path: bytes, cap: int) -> OutputFile:
         fd = linux.open_nameless(directory, FILE_MODE) if self._nameless_supported else None
         named = fd is None

@@ -8,11 +8,14 @@ from weft.executors.output import StreamName, output_path
 from weft.executors.output_file import FILE_MODE, NOTHING_WRITTEN, CannotPunchHole, OutputFile, Written
 from weft.executors.protocol import Launch
 
+_SWEEP_BYTES = 1 << 20  # written between two cuts of a file over its cap
+
 
 class FollowedOutput:
-    """One stream of one attempt. The file is created with its first bytes."""
+    """One stream of one attempt. The file is created with its first bytes. The first error is kept, and nothing is
+    written after it."""
 
-    __slots__ = ("_cap", "_file", "_masker", "_path", "_skip", "error")
+    __slots__ = ("_cap", "_file", "_masker", "_path", "_skip", "_unswept", "error")
 
     def __init__(self, launch: Launch, stream: StreamName) -> None:
         self._path = os.fsencode(output_path(launch.output_dir, launch.task, launch.attempt, stream))
@@ -21,6 +24,7 @@ class FollowedOutput:
         forms = secret_forms(launch.secrets.values()) if launch.secrets else ()
         self._masker = StreamMasker(forms) if forms else None
         self._file: OutputFile | None = None
+        self._unswept = 0
         self.error: str | None = None  # why output is missing
 
     def write(self, data: bytes) -> None:
@@ -36,7 +40,7 @@ class FollowedOutput:
         try:
             return file.finish()
         except OSError as error:
-            self.error = f"its output cannot be stored: {error.strerror}"
+            self.error = self.error or _text(error)
             return NOTHING_WRITTEN
         finally:
             os.close(file.fd)
@@ -54,13 +58,20 @@ class FollowedOutput:
             left = memoryview(data)
             while left:
                 left = left[os.write(self._file.fd, left) :]
-            self._file.sweep()
-        except CannotPunchHole:
-            self.error = "its output is over output_max, and this filesystem cannot give back its middle"
-        except OSError as error:
-            self.error = f"its output cannot be stored: {error.strerror}"
+            self._unswept += len(data)
+            if self._unswept >= _SWEEP_BYTES:
+                self._unswept = 0
+                self._file.sweep()
+        except (OSError, CannotPunchHole) as error:
+            self.error = _text(error)
 
     def _open(self) -> OutputFile:
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         return OutputFile(self._path, os.open(self._path, flags, FILE_MODE), True, self._cap)
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, CannotPunchHole):
+        return "its output is over output_max and this filesystem cannot drop the middle"
+    return f"the output could not be stored: {getattr(error, 'strerror', None) or error}"
