@@ -1,4 +1,4 @@
-"""Exchanges on an event loop's own thread: they wait no longer than a moment, and what is late is said again."""
+"""Exchanges on an event loop's own thread: they wait no longer than a moment, and what is late is sent again."""
 
 import asyncio
 from collections.abc import Callable, Iterator
