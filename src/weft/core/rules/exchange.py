@@ -4,6 +4,8 @@ Order within: fence, reports, what follows from them, chores left over, due task
 exchange per task, because the successor that a report queues can be claimed in the same transaction.
 """
 
+import msgspec
+
 from weft.core.commands import Claim, Exchange, ExchangeReply
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import (
@@ -96,10 +98,11 @@ def _named(command: Exchange) -> list[int]:
 
 def _claim(draft: Draft, command: Exchange) -> Rule:
     """What other nodes have left on an engine of this one comes first: it runs already."""
-    running = (yield from adopt(draft, command)) if command.adopt else []
-    command.want -= len(running)
-    claims = yield from claim(draft, command)
-    return [*running, *claims] if running else claims
+    if not command.adopt:
+        return (yield from claim(draft, command))
+    running = yield from adopt(draft, command)
+    left = msgspec.structs.replace(command, want=command.want - len(running))
+    return [*running, *((yield from claim(draft, left)) if left.want > 0 else [])]
 
 
 def _apply_reports(draft: Draft, command: Exchange) -> Rule:
