@@ -282,6 +282,28 @@ def test_memory_that_runs_out_is_reported_as_that(containers: Containers) -> Non
     asyncio.run(story())
 
 
+def test_memory_that_ran_out_too_soon_for_a_look_at_the_cgroup(
+    containers: Containers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from weft.executors.container import oom
+
+    try:
+        os.close(os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK))
+    except OSError:
+        pytest.skip("the kernel's log cannot be read here")
+    monkeypatch.setattr(oom, "locate", lambda pid: None)
+
+    async def story() -> None:
+        async with containers.executor() as attempts:
+            direct, apart = await all_of(
+                attempts.run(["tail", "-c", "150000000", "/dev/zero"], requires={"memory": 32 << 20}),
+                attempts.run("sh -c 'kill -9 $$' || exit $?", requires={"memory": 32 << 20}),
+            )
+            assert (direct.cause, apart.cause) == ("oom", None), (direct, apart)
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("text", ["", "tcp://", "ssh://host", "tcp://host"])
 def test_addresses_that_cannot_be_used(text: str) -> None:
     from weft.executors.container.address import BadAddress, find_address, parse_address

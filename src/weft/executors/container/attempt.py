@@ -80,6 +80,7 @@ class ContainerAttempt:
         self._to_remove = launch.adopted  # the container is this attempt's
         self._oom_file: str | None = None
         self._oom = False
+        self._container_id = ""
         self._output = OutputFollower(client, self._engine.path, launch, self._cannot_store)
 
     # What the executor calls
@@ -146,6 +147,8 @@ class ContainerAttempt:
         state = await self._follow()
         code = int(state.get("ExitCode") or 0)
         oom_killed = self._oom or bool(state.get("OOMKilled"))
+        if code == 137 and not oom_killed and self.launch.requires.get("memory"):
+            oom_killed = oom.logged(self._container_id)  # it was gone before its cgroup could be read
         written = self._output.finish()
         async with self._signalling:  # a signal that ended it may be waiting for its answer
             stopped = self.stop.reason if self.stop is not None and self.stop.signalled else None
@@ -276,6 +279,7 @@ class ContainerAttempt:
             found = await self._engine.inspect()
             if found is None:
                 self._vanished()
+            self._container_id = str(found.get("Id") or "")
             if self._output.cut_off:
                 self._output.read_log()
             state: dict[str, Any] = found.get("State") or {}

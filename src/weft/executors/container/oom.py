@@ -5,6 +5,7 @@ The cgroup goes away soon after the container's end: so it is located while the 
 the output has ended.
 """
 
+import os
 from contextlib import suppress
 
 _ROOT = "/sys/fs/cgroup"
@@ -40,3 +41,25 @@ def kills(path: str | None) -> int:
             if name == "oom_kill":
                 return int(count)
     return 0
+
+
+def logged(container_id: str) -> bool:
+    """The kernel's log names the cgroup, and so the container, of each process that it killed for want of memory. Not
+    every user may read it."""
+    try:
+        fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        while container_id:
+            try:
+                record = os.read(fd, 8192)
+            except BrokenPipeError:
+                continue  # the oldest records were just overwritten
+            if b"oom-kill:" in record and container_id.encode() in record:
+                return True
+    except OSError:
+        pass  # there are no more
+    finally:
+        os.close(fd)
+    return False
