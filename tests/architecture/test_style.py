@@ -19,6 +19,8 @@ ALLOWED_WORDS = {
     "src/weft/core/expressions": "an expression's bound is counted in steps of evaluation",
     "src/weft/core/definition/read.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",
     "src/weft/core/definition/field_types/remote_fields.py": "what Kubernetes runs has these names",
+    "src/weft/core/definition/field_types/service_fields.py": "the words of Cloud Run",
+    "src/weft/core/definition/fields.py": "the words of Cloud Run",
     "docs/reference/definitions.md": "`pod` and `k8s_job` are keys and types of definitions",
     "src/weft/store/sqlite/clock.py": "a clock makes a step",
     "src/weft/cli/parser.py": "first steps",

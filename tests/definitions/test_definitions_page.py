@@ -24,8 +24,11 @@ from weft.core.definition.field_types.scalars import (
     Size,
     Text,
 )
+from weft.core.definition.field_types.service_fields import BUDGET, HTTP, Address, ServiceType, Statuses
 from weft.core.definition.field_types.task_fields import CACHE_RECORD, WAIT_RECORD
 from weft.core.definition.fields import (
+    AGENT,
+    CLOUD_RUN,
     CONSTRAINTS,
     CONTAINER,
     DEFAULTS,
@@ -41,11 +44,20 @@ from weft.core.definition.problems import NO_EXPRESSION
 from weft.core.definition.read import WORKFLOW
 from weft.core.definition.triggers import AFTER_RECORD, TRIGGER_RECORD, WEBHOOK_RECORD
 
+
+def _inner(record: Record, key: str) -> Record:
+    type_ = record.by_name[key].type
+    assert isinstance(type_, Record)
+    return type_
+
+
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
 TABLES: dict[str, Record] = {
     "workflow": WORKFLOW, "input": INPUT_RECORD, "trigger": TRIGGER_RECORD, "webhook": WEBHOOK_RECORD,
     "after": AFTER_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
-    "container": CONTAINER, "kubernetes": KUBERNETES, "wait": WAIT_RECORD, "cache": CACHE_RECORD,
+    "container": CONTAINER, "kubernetes": KUBERNETES, "http": HTTP, "expect": _inner(HTTP, "expect"),
+    "poll": _inner(HTTP, "poll"), "cloud run": CLOUD_RUN, "overrides": _inner(CLOUD_RUN, "overrides"),
+    "agent": AGENT, "budget": BUDGET, "wait": WAIT_RECORD, "cache": CACHE_RECORD,
     "requires": REQUIRES, "prefers": PREFERS, "long form": LONG_TASK, "spec": SPEC, "retryPolicy": RETRY_POLICY,
     "constraints": CONSTRAINTS,
 }  # fmt: skip
@@ -84,6 +96,13 @@ def shape_text(shape: Any) -> str:
             return f"mapping ({shape.what})"
         case Json():
             return "any value"
+        case Address():
+            return "a URL"
+        case Statuses():
+            return "a status, or a list"
+        case ServiceType():
+            mapping = f"mapping ({shape.record.what})"
+            return mapping if shape.single is None else f"mapping ({shape.record.what}), or its {shape.single}"
         case RemoteType():
             return f"mapping ({shape.record.what})"
         case FailuresType():

@@ -35,7 +35,8 @@ class Report(msgspec.Struct, gc=False):
     unverified: bool = False  # of a remote attempt that it was to adopt: its engine was not asked
     keep: tuple[str, int | None] | None = None  # on success, keep the result under this key, for so long
     cached: dict[str, Any] | None = None  # nothing ran: the result is that of this run, task and attempt
-    cause: Literal["oom"] | None = None  # of a failure, where `retry` has a word for it
+    cause: int | str | None = None  # of a failure, where `retry` has a word for it
+    retry_after_ms: int | None = None  # of a failure: the other side asked for as long a delay
     error_type: str | None = None  # the exception that a function raised, with its module if it is not a built-in
 
 

@@ -10,9 +10,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 When = Literal["all_success", "none_failed", "any_success", "on_failure", "always"]
-TaskKind = Literal["shell", "python", "inline", "wait", "workflow", "container", "kubernetes"]
+#: What a task is made of without plugins, which add kinds of their own.
+BUILT_IN_KINDS: Final = frozenset(
+    ("shell", "python", "inline", "wait", "workflow", "container", "kubernetes", "cloud_run", "http", "agent")
+)
 #: Kinds whose attempts run on an engine: each has a handle in the store.
-REMOTE_KINDS: Final = ("container", "kubernetes")
+REMOTE_KINDS: Final = ("container", "kubernetes", "cloud_run")
 OnFailure = Literal["halt", "halt_now", "continue"]
 Mode = Literal["eager", "levels"]
 Order = Literal["longest_path", "fifo"]
@@ -59,7 +62,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     """One task of a workflow, complete: nothing has to be looked up in defaults any more."""
 
     name: str
-    kind: str  # which executor runs it: shell, python, inline, …; wait and workflow run nowhere
+    kind: str  # which executor runs it: shell, python, inline, …, or a plugin's; wait and workflow run nowhere
     spec: dict[str, Any]  # what that executor needs, e.g. {"run": "make"} or {"argv": ["make", "all"]}
     needs: tuple[int, ...] = ()
     when: When = "all_success"
@@ -101,8 +104,8 @@ class TaskDef(msgspec.Struct, frozen=True):
 
     @property
     def remote(self) -> bool:
-        """Its attempts run on engines."""
-        return self.kind in REMOTE_KINDS
+        """Its attempts may run on engines; those of a plugin's kind do if its executor says so."""
+        return self.kind in REMOTE_KINDS or self.kind not in BUILT_IN_KINDS
 
     @property
     def mapped(self) -> bool:

@@ -43,8 +43,20 @@ class Handle(msgspec.Struct, frozen=True):
     place: str = ""  # what else the engine needs to find it, such as a Kubernetes namespace
 
 
-#: Says what a remote attempt is waiting for: (task id, attempt number, text). Called when the text changes.
+#: Says what an attempt is waiting for: (task id, attempt number, text). Called when the text changes.
 Progress = Callable[[int, int, str], None]
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What an attempt has spent so far, or may spend: millionths of a US dollar, and tokens. None, of a limit: there
+    is none."""
+
+    usd: int | None = None
+    tokens: int | None = None
+
+
+#: Says what an attempt has spent so far: (task id, attempt number, usage). The numbers never fall.
+Spent = Callable[[int, int, Usage], None]
 
 
 class Launch(msgspec.Struct, gc=False):
@@ -72,6 +84,8 @@ class Launch(msgspec.Struct, gc=False):
     adoptable: bool = False  # a later attempt may adopt it: it may outlive the node
     stored: tuple[int, int] = (0, 0)  # bytes of stdout and stderr that earlier attempts have stored of an adopted one
     progress: Progress | None = None
+    allowance: Usage | None = None  # the most that this attempt may spend; None: no budget applies
+    spent: Spent | None = None
 
 
 class Outcome(msgspec.Struct, gc=False):
@@ -90,7 +104,10 @@ class Outcome(msgspec.Struct, gc=False):
     output: Any = msgspec.UNSET  # the parsed value of $WEFT_OUTPUT
     context: dict[str, Any] | None = None  # the parsed value of $WEFT_CONTEXT
     killed: int = 0  # processes that had to be killed after the leader was gone
-    cause: Literal["oom"] | None = None  # a failure that `retry` can name, besides exit codes and exceptions
+    cause: int | str | None = None  # a failure that `retry` can name, such as oom, besides exit codes and exceptions
+    retryable: bool = True  # false: another attempt would end in the same way
+    retry_after_s: float | None = None  # the other side asked for as long a delay before another attempt
+    usage: Usage | None = None  # all that it has spent
     termination: dict[str, Any] | None = None  # of a stopped remote attempt: what was asked, what is confirmed
     forgotten: bool = False  # an adopted attempt that the engine does not know any more
 
@@ -127,12 +144,16 @@ class Executor(Protocol):
         ...
 
 
-class RemoteExecutor(Executor, Protocol):
-    """An executor whose attempts run on an engine. `open` succeeds without the engine; `check` says if it answers."""
+class CheckedExecutor(Executor, Protocol):
+    """An executor that depends on something which may be missing. `open` succeeds without it."""
 
     async def check(self) -> str | None:
-        """Why the engine cannot be used now, in one line; None: it answers. Called every few seconds."""
+        """Why it cannot be used now, in one line; None: it can. Called every few seconds."""
         ...
+
+
+class RemoteExecutor(CheckedExecutor, Protocol):
+    """An executor whose attempts run on an engine: that is what `check` asks."""
 
     @property
     def engine(self) -> str | None:
@@ -147,3 +168,11 @@ class RemoteExecutor(Executor, Protocol):
         """Stop and remove what sessions that are over have left; those of which the engine says that nothing is
         left. What it could not ask about is not in the list."""
         ...
+
+
+def is_checked(executor: Executor) -> bool:
+    return hasattr(executor, "check")
+
+
+def is_remote(executor: Executor) -> bool:
+    return hasattr(executor, "remove")

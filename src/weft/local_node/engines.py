@@ -3,14 +3,16 @@ asked for: most runs need none."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from weft.core.workflow import REMOTE_KINDS, Workflow
+from weft.core.workflow import Workflow
 from weft.executors.protocol import Ended, Handle, Launch, RemoteExecutor, StopReason
 
 if TYPE_CHECKING:
     from weft.config import Config
     from weft.executors.shell.executor import ShellExecutor
+
+ENGINE_KINDS: Final = ("container", "kubernetes")  # of tasks that every node has executors for, if it has the engine
 
 
 class EngineOnDemand:
@@ -85,12 +87,12 @@ def engines(socket: str | None, answer_max: int, shell: "ShellExecutor | None" =
         return KubernetesExecutor()
 
     made = {"container": container, "kubernetes": kubernetes}
-    return {kind: EngineOnDemand(kind, made[kind]) for kind in REMOTE_KINDS}
+    return {kind: EngineOnDemand(kind, made[kind]) for kind in ENGINE_KINDS}
 
 
 def engines_down(config: "Config", workflows: Iterable[Workflow]) -> dict[str, str]:
     """Of the engines that these workflows need: why this process could not use them, by kind."""
-    kinds = sorted({task.kind for workflow in workflows for task in workflow.tasks if task.remote})
+    kinds = sorted({task.kind for workflow in workflows for task in workflow.tasks if task.kind in ENGINE_KINDS})
     return asyncio.run(_check(config, kinds)) if kinds else {}
 
 

@@ -16,14 +16,13 @@ from weft.client.opening import make_home
 from weft.config import Config
 from weft.core.commands import Refused
 from weft.core.placement.eligibility import NodeFacts
-from weft.core.workflow import REMOTE_KINDS
 from weft.executors.boot_clock import boot_id, boottime
 from weft.executors.inline import InlineExecutor, InlineFunction
 from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
-from weft.local_node.engines import engines
+from weft.local_node.engines import ENGINE_KINDS, engines
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.node.attempts.secrets import Secrets
 from weft.node.chores.resources import Machine
@@ -33,7 +32,7 @@ from weft.store.artifact_files import ArtifactFiles
 from weft.store.private_files import make_private_directory
 
 STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
-KINDS = ("shell", "python", *REMOTE_KINDS)  # of tasks that every node has executors for
+KINDS = ("shell", "python", *ENGINE_KINDS)  # of tasks that every node has executors for
 
 
 def node_settings(

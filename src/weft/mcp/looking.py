@@ -8,7 +8,6 @@ from weft.client.critical_path import measured_path
 from weft.client.verbs import Connection
 from weft.core.commands import Refused
 from weft.core.states import RunState, TaskState
-from weft.core.workflow import TaskKind
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
@@ -117,7 +116,7 @@ def _output(connection: Connection, run: RunInfo) -> tuple[object, str | None, s
 class ListTasksArguments(a.Arguments):
     run: RunRef | None = None
     states: Annotated[list[TaskState], Meta(description="Only tasks in one of these states")] | None = None
-    types: Annotated[list[TaskKind], Meta(description="Only of these types")] | None = None
+    types: Annotated[list[str], Meta(description="Only of these types")] | None = None
     workflow: a.Workflow | None = None
     node: NodeRef | None = None
     cursor: TaskCursor | None = None

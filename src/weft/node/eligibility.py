@@ -13,7 +13,7 @@ import msgspec
 from weft.core.commands import Claim
 from weft.core.placement.demands import PLACE, private_demand
 from weft.core.placement.eligibility import NodeFacts, costs, eligible, free
-from weft.core.workflow import REMOTE_KINDS, TaskDef
+from weft.core.workflow import TaskDef
 
 
 def requirements(definition: TaskDef, claim: Claim) -> Mapping[str, Any]:
@@ -26,15 +26,17 @@ NOT_CHECKED = "it has not been checked yet"
 
 
 class Eligibility:
-    def __init__(self, facts: NodeFacts) -> None:
-        not_checked = {kind: NOT_CHECKED for kind in facts.kinds if kind in REMOTE_KINDS}
+    def __init__(self, facts: NodeFacts, checked: frozenset[str] = frozenset()) -> None:
+        """`checked` are the kinds of tasks that need more than this node itself: an engine that answers, say."""
+        not_checked = {kind: NOT_CHECKED for kind in facts.kinds if kind in checked}
         self._facts = msgspec.structs.replace(facts, down=not_checked)
         self.known = 0
         self.scored = False  # there are workflows whose tasks have to be placed
         self.demands: list[str] = [private_demand(facts.session)]
         self.costs: dict[str, dict[str, int]] = {}  # by demand, of those that take something
         self._counted: dict[str, Mapping[str, Any]] = {}  # the `requires` of those
-        self._remote: list[tuple[int, str, str]] = []  # those that need an engine: judged anew when one comes or goes
+        self._may_be_down = checked
+        self._judged_again: list[tuple[int, str, str]] = []  # when an engine comes or goes
 
     def learn(self, demands: list[tuple[int, str, str]]) -> bool:
         """True if one of them can be claimed from now on."""
@@ -47,8 +49,8 @@ class Eligibility:
             if demand in self.demands:
                 continue
             decoded = msgspec.json.decode(body)
-            if any(one["kind"] in REMOTE_KINDS for one in decoded.get("all", (decoded,))):
-                self._remote.append((number, demand, body))
+            if any(one["kind"] in self._may_be_down for one in decoded.get("all", (decoded,))):
+                self._judged_again.append((number, demand, body))
             if eligible(decoded, self._facts):
                 continue
             self.demands.append(demand)
@@ -60,13 +62,13 @@ class Eligibility:
         return found
 
     def knows(self, kind: str) -> bool:
-        """There are, or were, tasks of this kind that need an engine."""
-        return any(f'"kind":"{kind}"' in body for _, _, body in self._remote)
+        """There are, or were, tasks of this kind, which may be down."""
+        return any(f'"kind":"{kind}"' in body for _, _, body in self._judged_again)
 
     def set_down(self, down: dict[str, str]) -> None:
         """By kind: why its engine cannot be used now."""
         self._facts = msgspec.structs.replace(self._facts, down=down)
-        judged, self._remote = self._remote, []
+        judged, self._judged_again = self._judged_again, []
         again = frozenset(demand for _, demand, _ in judged)
         self.demands = [demand for demand in self.demands if demand not in again]
         for demand in again:

@@ -14,7 +14,7 @@ import msgspec
 
 from weft.core.commands import Claim, Exchange, ExchangeReply, Report
 from weft.core.decision.draft import Hint
-from weft.core.workflow import REMOTE_KINDS, Workflow
+from weft.core.workflow import Workflow
 from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.memos import Attempting, ResultKeeper
 from weft.node.attempts.values import Values
@@ -53,7 +53,7 @@ class ExchangeLoop:
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
-        self.eligible = Eligibility(settings.facts(ports.executors, session))
+        self.eligible = Eligibility(settings.facts(ports.executors, session), ports.checked)
         self._memos = ResultKeeper(ports, settings, session, lease)
         self._handles = HandleKeeper(ports, session, lambda: lease.trusted)
         self.worker = Worker(
@@ -264,7 +264,7 @@ class ExchangeLoop:
                     run_no, facts = claim.run_no, self._facts[claim.run_no]
                     workflow = await self._workflow(facts.workflow)
                 definition = workflow.tasks[claim.pos]
-                if definition.kind in REMOTE_KINDS:
+                if definition.kind in self._ports.remote:
                     self._handles.remote[claim.task_id] = None
                 names = await self._names(claim, facts, workflow) if definition.templated else None
                 if definition.cache is None or claim.adopted:

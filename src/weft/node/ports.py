@@ -12,7 +12,7 @@ from weft.core.expressions.run_names import Ended
 from weft.core.placement.eligibility import NodeFacts
 from weft.core.rows import HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
-from weft.executors.protocol import Executor
+from weft.executors.protocol import Executor, is_checked, is_remote
 from weft.node.attempts.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Look, Watch, Woken
@@ -203,3 +203,9 @@ class Ports(msgspec.Struct):
     contended: Callable[[], int] = lambda: 0  # how often commits of this process met another writer
     #: (level, message, fields) of single attempts; None: nobody wants to know
     log_line: Callable[[str, str, dict[str, Any]], None] | None = None
+    checked: frozenset[str] = frozenset()  # kinds whose executors depend on something that may be missing
+    remote: frozenset[str] = frozenset()  # of those, the kinds whose attempts run on engines
+
+    def __post_init__(self) -> None:
+        self.checked = frozenset(kind for kind, executor in self.executors.items() if is_checked(executor))
+        self.remote = frozenset(kind for kind, executor in self.executors.items() if is_remote(executor))

@@ -373,7 +373,7 @@ class Story:
         report = self._report(words[0], words[1], "failed", error)
         how = dict(zip(words[3::2], words[4::2], strict=True)) if words[2:3] != ["want"] else {}
         report.exit_code = int(how.get("code", 1))
-        report.cause, report.error_type = how.get("cause"), how.get("type")  # type: ignore[assignment]
+        report.cause, report.error_type = how.get("cause"), how.get("type")
         report.stopped = how.get("stopped")
         return self._exchange(words[0], [report], _after(words, "want", 100))
 

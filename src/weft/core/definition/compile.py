@@ -12,6 +12,7 @@ from weft.core.definition.document import Document
 from weft.core.definition.field_types.remote_fields import container_of
 from weft.core.definition.field_types.retry_fields import memory_factor, retries_lost
 from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
+from weft.core.definition.fields import SERVICES
 from weft.core.definition.inferred_needs import (
     RESOLVED_BY_RULES,
     ReferencesByText,
@@ -36,7 +37,6 @@ from weft.core.workflow import (
     Order,
     Retry,
     TaskDef,
-    TaskKind,
     Tolerate,
     TriggerDef,
     Workflow,
@@ -103,8 +103,16 @@ def _secrets(document: Document, triggers: tuple[TriggerDef, ...]) -> tuple[str,
     ]
     containers = [task.get("container") or {} for task in (document.get("defaults", {}), *document["tasks"].values())]
     names += [container["credentials"] for container in containers if "credentials" in container]
+    names += [name for task in document["tasks"].values() if "agent" in task for name in _agent_secrets(task)]
     names += [name for one in triggers for name in (one.secret, one.token) if name is not None]
     return tuple(sorted(dict.fromkeys(names)))
+
+
+def _agent_secrets(task: dict[str, Any]) -> list[str]:
+    """The key of its API, and the tokens of its MCP servers."""
+    agent = task["agent"]
+    named = [agent.get("key"), *(server.get("token") for server in agent.get("mcp", {}).values())]
+    return [name for name in named if name is not None]
 
 
 class _TaskInGraph(NamedTuple):
@@ -283,11 +291,15 @@ class _Defaults:
             template_reads=graph.template_reads,
             reads_context=self._reads_context(task, kind, graph),
             templated=self._templated(task, kind),
-            secrets=() if kind in ("inline", "workflow") else tuple(task.get("secrets", self.secrets)),
+            secrets=() if kind in ("inline", "workflow") else self._secrets(task, kind),
             cache=_cache(task.get("cache")),
             pools=() if kind == "workflow" else _pools(task, self.own_pool),
             scored=self.scored and kind != "workflow",
         )
+
+    def _secrets(self, task: dict[str, Any], kind: str) -> tuple[str, ...]:
+        own = tuple(task.get("secrets", self.secrets))
+        return own if kind != "agent" else tuple(dict.fromkeys((*own, *_agent_secrets(task))))
 
     def _wait(self, name: str, task: dict[str, Any], graph: _TaskInGraph) -> TaskDef:
         """A wait runs on no node: of the defaults only `allow_failure` applies."""
@@ -308,7 +320,7 @@ class _Defaults:
             template_reads=graph.template_reads,
         )
 
-    def _retry(self, own: dict[str, Any] | None, kind: TaskKind, has_memory: bool) -> Retry:
+    def _retry(self, own: dict[str, Any] | None, kind: str, has_memory: bool) -> Retry:
         """What the defaults say for container and kubernetes tasks, and a task of another kind cannot do, is left
         out; if the task said it itself, it was refused."""
         key = (kind in REMOTE_KINDS, has_memory, kind == "workflow")
@@ -325,12 +337,12 @@ class _Defaults:
             self.retries[key] = retry
         return retry
 
-    def _reads_context(self, task: dict[str, Any], kind: TaskKind, graph: _TaskInGraph) -> bool:
+    def _reads_context(self, task: dict[str, Any], kind: str, graph: _TaskInGraph) -> bool:
         if graph.reads_context or self.env_reads_context or (self.cwd_reads_context and "cwd" not in task):
             return True
         return self.container_reads_context and kind == "container"
 
-    def _templated(self, task: dict[str, Any], kind: TaskKind) -> bool:
+    def _templated(self, task: dict[str, Any], kind: str) -> bool:
         """Whether the node must resolve templates. $${{ counts too: it becomes ${{."""
         if self.env_templated or (self.cwd_templated and "cwd" not in task):
             return True
@@ -347,7 +359,7 @@ class _Defaults:
         return ms
 
 
-def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[TaskKind, dict[str, Any]]:
+def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     container = container_of(task, defaults)
     if container is not None:
         return "container", {"container": {**_CONTAINER_DEFAULTS, **container}, **_inside(task, defaults)}
@@ -361,6 +373,11 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[Task
         return "python", {"function": task["python"], "with": task.get("with", {})}
     if "workflow" in task:
         return "workflow", {"workflow": task["workflow"], "with": task.get("with", {})}
+    if "type" in task:
+        return task["type"], {task["type"]: task.get("spec", {})}
+    for kind in SERVICES:
+        if kind in task:
+            return kind, {kind: task[kind]}
     return "inline", {key: task[key] for key in ("inline", "with") if key in task}
 
 

@@ -11,6 +11,7 @@ from weft.core.definition.field_types.collections import Field, FieldType, Json,
 from weft.core.definition.field_types.remote_fields import RemoteType, container_record, kubernetes_record
 from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
+from weft.core.definition.field_types.service_fields import HTTP, ServiceType, agent_record, cloud_run_record
 from weft.core.definition.field_types.task_fields import WAIT, ArrayToMap, CacheType, NeedsType, Tolerance
 from weft.core.definition.field_types.text_formats import FORMATS
 
@@ -62,6 +63,19 @@ ENV: Final = MapOf(
 CWD: Final = Text("a directory", templates=True)
 CONTAINER: Final = container_record(ARGUMENT, ENV, SECRET_NAME)
 KUBERNETES: Final = kubernetes_record(ARGUMENT, ENV)
+CLOUD_RUN: Final = cloud_run_record(ARGUMENT, ENV)
+AGENT: Final = agent_record(ARGUMENT, ENV, SECRET_NAME)
+#: What no plugin may call its type.
+OWN_TYPES: Final = (
+    "shell", "container", "docker", "podman", "k8s_job", "kubernetes", "http", "cloud_run", "agent", "subagent",
+    "claude_relay", "python", "wait", "inline", "workflow",
+)  # fmt: skip
+PLUGIN_TYPE: Final = Pattern(
+    expected="a type of task",
+    regex="[a-z][a-z0-9_]{0,63}",
+    fix="use lower-case letters, digits and _",
+    refused=OWN_TYPES,
+)
 CONDITION: Final = Text("a condition as text", templates=True)
 FUNCTION: Final = Pattern(
     expected="a function",
@@ -173,7 +187,9 @@ DEFAULTS: Final = Record(
 )
 
 #: The keys that say what a task does: a task has exactly one of them, or `container` or `kubernetes`.
-TASK_KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow")
+TASK_KINDS: Final = ("run", "argv", "inline", "python", "wait", "workflow", "http", "cloud_run", "agent", "type")
+#: Of those, the kinds that have one mapping of their own, in which every text may have ${{ … }}.
+SERVICES: Final = ("http", "cloud_run", "agent")
 #: Keys that say where a task runs, and without one of the above also what.
 REMOTE_KEYS: Final = ("container", "kubernetes")
 #: The other keys that a wait may have: it runs on no node, so most of them would not apply.
@@ -186,6 +202,11 @@ TASK: Final = Record(
         Field("argv", ARGV, "A program and its arguments, without a shell."),
         Field("inline", INLINE, "An async function of the application that embeds Weft."),
         Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
+        Field("http", ServiceType(HTTP, ("url",), single="url"), "A request to a service."),
+        Field("cloud_run", ServiceType(CLOUD_RUN, ("project", "region", "job")), "An execution of a Cloud Run job."),
+        Field("agent", ServiceType(AGENT, ("prompt",), single="prompt"), "What an agent is asked to do."),
+        Field("type", PLUGIN_TYPE, "A type of task that a plugin adds: `weft executors` lists them."),
+        Field("spec", Json(expressions=True), "What that plugin needs to know."),
         Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or the content of $WEFT_INPUT."),
         Field("map", ArrayToMap(), "One task per element of this array; `item` is the element, `index` its number."),
         Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is then an array."),

@@ -27,7 +27,10 @@ from weft.core.graph import Edges, levels_of, successors_of
 #: The start of an expression in a text.
 OPENING: Final = "${{"
 #: The keys of a task, beside its condition, that may contain ${{ … }}.
-TEMPLATED: Final = frozenset(("run", "argv", "env", "cwd", "with", "map", "wait", "cache", "container", "kubernetes"))
+TEMPLATED: Final = frozenset(
+    ("run", "argv", "env", "cwd", "with", "map", "wait", "cache", "container", "kubernetes", "http", "cloud_run",
+     "agent", "spec")
+)  # fmt: skip
 #: Of those, the keys that the rules resolve; the node that runs the attempt resolves the others.
 RESOLVED_BY_RULES: Final = frozenset(("map", "wait"))
 #: Names that read the run's context.
@@ -48,7 +51,7 @@ class TaskReferences(NamedTuple):
 
     condition: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()  # of those, the tasks whose end the condition reads
-    templates: tuple[str, ...] = ()  # of run, argv, env, cwd, with, cache, container and kubernetes, or of wait
+    templates: tuple[str, ...] = ()  # of `wait`, or of all the others of TEMPLATED
     map: tuple[str, ...] = ()
     context: bool = False  # a template that the node resolves reads the context
     map_context: bool = False  # so does `map`

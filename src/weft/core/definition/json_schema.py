@@ -8,7 +8,13 @@ from typing import Any
 
 from weft.core.definition.field_types.task_fields import TASK_NAME
 from weft.core.definition.fields import COMMAND, REMOTE_KEYS, TASK, TASK_KINDS
-from weft.core.definition.long_form import LONG_TASK, REMOTE_LONG_TASKS, REMOTE_TYPES
+from weft.core.definition.long_form import (
+    LONG_TASK,
+    PLUGIN_LONG_TASK,
+    REMOTE_LONG_TASKS,
+    REMOTE_TYPES,
+    SERVICE_LONG_TASKS,
+)
 from weft.core.definition.read import WORKFLOW
 from weft.core.definition.source_paths import NAME_KEYS
 
@@ -55,7 +61,9 @@ def _short_task() -> dict[str, Any]:
     remote = [
         {"required": [key], "properties": {key: {"type": "object"}}, "not": {"anyOf": known}} for key in REMOTE_KEYS
     ]
-    return {**TASK.schema(), "oneOf": [*known, *remote]}
+    own = {"not": {"required": ["spec"]}}  # it is a plugin's
+    kinds = [one if one == {"required": ["type"]} else {"allOf": [one, own]} for one in known]
+    return {**TASK.schema(), "oneOf": [*kinds, *remote]}
 
 
 def _long_tasks() -> list[dict[str, Any]]:
@@ -68,4 +76,8 @@ def _long_tasks() -> list[dict[str, Any]]:
         types = [type_ for type_, short in REMOTE_TYPES.items() if short == key]
         schema["properties"]["type"] = {**schema["properties"]["type"], "enum": types}
         out.append({**schema, "required": ["spec", "type"]})
-    return out
+    for type_, record in SERVICE_LONG_TASKS.items():
+        schema = record.schema()
+        schema["properties"]["type"] = {**schema["properties"]["type"], "enum": [type_]}
+        out.append({**schema, "required": ["spec", "type"]})
+    return [*out, {**PLUGIN_LONG_TASK.schema(), "required": ["type"]}]

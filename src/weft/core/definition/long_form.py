@@ -6,7 +6,9 @@ of `if` and `requires`, and has `long_form: true`, because `parent.x.state` has 
 
 from typing import Any, Final
 
-from weft.core.definition.field_types.collections import Field, ListOf, OneOf, Record
+import msgspec
+
+from weft.core.definition.field_types.collections import Field, FieldType, Json, ListOf, OneOf, Record
 from weft.core.definition.field_types.scalars import Boolean, Enum, Milliseconds, Number, Text
 from weft.core.definition.field_types.task_fields import TASK_NAME, NeedsType
 from weft.core.definition.fields import (
@@ -19,13 +21,17 @@ from weft.core.definition.fields import (
     CWD,
     ENV,
     KUBERNETES,
+    OWN_TYPES,
+    PLUGIN_TYPE,
     TASK,
+    TEXT_LIST,
 )
-from weft.core.definition.problems import ProblemCollector
+from weft.core.definition.problems import INVALID, ProblemCollector
 from weft.core.definition.source_paths import NAME_KEYS
+from weft.core.definition.suggest import nearest
 
-#: A task with one of these keys is in the long form.
-_MARKS: Final = frozenset(("type", "spec", "dependsOn", "retryPolicy"))
+#: A task with one of these keys is in the long form, and so is one with a `type` that is no plugin's.
+_MARKS: Final = frozenset(("dependsOn", "retryPolicy"))
 
 _COMMON: Final = (
     Field(
@@ -58,7 +64,13 @@ RETRY_POLICY: Final = Record(
     "retryPolicy",
 )
 
-_LATER_TYPES: Final = ("agent", "subagent", "python", "http", "wait")
+#: Those with a mapping that is `spec` itself.
+SERVICE_TYPES: Final = {
+    "http": "http", "cloud_run": "cloud_run", "agent": "agent", "subagent": "agent", "claude_relay": "agent",
+}  # fmt: skip
+TYPES: Final = ("shell", *REMOTE_TYPES, *SERVICE_TYPES)
+_LATER_TYPES: Final = ("python", "wait")
+_OWN_TYPES: Final = dict.fromkeys(OWN_TYPES)
 _SHORT_FORM_KEYS: Final = (
     "description", "needs", "when", "if", "env", "cwd", "timeout", "grace", "retry", "priority",
     "allow_failure", "with", "secrets", "map", "batch", "tolerate", "replicas", "max_parallel", "requires", "prefers",
@@ -66,13 +78,44 @@ _SHORT_FORM_KEYS: Final = (
 )  # fmt: skip
 
 
-def _long_task(spec: Record, *more: Field) -> Record:
+class _ServiceSpec(msgspec.Struct, frozen=True):
+    """The mapping of the short form, with what stands beside it there; `{around, service}`."""
+
+    service: FieldType
+    around: Record
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return self.service.read(collector, value)
+        around = {key: item for key, item in value.items() if key in self.around.by_name}
+        rest = {key: item for key, item in value.items() if key not in around}
+        out = {"around": self.around.read(collector, around), "service": self.service.read(collector, rest)}
+        return INVALID if INVALID in out.values() else out
+
+    def schema(self) -> dict[str, Any]:
+        schema = self.service.schema()
+        schema = next((one for one in schema.get("anyOf", ()) if one.get("type") == "object"), schema)
+        return {**schema, "properties": {**self.around.schema()["properties"], **schema["properties"]}}
+
+
+_AROUND: Final = Record(_COMMON[2:], "spec")
+_RELAY: Final = Record(
+    (
+        *_AROUND.fields,
+        Field("node", Text("a node's name"), "The node whose agent is asked."),
+        Field("labels", TEXT_LIST, "Labels of a node whose agent is asked, all of them."),
+    ),
+    "spec",
+)
+
+
+def _long_task(spec: FieldType, *more: Field, type_: FieldType | None = None) -> Record:
     return Record(
         (
             Field("key", TASK_NAME, "The task's name."),
             Field("id", TASK_NAME, "The task's name."),
             Field("name", Text("a name"), "The task's name, or a title beside `key`."),
-            Field("type", Enum(("shell", *REMOTE_TYPES), later=_LATER_TYPES), "What runs the task."),
+            Field("type", type_ or Enum(TYPES, later=_LATER_TYPES), "What runs the task."),
             Field("spec", spec, "What to run."),
             Field("dependsOn", NeedsType(), "Tasks that must be done first.", target="needs"),
             Field("condition", CONDITION, "A condition; false skips the task."),
@@ -96,39 +139,80 @@ REMOTE_LONG_TASKS: Final = {
     "container": _long_task(_remote_spec(CONTAINER)),
     "kubernetes": _long_task(_remote_spec(KUBERNETES)),
 }
+SERVICE_LONG_TASKS: Final = {
+    type_: _long_task(_ServiceSpec(TASK.by_name[kind].type, _RELAY if type_ == "claude_relay" else _AROUND))
+    for type_, kind in SERVICE_TYPES.items()
+}
+PLUGIN_LONG_TASK: Final = _long_task(Json(expressions=True), type_=PLUGIN_TYPE)
 
 
 def is_long(value: dict[Any, Any]) -> bool:
-    return not _MARKS.isdisjoint(value)
+    if not _MARKS.isdisjoint(value):
+        return True
+    return not _is_plugin(value) if "type" in value else "spec" in value
+
+
+def _is_plugin(value: dict[Any, Any]) -> bool:
+    """Its type is none of Weft's own, nor looks like one: a plugin's, if there is such a plugin."""
+    type_ = value.get("type", "shell")
+    if not isinstance(type_, str) or type_ in _OWN_TYPES or PLUGIN_TYPE.compiled.fullmatch(type_) is None:
+        return False
+    return nearest(type_, _OWN_TYPES) is None
 
 
 def read_long(collector: ProblemCollector, value: dict[Any, Any]) -> dict[str, Any]:
     """The task in canonical short form. Its needs are not yet checked against the other tasks."""
     type_ = value.get("type", "shell")
     remote = REMOTE_TYPES.get(type_) if isinstance(type_, str) else None
-    record = LONG_TASK if remote is None else REMOTE_LONG_TASKS[remote]
+    service = SERVICE_TYPES.get(type_) if isinstance(type_, str) else None
+    plugin = _is_plugin(value)
+    record = _record(type_, remote, service, plugin)
     out: dict[str, Any] = record.read(collector, value)
     if "name" in out and ("key" in value or "id" in value):
         out.setdefault("description", out["name"])  # `key` or `id` is the name, so this is a title
-    for name in (*NAME_KEYS, "type"):
+    for name in NAME_KEYS if plugin else (*NAME_KEYS, "type"):
         out.pop(name, None)
+    out["long_form"] = True
+    if plugin:
+        return _ordered(out)
     spec = out.pop("spec", None)
     if "spec" not in value and not collector.misspelled(value, record.by_name, ("spec",)):
         collector.problem("the task has no `spec`", "add spec: {command: …}", at="key")
     if spec is not None:
         collector.path.append("spec")
+        if service is not None:
+            out[service], spec = spec["service"], spec["around"]
+            _add_requirements(out, spec)
         for key in ("cwd", "env", "timeout"):
             if key in spec:
                 if key in out:
                     collector.problem(f"`{key}` is set both in `spec` and beside it", "keep one of them")
                 out[key] = spec[key]
-        if remote is None:
+        if remote is None and service is None:
             out.update(_action(collector, spec, value["spec"]))
-        else:
+        elif remote is not None:
             out.update(_remote_action(collector, spec, remote, type_))
         collector.path.pop()
-    out["long_form"] = True
-    return {key: out[key] for key in sorted(out, key=TASK.rank.__getitem__)}
+    return _ordered(out)
+
+
+def _ordered(task: dict[str, Any]) -> dict[str, Any]:
+    return {key: task[key] for key in sorted(task, key=TASK.rank.__getitem__)}
+
+
+def _record(type_: Any, remote: str | None, service: str | None, plugin: bool) -> Record:
+    if plugin:
+        return PLUGIN_LONG_TASK
+    if service is not None:
+        return SERVICE_LONG_TASKS[type_]
+    return LONG_TASK if remote is None else REMOTE_LONG_TASKS[remote]
+
+
+def _add_requirements(out: dict[str, Any], spec: dict[str, Any]) -> None:
+    """The node that an agent is asked on."""
+    asked = {key: spec[key] for key in ("labels", "node") if key in spec}
+    if asked:
+        out["requires"] = {**out.get("requires", {}), **asked}
 
 
 def _action(collector: ProblemCollector, spec: dict[str, Any], source: dict[Any, Any]) -> dict[str, Any]:

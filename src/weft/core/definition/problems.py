@@ -16,7 +16,10 @@ SUGGESTIONS_MAX: Final = 50  # each is a search; without a bound a file of missp
 INTEGER_MAX: Final = 2**63 - 1
 NO_EXPRESSION: Final = (
     "an expression (${{ … }}) is not allowed here",
-    "expressions work in if, run, argv, env, cwd, with, container, kubernetes, map, wait, cache and output",
+    (
+        "expressions work in if, run, argv, env, cwd, with, container, kubernetes, http, cloud_run, agent, spec, "
+        "map, wait, cache and output"
+    ),
 )
 
 

@@ -184,6 +184,7 @@ class TasksType(msgspec.Struct, frozen=True):
         return {"anyOf": [by_name, listed]}
 
 
+_KINDS: Final = frozenset(TASK_KINDS)
 WORKFLOW: Final = workflow_record(TasksType(), INPUTS, TRIGGERS)
 
 
@@ -209,8 +210,9 @@ def _read_task(collector: ProblemCollector, value: Any, name_keys: tuple[str, ..
     out = TASK.read(collector, value)
     if "condition" in out:
         out["long_form"] = True
-    kinds = [kind for kind in TASK_KINDS if kind in value]
+    kinds = [key for key in value if key in _KINDS]
     if len(kinds) > 1:
+        kinds.sort(key=TASK_KINDS.index)
         collector.problem(f"a task can have only one of {' and '.join(kinds)}", "split it into two tasks", at="key")
     elif (
         not kinds

@@ -141,8 +141,8 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     task.failures += 1
     task.reason = report.error or "failed"
     may_start = can_still_start(run, definition) and not _unwanted(task)
-    if report.retryable and task.failures <= retry.max and may_start and retried(retry, report):
-        task.wake_at = draft.now + delay_ms(retry, task.failures, task.id, task.attempt)
+    if task.failures <= retry.max and may_start and retried(retry, report):
+        task.wake_at = draft.now + delay_ms(retry, task.failures, task.id, task.attempt, report.retry_after_ms or 0)
         draft.move(task, "scheduled")
         draft.retries += 1
         release(task)

@@ -14,7 +14,7 @@ def retried(retry: Retry, report: Report) -> bool:
     """Whether `on` and `not_on` let this failure be tried again. What was lost is no failure: see `on_lost`."""
     if _among(retry.not_on, report):
         return False
-    return retry.on is None or _among(retry.on, report)
+    return report.retryable if retry.on is None else _among(retry.on, report)
 
 
 def _among(failures: tuple[int | str, ...], report: Report) -> bool:
@@ -29,13 +29,13 @@ def _among(failures: tuple[int | str, ...], report: Report) -> bool:
     return any(one is not None and one in failures for one in known)
 
 
-def delay_ms(retry: Retry, failures: int, task_id: int, attempt: int) -> int:
-    """backoff × multiplier^(failures − 1), capped, then spread by the jitter share.
+def delay_ms(retry: Retry, failures: int, task_id: int, attempt: int, asked_ms: int = 0) -> int:
+    """backoff × multiplier^(failures − 1), or what the other side asked for, capped, then spread by the jitter share.
 
     The jitter is a hash of (task, attempt), not a random number: the same history gives the same delays.
     """
     exponent = min(failures - 1, 64)  # past that any multiplier above 1 is over every cap
-    delay = min(retry.backoff_ms * retry.multiplier**exponent, retry.max_backoff_ms)
+    delay = min(max(retry.backoff_ms * retry.multiplier**exponent, asked_ms), retry.max_backoff_ms)
     if retry.jitter:
         digest = hashlib.blake2b(f"{task_id}.{attempt}".encode(), digest_size=8).digest()
         share = int.from_bytes(digest) / 2**64  # 0 … 1

@@ -13,7 +13,7 @@ from weft.core.definition.field_types.remote_fields import RESOLVED
 from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
 from weft.core.rows import MemoRow
-from weft.core.workflow import REMOTE_KINDS, TaskDef, Workflow
+from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker
 from weft.executors.protocol import Ask, Launch, Outcome
 from weft.node.attempts.secrets import Secrets
@@ -23,6 +23,8 @@ from weft.node.ports import NodeSettings, RunFacts
 _NOTHING: dict[str, Any] = {}
 #: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
 OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY")
+#: Kinds of tasks whose commands run in a container.
+CONTAINERS = ("container", "kubernetes")
 #: What an engine enforces of what was reserved.
 LIMITS = ("memory", "cpus", "gpu")
 
@@ -43,7 +45,7 @@ def make_launch(
     name = definition.name if idx < 0 else definition.called(idx)
     root = facts.source or settings.workdir
     spec, cwd, env = definition.spec, definition.cwd, workflow.env
-    inside: dict[str, Any] = spec[definition.kind] if definition.kind in REMOTE_KINDS else _NOTHING
+    inside: dict[str, Any] = spec[definition.kind] if definition.kind in CONTAINERS else _NOTHING
     if names is not None or inside:
         env = {**env, **definition.env, **inside.get("env", {})}
     elif definition.env:
@@ -71,13 +73,13 @@ def make_launch(
             launch.secrets = secrets.values(definition.secrets)
         if "credentials" in inside:
             launch.credentials = secrets.values((inside["credentials"],))[inside["credentials"]]
-    if "with" in spec and "function" not in spec and definition.kind in ("shell", *REMOTE_KINDS):
+    if "with" in spec and "function" not in spec and definition.kind in ("shell", *CONTAINERS):
         launch.input = msgspec.json.encode(spec["with"])
     return launch
 
 
 #: Keys of a spec whose values are resolved in a way of their own.
-_UNRESOLVED = ("run", "argv", *REMOTE_KINDS)
+_UNRESOLVED = ("run", "argv", *CONTAINERS)
 
 
 def _resolve(
@@ -92,7 +94,7 @@ def _resolve(
         env |= script.resolve(names)
     if "argv" in spec:
         out["argv"] = _arguments(spec["argv"], names, "argv")
-    for kind in REMOTE_KINDS:
+    for kind in CONTAINERS:
         if kind in spec:
             out[kind] = _inside(spec[kind], names)
     return out, None if cwd is None else _as_text(cwd, names), env
@@ -156,6 +158,8 @@ def make_report(
         context=outcome.context,
         stopped=outcome.stopped,
         cause=outcome.cause,
+        retryable=outcome.retryable,
+        retry_after_ms=None if outcome.retry_after_s is None else int(outcome.retry_after_s * 1000),
         error_type=None if outcome.ok else _error_type(outcome),
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from weft.core.expressions import ExpressionError
 from weft.core.liveness import attempt_limit_ms
 from weft.core.rows import WHOLE, MemoRow
 from weft.core.rules.attempts import OVERDUE
-from weft.core.workflow import REMOTE_KINDS, TaskDef, Workflow
+from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Ask, Launch, OnceAnswer, OnceQuestion, Outcome, RemoteExecutor, StopReason
 from weft.node.attempts.artifacts import store_output
@@ -209,7 +209,7 @@ class Worker:
         if self.output is not None:
             self.output.began(launch)
         reach("attempt.before_start")
-        if definition.kind in REMOTE_KINDS:
+        if definition.kind in self._ports.remote:
             launch.adoptable = definition.retry.on_lost == "adopt"
             self._spawn(self._start_remote(held, launch))
         else:
@@ -296,7 +296,7 @@ class Worker:
         self.running -= 1
         if self.output is not None:
             self.output.ended(outcome.task_id, outcome.attempt, outcome.result)
-        if self._handles is not None and held.definition.kind in REMOTE_KINDS:
+        if self._handles is not None and held.definition.kind in self._ports.remote:
             self._handles.ended(outcome.task_id, outcome.attempt)
         reach("attempt.ended")
         if not outcome.startable:

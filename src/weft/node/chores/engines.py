@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from weft.core.commands import CloseHandles
 from weft.core.rows import HandleRow
-from weft.core.workflow import REMOTE_KINDS
-from weft.executors.protocol import Handle, RemoteExecutor
+from weft.executors.protocol import CheckedExecutor, Handle, RemoteExecutor
 from weft.node.eligibility import NOT_CHECKED
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
@@ -29,14 +28,14 @@ async def watch_engines(
     ports: Ports, settings: NodeSettings, loop: "ExchangeLoop", checked: Callable[[Engines], None]
 ) -> None:
     """`checked` is called when an engine has begun to answer, or does not any more."""
-    executors = {
-        kind: cast(RemoteExecutor, executor) for kind, executor in ports.executors.items() if kind in REMOTE_KINDS
-    }
+    executors = {kind: cast(CheckedExecutor, ports.executors[kind]) for kind in sorted(ports.checked)}
     if not executors:
         return
     known: Engines = {}
     next_check = float("-inf")
-    orphans = OrphanedHandles(ports, loop, executors)
+    orphans = OrphanedHandles(
+        ports, loop, {kind: cast(RemoteExecutor, ports.executors[kind]) for kind in sorted(ports.remote)}
+    )
     while True:
         # A node for one run asks for an engine only when tasks need it: that costs an import.
         wanted = [kind for kind in executors if settings.scope is None or loop.eligible.knows(kind)]
@@ -56,12 +55,13 @@ async def watch_engines(
         loop.new_demands.clear()
 
 
-async def _check(executor: RemoteExecutor) -> dict[str, str | None]:
+async def _check(executor: CheckedExecutor) -> dict[str, str | None]:
     try:
         error = await executor.check()
     except Exception as broken:  # an engine that breaks its protocol must not end the node
         error = f"{type(broken).__name__}: {broken}"
-    return {"engine": executor.engine if error is None else None, "error": error}
+    engine = getattr(executor, "engine", None)  # one that needs no engine has none
+    return {"engine": engine if error is None else None, "error": error}
 
 
 class OrphanedHandles:

@@ -5,7 +5,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from weft.core.workflow import TaskKind
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE
@@ -26,7 +25,7 @@ from weft.store.queries import TaskView
 
 resource = Resource("tasks")
 
-Kinds = Annotated[list[TaskKind], Meta(max_length=8, description="Only tasks of this type; may be repeated")]
+Kinds = Annotated[list[str], Meta(max_length=8, description="Only tasks of this type; may be repeated")]
 WorkflowFilter = Annotated[str, Meta(max_length=128, description="Only of this workflow: a name or a hash")]
 NodeFilter = Annotated[
     str, Meta(max_length=64, description="Only those that this node (name or session) runs or ran last")

@@ -21,11 +21,12 @@ def check_attempts(
     for name, task in tasks.items():
         if "retry" not in task and "container" not in task and "kubernetes" not in task:
             continue
+        elsewhere = "cloud_run" in task or "type" in task  # a plugin's attempts may run on engines
         path, written = source.task(name)
         container = container_of(task, defaults)
         remote = container is not None or "kubernetes" in task
         if "retry" in task:
-            _Retries(collector, (*path, "retry"), task, defaults.get("retry", {}), remote).check()
+            _Retries(collector, (*path, "retry"), task, defaults.get("retry", {}), remote, elsewhere).check()
         for key, remote_spec in (("container", container), ("kubernetes", task.get("kubernetes"))):
             if key not in task or remote_spec is None or "image" in remote_spec:
                 continue
@@ -53,7 +54,13 @@ class _Retries:
     """The checks of one task's `retry`, at its path."""
 
     def __init__(
-        self, collector: ProblemCollector, path: Path, task: dict[str, Any], shared: dict[str, Any], remote: bool
+        self,
+        collector: ProblemCollector,
+        path: Path,
+        task: dict[str, Any],
+        shared: dict[str, Any],
+        remote: bool,
+        elsewhere: bool,
     ) -> None:
         self._collector = collector
         self._path = path
@@ -61,6 +68,7 @@ class _Retries:
         self._own: dict[str, Any] = task["retry"]
         self._merged = {**shared, **self._own}
         self._remote = remote
+        self._elsewhere = elsewhere
 
     def check(self) -> None:
         known = contradictions(self._own)
@@ -70,9 +78,9 @@ class _Retries:
         if "workflow" in self._task:
             self._check_child()
             return
-        if self._own.get("on_lost") == "adopt" and not self._remote:
-            message = "a process ends with its node, so no later attempt can adopt it: adopt is for container and"
-            self._problem("on_lost", f"{message} kubernetes tasks", "use true or false")
+        if self._own.get("on_lost") == "adopt" and not self._remote and not self._elsewhere:
+            message = "a process ends with its node, so no later attempt can adopt it: adopt is for container,"
+            self._problem("on_lost", f"{message} kubernetes and cloud_run tasks", "use true or false")
         if "memory" in self._own:
             self._check_memory()
         self._check_failures()
@@ -103,7 +111,7 @@ class _Retries:
         if any(failure != "lost" for failure in failures) and not self._merged.get("max"):
             self._problem("on", "`on` names failures that are retried, and no retry is allowed", "add max: 3")
         names = [one for one in failures if isinstance(one, str) and one not in FAILURE_WORDS]
-        if names and "python" not in self._task and "inline" not in self._task:
+        if names and not any(kind in self._task for kind in ("python", "inline", "type")):
             message = f"a command ends with an exit code, and raises no {names[0]}"
             self._problem("on", message, "use the exit code, e.g. on: [75]")
 

@@ -4,9 +4,11 @@ from typing import Any
 
 from weft.core.definition.child_workflows import CHILD_TASK_KEYS
 from weft.core.definition.field_types.remote_fields import IN_CONTAINER, IN_POD, OWN_COMMAND
-from weft.core.definition.fields import TASK, TASK_KINDS, WAIT_TASK_KEYS
+from weft.core.definition.fields import SERVICES, TASK, TASK_KINDS, WAIT_TASK_KEYS
 from weft.core.definition.inferred_needs import uses_element
 from weft.core.definition.problems import INVALID, ProblemCollector
+
+_SERVICES = frozenset((*SERVICES, "type"))
 
 
 def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> Any:
@@ -25,6 +27,10 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
     if "inline" in value and "secrets" in out:
         fix = "remove it: an inline function runs in the node itself, and sees the environment of the node"
         collector.problem_at((*collector.path, "secrets"), "`secrets` does not apply to `inline`", fix, "key")
+    if "spec" in out and "type" not in out:
+        collector.problem_at((*collector.path, "spec"), "`spec` needs a type", "add type: …", "key")
+    if not _SERVICES.isdisjoint(out):
+        _check_service(collector, next(kind for kind in (*SERVICES, "type") if kind in out), out)
     if "workflow" in value:
         _check_child(collector, value)
     elif "wait" not in value:
@@ -37,6 +43,29 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
             "key",
         )
     return out
+
+
+#: Keys that only commands and functions can do something with; agents and plugins have processes, perhaps.
+_OF_COMMANDS = ("with", "container", "kubernetes")
+_OF_PROCESSES = ("cwd", "env")
+
+
+def _check_service(collector: ProblemCollector, service: str, out: dict[str, Any]) -> None:
+    """What runs elsewhere has no directory and no variables of this machine."""
+    for key in _OF_COMMANDS if service in ("agent", "type") else (*_OF_COMMANDS, *_OF_PROCESSES):
+        if out.get(key) is None:
+            continue
+        what = f"tasks of type {out['type']}" if service == "type" else f"`{service}`"
+        collector.problem_at((*collector.path, key), f"`{key}` does not apply to {what}", "remove it", "key")
+    spec: dict[str, Any] = out[service] if service != "type" else {}
+    if service == "http" and "json" in spec and "body" in spec:
+        fix = "keep one of them"
+        collector.problem_at((*collector.path, "http", "body"), "`http` has both json and body", fix, "key")
+    if service == "agent" and "api" in spec and "command" in spec:
+        message, fix = "with `api` no program runs, so it has no command", "keep one of them"
+        collector.problem_at((*collector.path, "agent", "command"), message, fix, "key")
+    if service == "agent" and "api" in spec and "model" not in spec:
+        collector.problem_at((*collector.path, "agent"), "`api` needs a model", "add model: …", "key")
 
 
 def _check_remote(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> None:

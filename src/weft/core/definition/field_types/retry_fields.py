@@ -18,7 +18,7 @@ from weft.core.definition.problems import (
 )
 
 #: Failures that have a word of their own in `on` and `not_on`; the others are exit codes and exceptions.
-FAILURE_WORDS: Final = ("timeout", "lost", "oom")
+FAILURE_WORDS: Final = ("timeout", "lost", "oom", "schema", "refused")
 _EXCEPTION: Final = r"([A-Za-z_]\w*\.)*_*[A-Z]\w*"
 _FACTOR: Final = r"x([0-9]{1,4}(\.[0-9]{1,3})?)"
 _FACTOR_MAX: Final = 1000
@@ -33,7 +33,8 @@ class FailureType(msgspec.Struct, frozen=True):
             if value == 0:
                 return collector.problem("0 is the exit code of a success", "remove it")
             fix = f"a process that signal {-value} ends has {128 - value}" if -64 <= value < 0 else None
-            return value if 1 <= value <= 255 else mismatch(collector, "an exit code from 1 to 255", value, fix)
+            expected = "an exit code from 1 to 255, or an HTTP status"
+            return value if 1 <= value <= 599 else mismatch(collector, expected, value, fix)
         if not isinstance(value, str):
             return mismatch(collector, expected, value)
         if has_expression(value):
@@ -54,7 +55,7 @@ class FailureType(msgspec.Struct, frozen=True):
     def schema(self) -> dict[str, Any]:
         words = {"enum": list(FAILURE_WORDS)}
         name = {"type": "string", "pattern": f"^{_EXCEPTION}$", "maxLength": 200}
-        return {"anyOf": [Number(1, 255).schema(), words, name]}
+        return {"anyOf": [Number(1, 599).schema(), words, name]}
 
 
 class FailuresType(msgspec.Struct, frozen=True):
