@@ -52,6 +52,13 @@ SETTINGS: tuple[Setting, ...] = (
         " `WEFT_TOKEN`, or for one of this machine in `.weft/token`",
     ),
     Setting("slots", "count", "(cores × 4)", "How many attempts a node runs at a time"),
+    Setting(
+        "waiting_slots",
+        "count",
+        "1000",
+        "How many attempts that only wait for something elsewhere (`kubernetes`, `http`, `cloud_run`) a node holds"
+        " at a time, beside its slots",
+    ),
     Setting("python_runners", "count", "(cores)", "How many warm processes a node runs Python functions in"),
     Setting("workdir", "path", "(the working directory)", "Where tasks start whose definition is no file"),
     Setting("name", "text", "(the host's name)", "What the node is called in lists; it need not be unique"),
@@ -178,6 +185,7 @@ class Config(NamedTuple):
     store: Path | PostgresUrl | None
     server: str | None
     slots: int
+    waiting_slots: int
     python_runners: int
     workdir: Path | None
     name: str | None

@@ -9,7 +9,7 @@ from weft.core.commands import Claim
 from weft.core.expressions import ExpressionError
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Launch, Outcome
-from weft.node.attempts.launch import make_launch, make_report
+from weft.node.attempts.launch import make_launch, make_report, take_context_update
 from weft.node.attempts.secrets import MissingSecret, Secrets
 from weft.node.ports import NodeSettings, RunFacts
 
@@ -116,3 +116,30 @@ def test_a_report_says_what_retries_ask_about() -> None:
     )
     good = make_report(claim, Outcome(1, 2, True, 0, 0.0, 1.0, result={"exitCode": 0}), definition, 1.0)
     assert (good.outcome, good.cause, good.error_type) == ("succeeded", None, None)
+
+
+def _left(**fields: Any) -> Outcome:
+    outcome = Outcome(1, 1, True, 0, 1.0, 2.0)
+    for name, value in fields.items():
+        setattr(outcome, name, value)
+    take_context_update(outcome)
+    return outcome
+
+
+def test_a_result_may_update_the_context() -> None:
+    assert _left(output={"context_update": {"a": 1}, "x": 2}).context == {"a": 1}
+    assert _left(output={"context_update": {"a": 1}}, context={"a": 0, "b": 2}).context == {"a": 1, "b": 2}
+    printed = {"exitCode": 0, "stdout": '{"context_update": {"a": [1]}}\n', "stderr": ""}
+    assert _left(result=printed).context == {"a": [1]}
+    assert _left(result=printed, output={"x": 1}).context is None  # what it wrote is its result, not what it printed
+
+
+@pytest.mark.parametrize("printed", ["", "{", '{"context_update"', "[1]", "text"])
+def test_other_output_updates_nothing(printed: str) -> None:
+    outcome = _left(result={"stdout": printed})
+    assert (outcome.ok, outcome.context) == (True, None)
+
+
+def test_an_update_that_is_no_mapping_fails() -> None:
+    outcome = _left(output={"context_update": [1]})
+    assert (outcome.ok, outcome.error) == (False, "the context_update in its result is no mapping of keys to values")

@@ -141,6 +141,7 @@ class SimulatedRemote:
         self._world = world
         self._engine = engine
         self._owner = owner
+        self.takes_slot = owner % 2 == 0  # to some nodes its attempts only wait
         self._clock = clock
         self._answers = False
         self._watched: dict[tuple[int, int], _Watched] = {}

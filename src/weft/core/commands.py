@@ -58,6 +58,8 @@ class Exchange(msgspec.Struct):
     remote: list[int] = []  # of the reported tasks, those that run on engines
     adopt: list[tuple[int, int]] = []  # task, attempt of orphaned handles that this node would go on watching
     notes: list[tuple[int, int, str]] = []  # task, attempt of open handles, what it waits for
+    slotless: list[str] = []  # more demands: of tasks that take no slot, because they only wait
+    want_slotless: int = 0  # so many of those
 
 
 class Claim(msgspec.Struct, gc=False):

@@ -170,6 +170,11 @@ class RemoteExecutor(CheckedExecutor, Protocol):
         ...
 
 
+def takes_slot(executor: Executor) -> bool:
+    """An executor whose attempts only wait for something elsewhere says `takes_slot = False`."""
+    return bool(getattr(executor, "takes_slot", True))
+
+
 def is_checked(executor: Executor) -> bool:
     return hasattr(executor, "check")
 

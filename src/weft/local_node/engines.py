@@ -18,8 +18,9 @@ ENGINE_KINDS: Final = ("container", "kubernetes")  # of tasks that every node ha
 class EngineOnDemand:
     """A remote executor that is made by its first check."""
 
-    def __init__(self, kind: str, make: Callable[[], RemoteExecutor]) -> None:
+    def __init__(self, kind: str, make: Callable[[], RemoteExecutor], *, takes_slot: bool) -> None:
         self.kinds = frozenset({kind})
+        self.takes_slot = takes_slot
         self._make = make
         self._made: RemoteExecutor | None = None
         self._trusted_until: float | None = None
@@ -87,7 +88,7 @@ def engines(socket: str | None, answer_max: int, shell: "ShellExecutor | None" =
         return KubernetesExecutor()
 
     made = {"container": container, "kubernetes": kubernetes}
-    return {kind: EngineOnDemand(kind, made[kind]) for kind in ENGINE_KINDS}
+    return {kind: EngineOnDemand(kind, made[kind], takes_slot=kind == "container") for kind in ENGINE_KINDS}
 
 
 def engines_down(config: "Config", workflows: Iterable[Workflow]) -> dict[str, str]:

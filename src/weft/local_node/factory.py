@@ -87,6 +87,7 @@ def file_options(config: Config) -> dict[str, Any]:
 def node_options(config: Config) -> dict[str, Any]:
     """Fields of NodeSettings that are settings of the command line."""
     options: dict[str, Any] = {
+        "waiting_slots": config.waiting_slots,
         "lease_ttl_s": config.lease_ttl, "renew_every_s": config.renew_every, "poll_s": config.poll,
         "drain_s": config.drain, "output_max": config.output_max, "output_rate": config.output_rate,
         "labels": config.labels, "role": config.role,

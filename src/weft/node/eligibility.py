@@ -26,13 +26,18 @@ NOT_CHECKED = "it has not been checked yet"
 
 
 class Eligibility:
-    def __init__(self, facts: NodeFacts, checked: frozenset[str] = frozenset()) -> None:
-        """`checked` are the kinds of tasks that need more than this node itself: an engine that answers, say."""
+    def __init__(
+        self, facts: NodeFacts, checked: frozenset[str] = frozenset(), slotless: frozenset[str] = frozenset()
+    ) -> None:
+        """`checked` are the kinds of tasks that need more than this node itself: an engine that answers, say;
+        `slotless` those that take no slot."""
         not_checked = {kind: NOT_CHECKED for kind in facts.kinds if kind in checked}
         self._facts = msgspec.structs.replace(facts, down=not_checked)
         self.known = 0
         self.scored = False  # there are workflows whose tasks have to be placed
         self.demands: list[str] = [private_demand(facts.session)]
+        self.slotless: list[str] = []  # those whose tasks take no slot
+        self._slotless_kinds = slotless
         self.costs: dict[str, dict[str, int]] = {}  # by demand, of those that take something
         self._counted: dict[str, Mapping[str, Any]] = {}  # the `requires` of those
         self._may_be_down = checked
@@ -46,14 +51,14 @@ class Eligibility:
             if demand.startswith(PLACE):
                 self.scored = True  # nobody claims what has not been placed yet
                 continue
-            if demand in self.demands:
+            if demand in self.demands or demand in self.slotless:
                 continue
             decoded = msgspec.json.decode(body)
             if any(one["kind"] in self._may_be_down for one in decoded.get("all", (decoded,))):
                 self._judged_again.append((number, demand, body))
             if eligible(decoded, self._facts):
                 continue
-            self.demands.append(demand)
+            (self.slotless if decoded.get("kind") in self._slotless_kinds else self.demands).append(demand)
             cost = costs(decoded.get("requires", {}))
             if cost:
                 self.costs[demand] = cost
@@ -71,6 +76,7 @@ class Eligibility:
         judged, self._judged_again = self._judged_again, []
         again = frozenset(demand for _, demand, _ in judged)
         self.demands = [demand for demand in self.demands if demand not in again]
+        self.slotless = [demand for demand in self.slotless if demand not in again]
         for demand in again:
             self.costs.pop(demand, None)
             self._counted.pop(demand, None)

@@ -53,7 +53,7 @@ class ExchangeLoop:
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
-        self.eligible = Eligibility(settings.facts(ports.executors, session), ports.checked)
+        self.eligible = Eligibility(settings.facts(ports.executors, session), ports.checked, ports.slotless)
         self._memos = ResultKeeper(ports, settings, session, lease)
         self._handles = HandleKeeper(ports, session, lambda: lease.trusted)
         self.worker = Worker(
@@ -72,8 +72,12 @@ class ExchangeLoop:
 
     def wake(self, hint: Hint = EVERYONE) -> None:
         """A node without room leaves queued tasks to others; when it has room again, it looks by itself."""
-        if hint.everyone or (hint.queued and self.worker.want() > 0) or (hint.ended and self._scope is not None):
+        if hint.everyone or (hint.queued and self._has_room) or (hint.ended and self._scope is not None):
             self._reason.set()
+
+    @property
+    def _has_room(self) -> bool:
+        return self.worker.want() > 0 or (bool(self.eligible.slotless) and self.worker.want_slotless() > 0)
 
     @property
     def in_flight(self) -> bool:
@@ -151,6 +155,8 @@ class ExchangeLoop:
         """None: the store did not answer; an exchange asks until it does."""
         self._round_since = self._ports.clock()
         demands = self.eligible.demands if self.worker.want() > 0 else []
+        if self.eligible.slotless and self.worker.want_slotless() > 0:
+            demands = [*demands, *self.eligible.slotless]
         try:
             look = await self._ports.link.look(self._session, demands, self.eligible.known)
         except LinkLost as error:
@@ -189,6 +195,8 @@ class ExchangeLoop:
             notes=self._handles.take_notes(), adopt=self._handles.take_offers(),
         )  # fmt: skip
         command.remote = self._handles.take_remote(command.reports)
+        if self.eligible.slotless and self._lease.trusted:
+            command.slotless, command.want_slotless = self.eligible.slotless, worker.want_slotless()
         self._in_flight = command
         sent = self._ports.clock()
         reply = await self._send(command)
@@ -201,7 +209,6 @@ class ExchangeLoop:
         if reply.dead:
             self.dead = True
             return None
-        self._full = want > 0 and len(reply.claims) >= want
         return reply
 
     async def _send(self, command: Exchange, *, replaced: bool = False) -> ExchangeReply | None:
@@ -255,6 +262,7 @@ class ExchangeLoop:
         again = self.eligible.learn(reply.demands) or reply.more
         if reply.demands:
             self.new_demands.set()
+        self._full = False
         if reply.claims:
             await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))
             caching: list[Attempting] = []
@@ -273,14 +281,25 @@ class ExchangeLoop:
                     caching.append(Attempting(claim, facts, workflow, names))
             if caching:
                 await self._memos.take(caching, self.worker)
+            self._full = self._is_full(reply.claims)
         for task_id, attempt, why in reply.stops:
             self.worker.stop(task_id, attempt, why)
         self.worker.start_waiting()
-        if again or (self._full and self.worker.want() > 0) or self.worker.has_reports:
+        if again or (self._full and self._has_room) or self.worker.has_reports:
             return 0.0
         if reply.wake_in_ms is None:
             return None
         return max(0.001, reply.wake_in_ms / 1000)
+
+    def _is_full(self, claims: list[Claim]) -> bool:
+        """The store gave all that was asked for: there may be more."""
+        asked = self._in_flight
+        assert asked is not None
+        if not asked.want_slotless:
+            return 0 < asked.want <= len(claims)
+        held = [self.worker.held.get((claim.task_id, claim.attempt)) for claim in claims]
+        waiting = sum(one is not None and one.slotless for one in held)
+        return waiting >= asked.want_slotless or 0 < asked.want <= len(claims) - waiting
 
     async def _workflow(self, hash: str) -> Workflow:
         return await self._answered(lambda: self._ports.link.workflow(hash))

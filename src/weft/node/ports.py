@@ -12,7 +12,7 @@ from weft.core.expressions.run_names import Ended
 from weft.core.placement.eligibility import NodeFacts
 from weft.core.rows import HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
-from weft.executors.protocol import Executor, is_checked, is_remote
+from weft.executors.protocol import Executor, is_checked, is_remote, takes_slot
 from weft.node.attempts.secrets import Secrets
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Look, Watch, Woken
@@ -142,6 +142,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     slots: int
     output_root: str
     workdir: str
+    waiting_slots: int = 1000  # for attempts that only wait for something elsewhere
     output_max: int = 64 * 2**20
     output_rate: int = 8 * 2**20  # bytes a second that go to a store that takes output
     scope: str | None = None  # a run id: work for this run only
@@ -205,7 +206,9 @@ class Ports(msgspec.Struct):
     log_line: Callable[[str, str, dict[str, Any]], None] | None = None
     checked: frozenset[str] = frozenset()  # kinds whose executors depend on something that may be missing
     remote: frozenset[str] = frozenset()  # of those, the kinds whose attempts run on engines
+    slotless: frozenset[str] = frozenset()  # kinds whose attempts only wait, and take no slot
 
     def __post_init__(self) -> None:
         self.checked = frozenset(kind for kind, executor in self.executors.items() if is_checked(executor))
         self.remote = frozenset(kind for kind, executor in self.executors.items() if is_remote(executor))
+        self.slotless = frozenset(kind for kind, executor in self.executors.items() if not takes_slot(executor))

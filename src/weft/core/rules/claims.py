@@ -25,9 +25,18 @@ PATIENCE_MS: Final = 60_000
 POOLS_PATIENCE_MS: Final = 600_000
 
 
-def unlimited(command: Exchange) -> list[str]:
-    """Demands of which a task takes nothing that is counted: no pool, no memory."""
-    return [d for d in command.demands if "@" not in d and d not in command.costs]
+def unlimited(demands: list[str], command: Exchange) -> list[str]:
+    """Those of which a task takes nothing that is counted: no pool, no memory."""
+    return [d for d in demands if "@" not in d and d not in command.costs]
+
+
+def remaining(draft: Draft, command: Exchange, claims: list[Claim]) -> dict[str, int]:
+    """What the node has left after these claims."""
+    left = dict(command.free)
+    for claim in claims:
+        for name, amount in command.costs.get(draft.tasks[claim.task_id].demand, {}).items():
+            left[name] = left.get(name, 0) - amount
+    return left
 
 
 def claim(draft: Draft, command: Exchange) -> Rule:
@@ -37,7 +46,7 @@ def claim(draft: Draft, command: Exchange) -> Rule:
         limited = yield from _asked_for(draft, limited)
     if limited:
         return (yield from _claim_within(draft, command, limited))
-    demands = unlimited(command)
+    demands = unlimited(command.demands, command)
     changed = _changed(draft)
     if changed:
         (rows,) = yield (QueuedTasks(demands, command.scope, command.want + changed),)
@@ -49,7 +58,7 @@ def claim(draft: Draft, command: Exchange) -> Rule:
 def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
     room = _Room(command.free)
     limited = yield from _with_room(draft, command, limited, room)
-    plain = unlimited(command)
+    plain = unlimited(command.demands, command)
     changed = _changed(draft)
     most = max((room.times(d) for d in limited), default=0)
     rows, others = yield (

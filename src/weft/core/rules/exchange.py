@@ -26,7 +26,7 @@ from weft.core.placement.demands import memory_of
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale, load_handles
 from weft.core.rules.children import begin_again, child_due
-from weft.core.rules.claims import claim, unlimited
+from weft.core.rules.claims import claim, remaining, unlimited
 from weft.core.rules.context import update_context
 from weft.core.rules.handles import adopt, note_progress
 from weft.core.rules.levels import by_key, key_rank
@@ -47,11 +47,12 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     ids = _named(command)
     run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
     following = _within(command.following, run_nos)
-    begun, runs, tasks, queued = yield (
+    begun, runs, tasks, queued, *waiting = yield (
         BeginExchange(command.session, command.number),
         Runs(run_nos),
         Tasks(sorted({*ids, *((run_no << ORDINAL_BITS) + pos for run_no, pos, _ in following)})),
-        QueuedTasks(unlimited(command), command.scope, max(0, command.want)),
+        QueuedTasks(unlimited(command.demands, command), command.scope, max(0, command.want)),
+        *_slotless(command),
     )
     if not begun:
         return (yield from _not_begun(draft, command))
@@ -59,6 +60,8 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draft.add_loaded_runs(runs)
     draft.add_loaded(tasks)
     draft.add_loaded(queued)
+    for rows in waiting:
+        draft.add_loaded(rows)
     yield from _load_later(draft, following)
 
     _note_started(draft, command)
@@ -72,7 +75,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     more = more or draft.left_over()
     yield from take_places(draft, command, len(queued))
     draining = session.state == "draining"
-    idle = draining or command.want <= 0 or session.role == "observer"
+    idle = draining or command.want + command.want_slotless <= 0 or session.role == "observer"
     claims = [] if idle else (yield from _claim(draft, command))
     demands: list[tuple[int, str, str]] = []
     if newest_demand > command.known_demands:
@@ -96,13 +99,27 @@ def _named(command: Exchange) -> list[int]:
     return sorted(ids)
 
 
+def _slotless(command: Exchange) -> tuple[QueuedTasks, ...]:
+    """What is loaded of tasks that take no slot."""
+    if command.want_slotless <= 0:
+        return ()
+    return (QueuedTasks(unlimited(command.slotless, command), command.scope, command.want_slotless),)
+
+
 def _claim(draft: Draft, command: Exchange) -> Rule:
     """What other nodes have left on an engine of this one comes first: it runs already."""
-    if not command.adopt:
-        return (yield from claim(draft, command))
-    running = yield from adopt(draft, command)
-    left = msgspec.structs.replace(command, want=command.want - len(running))
-    return [*running, *((yield from claim(draft, left)) if left.want > 0 else [])]
+    if not command.adopt and not command.want_slotless:
+        return (yield from claim(draft, command)) if command.want > 0 else []
+    claims = (yield from adopt(draft, command)) if command.adopt else []
+    adopted = [draft.tasks[one.task_id].demand in command.slotless for one in claims]
+    want, want_slotless = command.want - adopted.count(False), command.want_slotless - adopted.count(True)
+    if want > 0:
+        claims += yield from claim(draft, msgspec.structs.replace(command, want=want))
+    if want_slotless > 0:
+        free = remaining(draft, command, claims)
+        part = msgspec.structs.replace(command, want=want_slotless, demands=command.slotless, free=free)
+        claims += yield from claim(draft, part)
+    return claims
 
 
 def _apply_reports(draft: Draft, command: Exchange) -> Rule:

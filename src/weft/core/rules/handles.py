@@ -80,7 +80,7 @@ def adopt(draft: Draft, command: Exchange) -> Rule:
     found = [t for t in found if t.state == "running" and t.run_no in draft.runs]
     yield from load_handles(draft, found)
     claims: list[Claim] = []
-    for task in found[: max(0, command.want)]:
+    for task in found[: max(0, command.want + command.want_slotless)]:
         handle = draft.handles.unclosed.pop(task.id, None)
         if handle is None or not _may_be_adopted(draft, task, handle, command):
             continue

@@ -57,7 +57,7 @@ def set_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, at:
 
 def take_places(draft: Draft, command: Exchange, candidates: int) -> Rule:
     """For what this exchange queued, if not all of it can be claimed at once."""
-    fresh = [task for task in draft.ranked if task.state == "queued"]
+    fresh = [task for task in draft.ranked if task.state == "queued" and task.demand not in command.slotless]
     if not fresh:
         return
     limited = any("@" in task.demand or task.demand in command.costs for task in fresh)

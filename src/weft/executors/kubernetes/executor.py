@@ -35,6 +35,7 @@ _EVENTS_EVERY_S = 10.0
 
 
 class KubernetesExecutor:
+    takes_slot = False  # its attempts wait for a cluster
     kinds = frozenset({"kubernetes"})
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience_s: float = PATIENCE_S) -> None:

@@ -170,6 +170,24 @@ def _error_type(outcome: Outcome) -> str | None:
     return error.get("type") if isinstance(error, dict) else None
 
 
+def take_context_update(outcome: Outcome) -> None:
+    """`context_update` in an agent's answer, or in what a task of the long form left, changes the run's context. A
+    command that writes no $WEFT_OUTPUT may print it."""
+    value = outcome.output
+    if value is msgspec.UNSET and (printed := (outcome.result or {}).get("stdout", "")).startswith("{"):
+        try:
+            value = msgspec.json.decode(printed)
+        except msgspec.DecodeError:
+            return
+    if not isinstance(value, dict) or "context_update" not in value:
+        return
+    update = value["context_update"]
+    if isinstance(update, dict):
+        outcome.context = {**(outcome.context or {}), **update}
+    else:
+        outcome.ok, outcome.error = False, "the context_update in its result is no mapping of keys to values"
+
+
 def mask_outcome(outcome: Outcome, masker: Masker) -> None:
     """Nothing that an attempt with secrets left goes any further unmasked."""
     try:

@@ -21,7 +21,7 @@ from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Ask, Launch, OnceAnswer, OnceQuestion, Outcome, RemoteExecutor, StopReason
 from weft.node.attempts.artifacts import store_output
 from weft.node.attempts.handles import HandleKeeper
-from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached
+from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
 from weft.node.attempts.secrets import MissingSecret
 from weft.node.meter import Meter
@@ -38,6 +38,7 @@ FAILED_STARTS_PAUSE_S = 5.0
 REPORTS_MAX = 500
 FOLLOWING_MAX = 1000  # beyond, they are loaded when they are asked for
 REPORT_BYTES_MAX = 4 * 2**20
+SLOTLESS_BATCH_MAX = 500  # attempts that take no slot, of one exchange
 
 
 class HeldAttempt(msgspec.Struct, gc=False):
@@ -53,6 +54,7 @@ class HeldAttempt(msgspec.Struct, gc=False):
     timer: asyncio.TimerHandle | None = None
     masker: Masker | None = None  # of its secrets
     cache_key: str | None = None  # its result is kept under this, should it succeed
+    slotless: bool = False  # it only waits for something elsewhere
 
 
 class _Ends(msgspec.Struct, gc=False):
@@ -83,6 +85,9 @@ class Worker:
         self.held: dict[tuple[int, int], HeldAttempt] = {}
         self.running = 0
         self._waiting: deque[tuple[int, int]] = deque()
+        self._slotless_kinds = ports.slotless
+        self.slotless = 0  # attempts among the held that take no slot
+        self._waiting_slotless: deque[tuple[int, int]] = deque()
         self._unannounced: deque[tuple[float, tuple[int, int]]] = deque()  # started, oldest first
         self._reports: deque[Report] = deque()
         self._ends_noted = False  # the loop's next round sees to what follows from ends, once for all of them
@@ -109,9 +114,15 @@ class Worker:
             return 1 if not self.held else 0  # one at a time until a start succeeds
         slots = self._settings.slots
         room = slots + self._ahead()
-        want = max(0, room - len(self.held))
+        want = max(0, room - len(self.held) + self.slotless)
         # Beside the store, one half is done while the other is exchanged: all at once would leave both idle in turns.
         return min(want, max(slots, room // 2)) if self._ports.link.off_loop else want
+
+    def want_slotless(self) -> int:
+        """How many more attempts that take no slot."""
+        if not self.accepting or self._failed_starts >= FAILED_STARTS_MAX or self._ports.clock() < self._not_before:
+            return 0
+        return min(SLOTLESS_BATCH_MAX, max(0, self._settings.waiting_slots - self.slotless))
 
     def _ahead(self) -> int:
         return 0 if self._mean_s > LONG_TASK_S else min(AHEAD_MAX, self._ended_lately())
@@ -156,8 +167,13 @@ class Worker:
             return  # the reply came twice
         definition = workflow.tasks[claim.pos]
         now = self._ports.clock() if now is None else now
-        self.held[key] = HeldAttempt(key, claim, definition, workflow, facts, now, names, cache_key=cache_key)
-        self._waiting.append(key)
+        self.held[key] = held = HeldAttempt(key, claim, definition, workflow, facts, now, names, cache_key=cache_key)
+        if definition.kind in self._slotless_kinds:
+            held.slotless = True
+            self.slotless += 1
+            self._waiting_slotless.append(key)
+        else:
+            self._waiting.append(key)
 
     def take_cached(self, claim: Claim, memo: MemoRow) -> None:
         """Nothing has to run: its result is known."""
@@ -175,6 +191,8 @@ class Worker:
     def start_waiting(self) -> None:
         """Fill the free slots with what was claimed."""
         waiting, slots = self._waiting, self._settings.slots
+        if self._waiting_slotless and self._trusted():
+            self._start_slotless()
         if not waiting or self.running >= slots or not self._trusted():
             return
         now = self._ports.clock()
@@ -183,10 +201,18 @@ class Worker:
             if held is not None and not held.started:
                 self._start(held, now)
 
+    def _start_slotless(self) -> None:
+        now = self._ports.clock()
+        while self._waiting_slotless:
+            held = self.held.get(self._waiting_slotless.popleft())
+            if held is not None and not held.started:
+                self._start(held, now)
+
     def _start(self, held: HeldAttempt, now: float) -> None:
         claim, definition = held.claim, held.definition
         held.started = True
-        self.running += 1
+        if not held.slotless:
+            self.running += 1
         self._unannounced.append((now, held.key))
         self._meter.started(claim.waited_ms, now - held.claimed)
         if self._settings.log_all:
@@ -244,11 +270,18 @@ class Worker:
 
     def _let_go(self, held: HeldAttempt) -> None:
         """It is not this session's any more, or will not be soon: nothing is reported of it."""
-        del self.held[(held.claim.task_id, held.claim.attempt)]
+        self._free(held)
         if held.timer is not None:
             held.timer.cancel()
-        self.running -= 1
         self._after_ends()
+
+    def _free(self, held: HeldAttempt) -> None:
+        """It is held no more, and so is its slot."""
+        del self.held[held.key]
+        if held.slotless:
+            self.slotless -= 1
+        elif held.started:
+            self.running -= 1
 
     async def _answer(self, task_id: int, attempt: int, question: OnceQuestion) -> OnceAnswer:
         held = self.held.get((task_id, attempt))
@@ -261,8 +294,7 @@ class Worker:
         return await self._ask(task_id, attempt, question)
 
     def _cannot_start(self, held: HeldAttempt, error: str) -> None:
-        del self.held[held.key]
-        self.running -= 1
+        self._free(held)
         self.refuse(held.claim, error)
 
     def _on_end(self, outcome: Outcome) -> None:
@@ -271,6 +303,8 @@ class Worker:
             return
         if held.timer is not None:
             held.timer.cancel()
+        if outcome.ok and (held.definition.long_form or held.definition.kind == "agent"):
+            take_context_update(outcome)
         if held.masker is not None:
             mask_outcome(outcome, held.masker)
         report = make_report(held.claim, outcome, held.definition, outcome.ended)
@@ -293,7 +327,10 @@ class Worker:
 
     def _over(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
         del self.held[held.key]
-        self.running -= 1
+        if held.slotless:  # `_free` written out
+            self.slotless -= 1
+        else:
+            self.running -= 1
         if self.output is not None:
             self.output.ended(outcome.task_id, outcome.attempt, outcome.result)
         if self._handles is not None and held.definition.kind in self._ports.remote:
@@ -303,7 +340,8 @@ class Worker:
             self._count_failed_start()
         else:
             self._failed_starts = 0
-        self._count(outcome)
+        if not held.slotless:
+            self._count(outcome)
         if report.outcome == "failed" or self._settings.log_all:
             self._log_end(held, outcome, report)
         self._reports.append(report)
@@ -389,7 +427,7 @@ class Worker:
     def _drop(self, held: HeldAttempt, outcome: str) -> None:
         """It never started."""
         claim = held.claim
-        del self.held[held.key]
+        self._free(held)
         error = "cancelled before it started" if outcome == "cancelled" else None
         self._report(
             Report(
@@ -467,7 +505,7 @@ class Worker:
         if held.started:
             self._ports.executors[held.definition.kind].stop(task_id, attempt, "lease", 0.0)
         else:
-            del self.held[(task_id, attempt)]
+            self._free(held)
 
     @property
     def has_reports(self) -> bool:

@@ -94,7 +94,9 @@ class OrphanedHandles:
         offered = self._offered.get(key)
         if offered is not None and self._loop.exchanges > offered:
             return False
-        if offered is None and self._loop.worker.want() > 0:
+        worker = self._loop.worker
+        room = worker.want_slotless() if handle.kind in self._ports.slotless else worker.want()
+        if offered is None and room > 0:
             self._offered[key] = self._loop.exchanges + self._loop.in_flight
             self._loop.adopt(key)
         return True
