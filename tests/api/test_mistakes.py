@@ -60,7 +60,7 @@ def test_of_a_path_or_a_query(quiet: Running, path: str, detail: str, fix: str) 
     ("path", "meant"),
     [
         ("/v1/events?kind=runfinished", "run_finished"), ("/v1/runs/last/events?kind=assinged", "assigned"),
-        ("/v1/events/stream?kind=finish", "finished"), ("/v1/tasks?type=shel", "shell"),
+        ("/v1/events/stream?kind=finish", "finished"),
     ],
 )  # fmt: skip
 def test_a_filter_that_nothing_could_pass_is_refused(quiet: Running, path: str, meant: str) -> None:

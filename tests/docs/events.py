@@ -53,6 +53,16 @@ EVENTS = {
         "task", "its node handed it back: requeued without using a retry",
         {"attempt": _ATTEMPT, "session": "the session that had it", "state": "the task's state", "reason": "why"},
     ),
+    "decided": Event(
+        "task", "a person skipped it, or marked it as succeeded",
+        {"attempt": _ATTEMPT, "state": "`skipped` or `succeeded`", "reason": "why", "by": "who",
+         "hash": "of the output that it was given"},
+    ),
+    "paused": Event(
+        "run", "a person paused it: nothing more starts",
+        {"reason": "why", "by": "who", "tasks": f"those that were queued: {_TASKS}"},
+    ),
+    "unpaused": Event("run", "a person let it go on", {"reason": "why", "by": "who"}),
     "overdue": Event(
         "task", "timeout, grace and 30 s more have passed, and it has not ended: its node is told to stop it",
         {"attempt": _ATTEMPT, "taken": "the node did not for another 30 s: the attempt is taken from it (`lost`)"},

@@ -22,7 +22,9 @@ ASKED_FOR = {
     "get_workflow_status", "list_dead_letter_tasks", "retry_dead_letter_task", "drain_node_tasks",
     "stream_task_output", "validate_workflow", "explain_task", "preview", "signal", "get_critical_path",
 }  # fmt: skip
-BEYOND = {"list_runs", "list_nodes", "cancel_run", "resume_run"}
+BEYOND = {
+    "list_runs", "list_nodes", "cancel_run", "resume_run", "skip_tasks", "mark_tasks", "pause_run", "unpause_run",
+}  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
@@ -49,7 +51,9 @@ def test_hints_say_what_a_tool_may_do(tool: Tool) -> None:
     assert hints.read_only_hint == (tool.name in READING)
     assert hints.destructive_hint == (not hints.read_only_hint)
     assert hints.idempotent_hint or not hints.read_only_hint
-    starts = tool.name in ("submit_task", "submit_workflow", "resume_run", "retry_dead_letter_task")
+    starts = tool.name in (
+        "submit_task", "submit_workflow", "resume_run", "retry_dead_letter_task", "skip_tasks", "mark_tasks"
+    )  # fmt: skip
     assert hints.open_world_hint == starts
     if starts:
         assert not hints.idempotent_hint, "said twice it runs twice"
@@ -63,7 +67,8 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "get_workflow_status": "get_run", "list_dead_letter_tasks": "list_dead", "cancel_run": "cancel_run",
         "retry_dead_letter_task": "retry_dead", "drain_node_tasks": "drain_node", "list_runs": "list_runs",
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
-        "list_nodes": "list_nodes", "resume_run": "resume_run",
+        "list_nodes": "list_nodes", "resume_run": "resume_run", "skip_tasks": "skip_tasks",
+        "mark_tasks": "mark_tasks", "pause_run": "pause_run", "unpause_run": "unpause_run",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}

@@ -339,7 +339,7 @@ class World:
         return [Violation("remembered", f"{what} is not as it is stored") for what in wrong]
 
     def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[Violation]:
-        replay = Replay(workflow, run.limited)
+        replay = Replay(workflow, run.bounded)
         for _, _, pos, idx, kind, _, data in events(self.store.reader(), "e.run_no = ?", (run.no,)):
             replay.apply(kind, None if pos is None or idx is None else (pos, idx), data)
         replay.settle()

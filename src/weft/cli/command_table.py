@@ -246,6 +246,29 @@ COMMANDS: tuple[Command, ...] = (
         " so. If it still runs there, it may run twice.",
     ),
     Command(
+        "skip", "Change", "skip tasks of a run, as if their condition were false", "repair:skip",
+        (RUN, _option("tasks", metavar="TASK", nargs="+", help="tasks that have not started, or of an ended run"),
+         _option("--reason", metavar="TEXT", default="skipped by request", help="kept in the history")),
+        "Of a run that has ended, this begins a new generation: what needs the task is decided again.",
+    ),
+    Command(
+        "mark", "Change", "let tasks of a run count as succeeded without running them", "repair:mark",
+        (RUN, _option("tasks", metavar="TASK", nargs="+", help="tasks that have not started, or of an ended run"),
+         _flag("--succeeded", help="what they are marked as"),
+         _option("--output", metavar="JSON", help="their output"),
+         _option("--reason", metavar="TEXT", default="marked by request", help="kept in the history")),
+        "Of a run that has ended, this begins a new generation: what needs the task runs again.",
+    ),
+    Command(
+        "pause", "Change", "let nothing more of a run start", "repair:pause",
+        (RUN, _option("--reason", metavar="TEXT", default="paused by request", help="kept in the history")),
+        "What runs goes on to its end. The run's timeout goes on, too.",
+    ),
+    Command(
+        "unpause", "Change", "let a paused run go on", "repair:unpause",
+        (RUN, _option("--reason", metavar="TEXT", default="unpaused by request", help="kept in the history")),
+    ),
+    Command(
         "signal", "Change", "answer a task that waits for a signal", "signals:signal",
         (RUN, _option("name", metavar="NAME", help="the signal's name (`wait: {signal: NAME}`), or its task's"),
          _option("--data", metavar="JSON", help="what comes with it: the wait's output"),

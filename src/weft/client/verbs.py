@@ -39,7 +39,18 @@ from weft.operations.replies import (
     WantedSignal,
     WorkflowInfo,
 )  # fmt: skip
-from weft.operations.resources import events, nodes, run_changes, runs, store, tasks, tokens, triggers, workflows
+from weft.operations.resources import (
+    events,
+    nodes,
+    repair,
+    run_changes,
+    runs,
+    store,
+    tasks,
+    tokens,
+    triggers,
+    workflows,
+)
 from weft.operations.resources.nodes import Draining
 from weft.operations.resources.run_changes import Changed
 from weft.operations.resources.store import PoolSet
@@ -449,6 +460,22 @@ class Connection:
 
     def resume(self, ref: str) -> Changed:
         return self.call(run_changes.resume_run, runs.OneRunRequest(run=ref))
+
+    def skip(self, ref: str, tasks: list[str], reason: str = "skipped by request") -> Changed:
+        """Skip tasks that have not started, or of an ended run: in a new generation."""
+        return self.call(repair.skip_tasks, repair.SkipTasksRequest(run=ref, tasks=tasks, reason=reason))
+
+    def mark(self, ref: str, tasks: list[str], output: Any = None, reason: str = "marked by request") -> Changed:
+        """Let tasks count as succeeded, with this output, without running them."""
+        request = repair.MarkTasksRequest(run=ref, tasks=tasks, output=output, reason=reason)
+        return self.call(repair.mark_tasks, request)
+
+    def pause(self, ref: str, reason: str = "paused by request") -> Changed:
+        """Let nothing more of a run start."""
+        return self.call(repair.pause_run, repair.PauseRunRequest(run=ref, reason=reason))
+
+    def unpause(self, ref: str, reason: str = "unpaused by request") -> Changed:
+        return self.call(repair.unpause_run, repair.UnpauseRunRequest(run=ref, reason=reason))
 
     def advance(self, ref: str, *, by_task: bool = False) -> Changed:
         """Continue a run that is paused between levels, by one level or one task."""

@@ -251,6 +251,26 @@ class Resume(msgspec.Struct):
     only_dead: bool = False
 
 
+class DecideTasks(msgspec.Struct):
+    """These tasks end like this without running: a person knows better, or has done it by hand."""
+
+    run_id: str
+    tasks: list[str]
+    state: Literal["succeeded", "skipped"]
+    output: str | None = None  # JSON, of a success
+    reason: str = "by request"
+    by: str | None = None  # who
+
+
+class PauseRun(msgspec.Struct):
+    """Nothing more of a paused run starts; what runs goes on to its end."""
+
+    run_id: str
+    paused: bool
+    reason: str = "by request"
+    by: str | None = None  # who
+
+
 class Signal(msgspec.Struct):
     """An outside answer for a wait task; kept if its wait has not been reached yet."""
 
@@ -352,7 +372,7 @@ class Fire(msgspec.Struct):
 Command = (
     Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
     | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | Place
-    | CreateToken | RevokeToken | OpenHandle | CloseHandles | ReleaseTask
+    | CreateToken | RevokeToken | OpenHandle | CloseHandles | ReleaseTask | DecideTasks | PauseRun
 )  # fmt: skip
 
 

@@ -75,6 +75,8 @@ def _pending(s: Situation) -> tuple[str, list[str]]:
         return "the run was stopped; it is about to be cancelled", [s.run.reason or s.run.stop]
     if not _survives(s):
         return "the run was halted by a failure; it is about to be cancelled", [s.run.reason or ""]
+    if s.run.paused and (task.ready_at is not None or task.child_action is not None):
+        return "it is ready, and the run is paused", [f"weft unpause {s.run.id} lets it start"]
     if task.ready_at is not None and s.run.advance_state == "paused" and not task.admitted:
         return "it is ready, and the run is paused", [
             f"weft advance {s.run.id} starts it; with --task, one task at a time"

@@ -108,12 +108,18 @@ class RunRow(msgspec.Struct):
     root: int = 0  # the run that the first of its ancestors is; its own number if a task did not start it
     parent: int | None = None  # the task that started it
     reported: bool = True  # its end has been reported to that task
+    paused: bool = False  # by a person: nothing more starts
     dirty: bool = False
 
     @property
-    def limited(self) -> bool:
-        """Being ready is not enough to be queued: the run bounds how much runs at a time, or waits to be advanced."""
+    def bounded(self) -> bool:
+        """It bounds how much of it runs at a time, or waits to be advanced."""
         return self.max_parallel is not None or self.advance_state is not None
+
+    @property
+    def limited(self) -> bool:
+        """Being ready is not enough to be queued."""
+        return self.paused or self.max_parallel is not None or self.advance_state is not None
 
 
 class Pin(msgspec.Struct, frozen=True):

@@ -37,6 +37,7 @@ class RunInfo(msgspec.Struct, kw_only=True):
     level_open: int | None = None  # how many of its tasks have not finished; None: it has not begun
     advance_state: str | None = None  # moved by hand: go, task, rest
     owner: str | None = None  # the session that owns it
+    paused: bool = False  # by a person: nothing more starts
     parent: str | None = None  # the run whose task started it
     root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
 

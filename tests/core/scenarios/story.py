@@ -329,11 +329,23 @@ class Story:
             found: TriggerRow = tx.load([Trigger(f"{self.applied.workflow.name}/{name}")])[0][0]
             return found
 
-    def _do_pause(self, words: list[str]) -> list[str]:
-        return _said(self.engine.commit(c.PauseTrigger(self._trigger(words[0]).id, True)))
+    def _do_pause(self, words: list[str], paused: bool = True) -> list[str]:
+        """A trigger, or without a name the run."""
+        if words:
+            return _said(self.engine.commit(c.PauseTrigger(self._trigger(words[0]).id, paused)))
+        return _said(self.engine.commit(c.PauseRun(self.run_id, paused)))
 
     def _do_unpause(self, words: list[str]) -> list[str]:
-        return _said(self.engine.commit(c.PauseTrigger(self._trigger(words[0]).id, False)))
+        return self._do_pause(words, False)
+
+    def _do_skip(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.DecideTasks(self.run_id, words, "skipped")))
+
+    def _do_mark(self, words: list[str]) -> list[str]:
+        """`mark load output {"rows":3}`"""
+        output = words[-1] if words[-2:-1] == ["output"] else None
+        tasks = words if output is None else words[:-2]
+        return _said(self.engine.commit(c.DecideTasks(self.run_id, tasks, "succeeded", output)))
 
     def _do_fires(self, words: list[str]) -> list[str]:
         rows = self.engine.store.reader().execute(

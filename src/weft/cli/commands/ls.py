@@ -54,7 +54,17 @@ def ls(args: Namespace, session: CommandSession) -> int:
         session.warn("no runs" + (" like that" if states or args.name or args.before else " yet: weft run FILE"))
         return OK
     now = connection.now()
-    rows = [[r.id, _name(session, r), r.state, _progress(r), _took(r, now), ago(now - r.created_at)] for r in runs]
+    rows = [
+        [
+            r.id,
+            _name(session, r),
+            f"{r.state} (paused)" if r.paused else r.state,
+            _progress(r),
+            _took(r, now),
+            ago(now - r.created_at),
+        ]
+        for r in runs
+    ]
     for line in table(session.out, ("run", "workflow", "state", "tasks", "took", "started"), rows, _RUN_STYLES):
         session.print(line)
     if more is not None and connection.runs(states=states, name=args.name, before=more, limit=1, children=args.all):

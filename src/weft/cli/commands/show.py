@@ -88,7 +88,9 @@ def _values(connection: Connection, run: RunInfo) -> list[tuple[str, str]]:
 def _print_run(session: CommandSession, run: RunInfo, now: int, more: list[tuple[str, str]]) -> None:
     out = session.out
     took = "" if run.started_at is None else f"  {duration((run.finished_at or now) - run.started_at)}"
-    session.print(f"{out.state(run.state)} {out.paint(run.name, 'bold')}  {out.state(run.state, run.state)}{took}")
+    paused = "  paused" if run.paused else ""
+    state = f"{out.state(run.state, run.state)}{paused}"
+    session.print(f"{out.state(run.state)} {out.paint(run.name, 'bold')}  {state}{took}")
     ended = ", ".join(f"{count:,} {state_word(state)}" for state, count in counts(run))
     facts = [
         ("run", run.id + (f" (generation {run.generation})" if run.generation > 1 else "")),

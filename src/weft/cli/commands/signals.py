@@ -39,13 +39,18 @@ def _data(args: Namespace) -> Any:
         return None
     if args.reject is not None:
         raise GiveUp(BAD_INPUT, "--data and --reject exclude each other", "give one of them")
-    if len(args.data) > DATA_MAX:
-        raise GiveUp(BAD_INPUT, f"--data is longer than {DATA_MAX:,} characters")
+    return json_value("--data", args.data)
+
+
+def json_value(option: str, text: str) -> Any:
+    """What an option says in JSON."""
+    if len(text) > DATA_MAX:
+        raise GiveUp(BAD_INPUT, f"{option} is longer than {DATA_MAX:,} characters")
     try:
-        return json.loads(args.data, parse_constant=_not_json)
+        return json.loads(text, parse_constant=_not_json)
     except (ValueError, RecursionError):
-        fix = f"a text needs quotes of its own: --data '{json.dumps(args.data)}'" if len(args.data) < 60 else None
-        raise GiveUp(BAD_INPUT, "--data is not JSON", fix) from None
+        fix = f"a text needs quotes of its own: {option} '{json.dumps(text)}'" if len(text) < 60 else None
+        raise GiveUp(BAD_INPUT, f"{option} is not JSON", fix) from None
 
 
 def _not_json(word: str) -> Any:

@@ -44,6 +44,7 @@ class Replayed(msgspec.Struct):
 class Replay:
     def __init__(self, workflow: Workflow, limited: bool) -> None:
         self._workflow = workflow
+        self._paused = False
         self._limited = limited  # the run bounds how much runs at a time: readiness alone does not queue
         self.tasks: dict[tuple[int, int], Replayed] = {}
         self.state = "pending"
@@ -77,7 +78,7 @@ class Replay:
     def _on_resumed(self, place: Any, data: dict[str, Any]) -> None:
         self.generation = data["generation"]
         self.level = data.get("level")
-        self.state, self.halted, self.stop = "running", False, None
+        self.state, self.halted, self.stop, self._paused = "running", False, None, False
         positions: list[int] = data["tasks"]
         for pos in positions:
             for idx in range(self.tasks[(pos, WHOLE)].elements or 0):
@@ -126,6 +127,19 @@ class Replay:
         """Its node is lost; `lost` follows when its engine says that it is gone, or it is adopted or released."""
 
     _on_adopted = _on_released = _on_progress = _on_unverified
+
+    def _on_decided(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        task = self.tasks[place]
+        task.attempt, task.hash, task.wake_at, task.upstream = data["attempt"], data.get("hash"), None, False
+        self._set(place, data["state"])
+
+    def _on_paused(self, place: Any, data: dict[str, Any]) -> None:
+        self._paused = True
+        for pos, idx in data["tasks"]:
+            self.tasks[(pos, idx)].state = "pending"
+
+    def _on_unpaused(self, place: Any, data: dict[str, Any]) -> None:
+        self._paused = False
 
     def _on_skipped(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self.tasks[place].upstream = data["upstream"]
@@ -218,7 +232,7 @@ class Replay:
         self.halted = True
 
     def _on_stopped(self, place: Any, data: dict[str, Any]) -> None:
-        self.stop, self.handlers = data["why"], "handlers_until" in data
+        self.stop, self.handlers, self._paused = data["why"], "handlers_until" in data, False
 
     def _on_began(self, place: Any, data: dict[str, Any]) -> None:
         """A level begins: what its needs allow is ready."""
@@ -277,7 +291,7 @@ class Replay:
     def _ready_state(self) -> str:
         if self.state == "pending":
             self.state = "running"
-        return "pending" if self._limited else "queued"
+        return "pending" if self._limited or self._paused else "queued"
 
     def _set_or_hold(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         if data["state"] == "held":

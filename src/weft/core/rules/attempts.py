@@ -214,7 +214,10 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow], lost:
         _end(draft, task, "dead_letter")
         ended.append(task)
     else:
-        enqueue(draft, run, task)
+        if run.paused:
+            draft.move(task, "pending")
+        else:
+            enqueue(draft, run, task)
         release(task)
     data["state"] = task.state
     if task.held is not None:

@@ -329,6 +329,7 @@ def _created(
         bool(fresh),
         root=run.root,
         parent=task.id,
+        paused=run.paused,
     )
     child = create_run(draft, new)
     yield from create_tasks(draft, child, following, durations[0] if asked else ())

@@ -226,7 +226,7 @@ def _promote(draft: Draft, ended: list[TaskRow]) -> Rule:
             continue
         due_at = task.wake_at if task.wake_at is not None else draft.now  # who was due first goes first
         set_ready(draft, run, task, draft.definition(task), due_at)
-        if run.max_parallel is None and run.advance_state is None:
+        if not run.limited:
             enqueue(draft, run, task)
         else:
             if by_key(run):

@@ -3,6 +3,8 @@
 Old rows never change. Attempt numbers go on where they were; the retry budget starts anew.
 """
 
+from collections.abc import Callable
+
 from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of
 from weft.core.rows import WHOLE, RunRow, TaskRow
@@ -13,8 +15,16 @@ from weft.core.rules.waits import forget_rejections
 from weft.core.workflow import Workflow
 
 
-def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *, only_dead: bool) -> Rule:
-    """Returns how many tasks got a new row; 0: there was nothing to do. All current rows are in the draft."""
+def begin_generation(
+    draft: Draft,
+    run: RunRow,
+    chosen: list[TaskRow] | None,
+    *,
+    only_dead: bool,
+    decide: Callable[[TaskRow], None] | None = None,
+) -> Rule:
+    """Returns how many tasks got a new row; 0: there was nothing to do. All current rows are in the draft. `decide`
+    ends the new rows of the chosen tasks, which then do not run."""
     workflow = draft.workflows[run.workflow]
     again = _positions_again(draft, run, workflow, chosen, only_dead)
     if not again:
@@ -25,7 +35,7 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
         again = [pos for pos, at in enumerate(level_plan_of(draft, run).at) if at >= run.level]
     draft.move_run(run, "running")
     run.generation += 1
-    run.halted, run.stop, run.sweep, run.reason = False, None, None, None
+    run.halted, run.stop, run.sweep, run.reason, run.paused = False, None, None, None, False
     run.started_at, run.finished_at = run.started_at or draft.now, None
     run.deadline_at = None if workflow.timeout_ms is None else draft.now + workflow.timeout_ms
     data = {"generation": run.generation, "tasks": again}
@@ -42,8 +52,12 @@ def begin_generation(draft: Draft, run: RunRow, chosen: list[TaskRow] | None, *,
     if run.level is not None:
         yield from begin_level(draft, run, decide_start, following)
         rows = []
+    decided = frozenset(task.pos for task in chosen or ()) if decide is not None else frozenset()
     for row in rows:
-        if row.state == "pending" and row.open == 0:
+        if decide is not None and row.pos in decided:
+            decide(row)
+            following.append(row)
+        elif row.state == "pending" and row.open == 0:
             yield from decide_start(draft, run, workflow, row, following)
     yield from settle(draft, following)
     draft.wake = True

@@ -218,7 +218,7 @@ def drop_held(draft: Draft, run: RunRow, session: str) -> Rule:
             draft.move(task, "pending")
             later.append([task.pos, task.idx])
             continue
-        if run.max_parallel is None and run.advance_state is None:
+        if not run.limited:
             enqueue(draft, run, task)
         else:
             if by_key(run):

@@ -31,6 +31,7 @@ class NewRun(msgspec.Struct):
     root: int | None = None  # None: itself
     parent: int | None = None
     manual_advance: bool = False  # paused after each level
+    paused: bool = False  # as the run is whose task starts it
     trigger: str | None = None  # that made it
     cause: str | None = None  # what that fired for
 
@@ -42,7 +43,7 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     run = RunRow(
         new.no, new.id, workflow.name, new.workflow, now, priority=new.priority, max_parallel=limit,
         deadline_at=None if workflow.timeout_ms is None else now + workflow.timeout_ms,
-        root=new.no if new.root is None else new.root, parent=new.parent,
+        root=new.no if new.root is None else new.root, parent=new.parent, paused=new.paused,
     )  # fmt: skip
     if workflow.level_plan is not None:
         run.level = 0

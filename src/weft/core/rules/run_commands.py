@@ -80,7 +80,7 @@ def resume(draft: Draft, command: Resume) -> Rule:
                 raise Refused("conflict", f"{name} is {task.state}, not a dead letter")
             chosen.append(task)
     if run.parent is not None and run.state in RUN_TERMINAL:
-        yield from _refuse_child(draft, run)
+        yield from refuse_child(draft, run)
     if run.state not in RUN_TERMINAL:
         if chosen is None and not command.only_dead:
             return Reply(run.id, run.no, run.state, existing=True)
@@ -94,7 +94,7 @@ def resume(draft: Draft, command: Resume) -> Rule:
     return Reply(run.id, run.no, run.state, changed=changed, existing=changed == 0)
 
 
-def _refuse_child(draft: Draft, run: RunRow) -> Rule:
+def refuse_child(draft: Draft, run: RunRow) -> Rule:
     """Its end has been counted, and what followed from it has happened: only the whole can be resumed. (That is not
     locked: it has a lower number than this one.)"""
     (roots,) = yield (Roots([run.no]),)

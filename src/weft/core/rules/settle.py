@@ -243,7 +243,7 @@ def started_at_once(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow
         or run.halted or run.state != "running" or run.level is not None
     ):  # fmt: skip
         return False
-    if run.max_parallel is None and run.advance_state is None and workflow.own is None:
+    if run.max_parallel is None and run.advance_state is None and not run.paused and workflow.own is None:
         set_ready(draft, run, task, definition, draft.now)
         queue(draft, run, task)
     else:
@@ -254,7 +254,7 @@ def started_at_once(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow
 def _wait_for_room(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef) -> None:
     draft.touch(task)
     set_ready(draft, run, task, definition, draft.now)
-    if run.max_parallel is None and run.advance_state is None:
+    if not run.limited:
         enqueue(draft, run, task)
     elif by_key(run):
         task.rank = key_rank(draft, run, task)
@@ -317,7 +317,7 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
 def admit(draft: Draft) -> Rule:
     """Queue what is ready, best rank first, in runs that bound how much runs at a time."""
     for run in list(draft.dirty_runs):
-        if run.max_parallel is None and run.advance_state is None:
+        if not run.limited or run.paused:
             continue
         if is_over(run) or run.sweep is not None or run.state in RUN_TERMINAL:
             continue

@@ -29,7 +29,7 @@ def stop_run(draft: Draft, run: RunRow, why: str, reason: str, *, now: bool = Fa
     draft.touch_run(run)
     workflow = draft.workflows[run.workflow]
     if run.stop is None:
-        run.stop, run.reason = why, reason
+        run.stop, run.reason, run.paused = why, reason, False
     data: dict[str, object] = {"why": run.stop, "reason": reason}
     run.deadline_at = None
     if not now and any(goes_on(task, run.halted, run.stop, True) for task in workflow.tasks):

@@ -44,7 +44,7 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
     run = run_row(access, no)
     workflow = access.workflow(run.workflow)
     rows = _tasks_of(access, no)
-    replay = Replay(workflow, run.limited)
+    replay = Replay(workflow, run.bounded)
     events = 0
     for kind, place, data in _events(access, no):
         replay.apply(kind, place, data)

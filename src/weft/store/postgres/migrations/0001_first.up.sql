@@ -54,6 +54,7 @@ CREATE TABLE runs (
   root         BIGINT NOT NULL,
   parent       BIGINT,
   reported         BOOLEAN NOT NULL,
+  paused           BOOLEAN NOT NULL,
   "trigger"    TEXT COLLATE "C"
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);

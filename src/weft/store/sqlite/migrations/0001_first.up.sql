@@ -48,6 +48,7 @@ CREATE TABLE runs (
   root         INTEGER NOT NULL,
   parent       INTEGER,
   reported         INTEGER NOT NULL,
+  paused           INTEGER NOT NULL,
   "trigger"    TEXT
 );
 CREATE INDEX runs_by_state ON runs (state, no);
