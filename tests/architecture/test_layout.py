@@ -16,12 +16,12 @@ LINES_MAX = 50
 ENTRIES: dict[str, int] = {
     ".": 17,  # the parts of the product
     "cli/commands": 22,  # one file a command
-    "core/rules": 32,  # one file a kind of decision
+    "core/rules": 33,  # one file a kind of decision
     "executors": 18,  # one package an executor, and what they share
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {
-    "client/verbs.py Connection": 75,  # one method a verb, each a line or two
+    "client/verbs.py Connection": 76,  # one method a verb, each a line or two
     "client/local.py StoreConnection": 21,
     "node/local.py LocalLink": 30,
     "node/ports.py Link": 23,

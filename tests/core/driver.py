@@ -228,7 +228,7 @@ class Engine:
     def _check_one(self, run_id: str) -> None:
         run, rows, workflow = self.run(run_id), self.rows(run_id), self.workflows[run_id]
         found = check_run(run, rows, workflow)
-        replay = Replay(workflow, run.bounded)
+        replay = Replay(workflow, run.bounded, self.committer.workflows.__getitem__)
         position = workflow.position
         for kind, name, data in self.history(run_id):
             place = None

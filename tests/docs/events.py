@@ -141,7 +141,8 @@ EVENTS = {
     ),
     "resumed": Event(
         "run", "a new generation began",
-        {"generation": "its number", "tasks": "positions that run again", "level": "in levels: where it begins"},
+        {"generation": "its number", "tasks": "positions that run again", "level": "in levels: where it begins",
+         "workflow": "the hash of the corrected definition that it goes on with", "by": "who corrected it"},
     ),
     "owned": Event("run", "a node took the whole run", {"session": "its session"}),
     "disowned": Event("run", "its owner's session is over; any node may take it", {"session": "that session"}),

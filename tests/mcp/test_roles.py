@@ -24,6 +24,7 @@ ASKED_FOR = {
 }  # fmt: skip
 BEYOND = {
     "list_runs", "list_nodes", "cancel_run", "resume_run", "skip_tasks", "mark_tasks", "pause_run", "unpause_run",
+    "correct_run",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
@@ -52,7 +53,8 @@ def test_hints_say_what_a_tool_may_do(tool: Tool) -> None:
     assert hints.destructive_hint == (not hints.read_only_hint)
     assert hints.idempotent_hint or not hints.read_only_hint
     starts = tool.name in (
-        "submit_task", "submit_workflow", "resume_run", "retry_dead_letter_task", "skip_tasks", "mark_tasks"
+        "submit_task", "submit_workflow", "resume_run", "retry_dead_letter_task", "skip_tasks", "mark_tasks",
+        "correct_run",
     )  # fmt: skip
     assert hints.open_world_hint == starts
     if starts:
@@ -69,6 +71,7 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
         "list_nodes": "list_nodes", "resume_run": "resume_run", "skip_tasks": "skip_tasks",
         "mark_tasks": "mark_tasks", "pause_run": "pause_run", "unpause_run": "unpause_run",
+        "correct_run": "correct_run",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import random
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
@@ -178,6 +178,7 @@ class Scenario:
         self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
         #: In every fifth story tasks run on engines. It has its own randomness: the other stories stay as they were.
         self.remote = random.Random(f"remote-{seed}") if seed % 5 == 2 else None
+        self.people = random.Random(f"people-{seed}") if seed % 4 == 3 else None
 
     def play(self) -> World:
         """Run the story; raises AssertionError with the seed when anything is wrong."""
@@ -209,6 +210,7 @@ class Scenario:
             await asyncio.sleep(rng.uniform(0.05, 1.5))
             self._disturb()
             self._disturb_engines()
+            self._decide()
             if self.triggered is not None:
                 self.triggered.disturb()
         self._heal()
@@ -319,6 +321,30 @@ class Scenario:
         else:
             self._release()
 
+    def _decide(self) -> None:
+        """A person pauses a run, lets it go on, or decides about a task."""
+        world, rng = self.world, self.people
+        if rng is None or rng.random() < 0.5:
+            return
+        which = rng.randrange(len(self.runs))
+        run_id, hash, _ = self.runs[which]
+        self.runs[which] = (run_id, hash, False)
+        roll = rng.random()
+        with contextlib.suppress(c.Refused):  # it has ended, or the task runs
+            if roll < 0.7:
+                world.tell(f"{run_id} is {'paused' if roll < 0.4 else 'unpaused'}")
+                world.commit(c.PauseRun(run_id, roll < 0.4))
+            else:
+                task = rng.choice(world.committer.workflows[hash].tasks).name
+                state: Literal["succeeded", "skipped"] = "skipped" if rng.random() < 0.5 else "succeeded"
+                world.tell(f"{task} of {run_id} is {state} by hand")
+                world.commit(c.DecideTasks(run_id, [task], state, "1" if state == "succeeded" else None))
+
+    def _unpause_all(self) -> None:
+        rows: list[Any] = self.world.store.reader().execute("SELECT id FROM runs WHERE paused ORDER BY no").fetchall()
+        for (run_id,) in rows:
+            self.world.commit(c.PauseRun(run_id, False))
+
     def _release(self) -> None:
         """A person takes the risk for an orphan."""
         orphan: list[Any] = self.world.store.reader().execute(
@@ -353,6 +379,7 @@ class Scenario:
 
     def _heal(self) -> None:
         self.world.tell("everything heals")
+        self._unpause_all()
         self.world.faults = Faults(delay_max=0.002)
         self.world.away_until = self.world.full_until = float("-inf")
         for engine in self.world.engines:

@@ -339,7 +339,7 @@ class World:
         return [Violation("remembered", f"{what} is not as it is stored") for what in wrong]
 
     def _check_replay(self, run: Any, rows: list[TaskRow], workflow: Workflow) -> list[Violation]:
-        replay = Replay(workflow, run.bounded)
+        replay = Replay(workflow, run.bounded, self.committer.workflows.__getitem__)
         for _, _, pos, idx, kind, _, data in events(self.store.reader(), "e.run_no = ?", (run.no,)):
             replay.apply(kind, None if pos is None or idx is None else (pos, idx), data)
         replay.settle()
@@ -467,8 +467,8 @@ class SimulatedLink:
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         return await self._call(
-            lambda: [RunFacts(no, id, name, wf, msgspec.json.decode(inputs), source, bool(fresh))
-                     for no, id, name, wf, inputs, source, fresh in self._world.store.run_facts(run_nos)]
+            lambda: [RunFacts(no, id, name, wf, msgspec.json.decode(inputs), source, bool(fresh), generation)
+                     for no, id, name, wf, inputs, source, fresh, generation in self._world.store.run_facts(run_nos)]
         )  # fmt: skip
 
     async def workflow(self, hash: str) -> Workflow:

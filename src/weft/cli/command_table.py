@@ -156,7 +156,11 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "resume", "Run", "make a run finish here: what did not succeed runs again", "run:resume",
-        (RUN, DETACH, *WORKING),
+        (RUN, _option("--file", metavar="FILE", dest="definition_file",
+                      help="go on with this corrected definition, in a new generation"),
+         _flag("--preview", help="with --file: only say what would run again"), DETACH, *WORKING),
+        "With --file, tasks map by name. Those that succeeded and do the same keep their results; changed ones, and"
+        " what follows them, run again.",
     ),
     Command(
         "advance", "Run", "continue a run paused between levels", "run:advance",

@@ -52,6 +52,7 @@ from weft.operations.resources import (
     workflows,
 )
 from weft.operations.resources.nodes import Draining
+from weft.operations.resources.repair import Correction
 from weft.operations.resources.run_changes import Changed
 from weft.operations.resources.store import PoolSet
 from weft.operations.resources.tokens import TokenRevoked
@@ -460,6 +461,11 @@ class Connection:
 
     def resume(self, ref: str) -> Changed:
         return self.call(run_changes.resume_run, runs.OneRunRequest(run=ref))
+
+    def correct(self, ref: str, definition: Any, *, preview: bool = False) -> Correction:
+        """Go on with a corrected definition of a run that has ended; `preview`: only say what would run again."""
+        request = repair.CorrectRunRequest(run=ref, definition=definition, preview=preview)
+        return self.call(repair.correct_run, request)
 
     def skip(self, ref: str, tasks: list[str], reason: str = "skipped by request") -> Changed:
         """Skip tasks that have not started, or of an ended run: in a new generation."""

@@ -251,6 +251,18 @@ class Resume(msgspec.Struct):
     only_dead: bool = False
 
 
+class CorrectRun(msgspec.Struct):
+    """Go on with a corrected definition: what it changes runs again, with what follows, and so does what did not
+    succeed."""
+
+    run_id: str
+    workflow: str
+    name: str
+    document: bytes
+    pins: list[Pin] = []  # what the names of workflows in it mean
+    by: str | None = None  # who
+
+
 class DecideTasks(msgspec.Struct):
     """These tasks end like this without running: a person knows better, or has done it by hand."""
 
@@ -373,6 +385,7 @@ Command = (
     Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
     | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | Place
     | CreateToken | RevokeToken | OpenHandle | CloseHandles | ReleaseTask | DecideTasks | PauseRun
+    | CorrectRun
 )  # fmt: skip
 
 

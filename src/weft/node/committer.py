@@ -168,7 +168,7 @@ class Committer:
         self, transaction: Transaction, command: c.Command, files: Files, actor: str | None = None
     ) -> tuple[Any, Hint]:
         self.workflows.trim()
-        if isinstance(command, c.Submit):
+        if isinstance(command, (c.Submit, c.CorrectRun)):
             self._learn(command)
         draft = Draft(0, self.workflows)
         draft.files = files
@@ -194,8 +194,9 @@ class Committer:
         transaction.write(draft)
         return reply, draft.hint()
 
-    def _learn(self, command: c.Submit) -> None:
-        for hash, _, document in ((command.workflow, command.name, command.document), *command.children):
+    def _learn(self, command: c.Submit | c.CorrectRun) -> None:
+        children = command.children if isinstance(command, c.Submit) else ()
+        for hash, _, document in ((command.workflow, command.name, command.document), *children):
             if hash not in self.workflows:
                 self.workflows[hash] = compile_workflow(decode_document(document), hash)
 
@@ -218,7 +219,7 @@ def _body_hash(command: c.Command) -> str:
     if isinstance(command, c.Submit):
         children = [(hash, name, b"") for hash, name, _ in command.children]
         command = msgspec.structs.replace(command, document=b"", children=children)
-    elif isinstance(command, c.Apply):
+    elif isinstance(command, (c.Apply, c.CorrectRun)):
         command = msgspec.structs.replace(command, document=b"")
     return hashlib.sha256(msgspec.json.encode([type(command).__name__, command])).hexdigest()
 

@@ -264,7 +264,7 @@ class ExchangeLoop:
             self.new_demands.set()
         self._full = False
         if reply.claims:
-            await self._learn_facts(sorted({c.run_no for c in reply.claims} - self._facts.keys()))
+            await self._learn_facts(self._unknown(reply.claims))
             caching: list[Attempting] = []
             run_no, now = -1, self._ports.clock()
             for claim in reply.claims:
@@ -306,6 +306,12 @@ class ExchangeLoop:
 
     async def _names(self, claim: Claim, facts: RunFacts, workflow: Workflow) -> dict[str, Any]:
         return await self._answered(lambda: self._values.names(claim, facts, workflow))
+
+    def _unknown(self, claims: list[Claim]) -> list[int]:
+        """Runs that this node does not know, or that may have been corrected since."""
+        newest = {claim.run_no: claim.generation for claim in claims}
+        known = self._facts
+        return sorted(no for no, generation in newest.items() if no not in known or known[no].generation < generation)
 
     async def _learn_facts(self, run_nos: list[int]) -> None:
         if run_nos:

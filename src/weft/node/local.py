@@ -215,8 +215,8 @@ class LocalLink:
 
     def _read_facts(self, run_nos: list[int], *, wait: bool = True) -> list[RunFacts]:
         return [
-            RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh))
-            for no, id, name, workflow, inputs, source, fresh in self._store.run_facts(run_nos, wait=wait)
+            RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh), generation)
+            for no, id, name, workflow, inputs, source, fresh, generation in self._store.run_facts(run_nos, wait=wait)
         ]
 
     async def workflow(self, hash: str) -> Workflow:

@@ -23,7 +23,7 @@ Ship = Callable[[Shipment], Awaitable[list[tuple[int, int]]]]
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What never changes about a run."""
+    """What does not change about a run within a generation."""
 
     no: int
     id: str
@@ -32,6 +32,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     inputs: dict[str, Any]
     source: str | None  # the definition's directory
     fresh: bool = False  # results kept by `cache` are not used
+    generation: int = 1
 
 
 class LinkLost(Exception):

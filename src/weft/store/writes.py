@@ -142,6 +142,9 @@ def _of_runs(draft: Draft) -> Iterator[Write]:
     new = draft.created.runs
     if new:
         yield "run_insert", (), [(*_run(run), *extra.values()) for run, extra in new.values()]
+    for run_no, generation, old, corrected in draft.created.corrections:
+        yield "correction_insert", (run_no, generation, old), None
+        yield "run_correct", (run_no, corrected), None
     for root, pin in draft.created.pins:
         yield "pin_insert", (root, *_values(pin)), None
     for run in draft.dirty_runs:
@@ -250,7 +253,7 @@ def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
 
 
 _BY_TASK = ("attempts", "stale", "memos", "handles", "output_chunks", "output_ends", "tasks")
-_BY_RUN = ("_events", "_context", "_signals", "_arrays", "_pins", "")
+_BY_RUN = ("_events", "_context", "_signals", "_arrays", "_pins", "_corrections", "")
 
 
 def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:

@@ -1,11 +1,14 @@
 """run, submit, resume and rerun: a run is stored, and then worked on here or left to workers."""
 
+import contextlib
 from argparse import Namespace
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from weft.authoring.children import workflows_of
-from weft.authoring.load import Loaded, with_defaults
+from weft.authoring.errors import DefinitionErrors
+from weft.authoring.load import Loaded, load_file, with_defaults
 from weft.cli.command_table import OF_A_NODE
 from weft.cli.definition_input import load, read_inputs, source_directory
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
@@ -15,11 +18,15 @@ from weft.cli.run_view.summary import summarise, summary_lines
 from weft.cli.run_view.watching import watch
 from weft.cli.run_view.working import work_on
 from weft.cli.session import CommandSession
+from weft.cli.terminal.formats import counted
 from weft.client.verbs import Connection
 from weft.core.commands import Reply
 from weft.core.workflow import Workflow
+from weft.operations.replies import RunInfo
 from weft.operations.resources.run_changes import Changed
 from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
+
+SHOWN_MAX: Final = 50  # tasks that run again
 
 
 def run(args: Namespace, session: CommandSession) -> int:
@@ -101,9 +108,52 @@ def resume(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     connection = session.connection()
     _, run_id = connection.find(args.run)
+    if args.definition_file is not None:
+        return _resume_corrected(args, session, connection, run_id)
+    if args.preview:
+        raise GiveUp(BAD_INPUT, "--preview is about a corrected definition", "add --file FILE")
+    _note_changed_file(session, connection, connection.run(run_id))
     refuse_unplaceable(session, args, connection, connection.workflows(run_id))
     after = connection.last_event(run_id)
     return go_on(args, session, connection, connection.resume(run_id), after)
+
+
+def _resume_corrected(args: Namespace, session: CommandSession, connection: Connection, run_id: str) -> int:
+    loaded = with_defaults(load_file(args.definition_file), session.config.definition_defaults)
+    planned = connection.correct(run_id, loaded.document, preview=True)
+    if args.preview and args.json:
+        session.print_json(planned)
+        return OK
+    if not args.json:
+        marks = {**dict.fromkeys(planned.changed, "changed"), **dict.fromkeys(planned.new, "new")}
+        for name in planned.again[:SHOWN_MAX]:
+            session.warn(f"  {name}{f'  ({marks[name]})' if name in marks else ''}")
+        if len(planned.again) > SHOWN_MAX:
+            session.warn(f"  … and {len(planned.again) - SHOWN_MAX:,} more")
+        would = "would run" if args.preview else "run"
+        session.warn(f"{counted(len(planned.again), 'task')} {would} again, {planned.kept:,} keep their results")
+    if args.preview:
+        return OK
+    refuse_unplaceable(session, args, connection, [loaded.workflow])
+    after = connection.last_event(run_id)
+    done = connection.correct(run_id, loaded.document)
+    reply = Changed(run=done.run, state=done.state, existing=False, changed=len(done.again))
+    return go_on(args, session, connection, reply, after)
+
+
+def _note_changed_file(session: CommandSession, connection: Connection, run: RunInfo) -> None:
+    """A definition is mostly in a file of its name: has that another content now?"""
+    for suffix in (".yaml", ".yml", ".json") if run.source is not None and "/" not in run.name else ():
+        path = Path(run.source or "") / f"{run.name}{suffix}"
+        if not path.is_file():
+            continue
+        with contextlib.suppress(DefinitionErrors, OSError):
+            loaded = with_defaults(load_file(path), session.config.definition_defaults)
+            if loaded.document != connection.document(run.workflow):
+                session.warn(
+                    f"{path.name} has changed since: weft resume {run.id} --file {path.name} goes on with it"
+                )
+        return
 
 
 def advance(args: Namespace, session: CommandSession) -> int:

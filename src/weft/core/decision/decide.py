@@ -18,7 +18,7 @@ from weft.core.rules.liveness import overdue, reconcile
 from weft.core.rules.memos import once
 from weft.core.rules.place import place
 from weft.core.rules.pools import set_pool
-from weft.core.rules.repair import decide_tasks, pause_run
+from weft.core.rules.repair import correct_run, decide_tasks, pause_run
 from weft.core.rules.run_commands import advance, cancel_run, cancel_task, prune, resume
 from weft.core.rules.sessions import drain, expire, register
 from weft.core.rules.settle import settle
@@ -59,6 +59,7 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Advance: advance,
     c.CancelRun: cancel_run,
     c.CancelTask: cancel_task,
+    c.CorrectRun: correct_run,
     c.DecideTasks: decide_tasks,
     c.PauseRun: pause_run,
     c.Resume: resume,

@@ -24,6 +24,7 @@ class Created(msgspec.Struct):
     demands: dict[str, str] = {}  # id, body
     runs: dict[int, tuple[RunRow, dict[str, Any]]] = {}  # by number, with what a row of rules lacks
     pins: list[tuple[int, Pin]] = []  # root, pin
+    corrections: list[tuple[int, int, str, str]] = []  # run, generation, the definition until then, the new one
     tasks: list[TaskRow] = []
 
 

@@ -5,6 +5,7 @@ readiness (a task whose needs are done is queued) is derived here. Dependents co
 another kind comes, because a halt in the same transaction comes first.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -42,14 +43,15 @@ class Replayed(msgspec.Struct):
 
 
 class Replay:
-    def __init__(self, workflow: Workflow, limited: bool) -> None:
-        self._workflow = workflow
+    def __init__(self, workflow: Workflow, limited: bool, others: Callable[[str], Workflow] | None = None) -> None:
+        """`others` finds the definitions that the run had before it was corrected, by hash."""
+        self._others = others
+        self._use(workflow)
         self._paused = False
         self._limited = limited  # the run bounds how much runs at a time: readiness alone does not queue
         self.tasks: dict[tuple[int, int], Replayed] = {}
         self.state = "pending"
         self.generation = 1
-        self._level_plan = workflow.level_plan
         self.level: int | None = None if workflow.level_plan is None else 0
         self.halted = False
         self.stop: str | None = None
@@ -57,8 +59,16 @@ class Replay:
         self._ended: list[tuple[int, int]] = []
         self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
-        self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
         self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
+
+    def _use(self, workflow: Workflow) -> None:
+        self._workflow = workflow
+        self._level_plan = workflow.level_plan
+        self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
+
+    def _correct(self, data: dict[str, Any]) -> None:
+        if data.get("workflow", self._workflow.hash) != self._workflow.hash and self._others is not None:
+            self._use(self._others(data["workflow"]))
 
     def apply(self, kind: str, place: tuple[int, int] | None, data: dict[str, Any]) -> None:
         if kind not in _BEFORE_TELLING:
@@ -71,19 +81,22 @@ class Replay:
     # -- events ------------------------------------------------------------------------------------------
 
     def _on_submitted(self, place: Any, data: dict[str, Any]) -> None:
+        self._correct(data)
         for pos in range(len(self._workflow.tasks)):
             self._fresh(pos, 1)
         self._start_ready(range(len(self._workflow.tasks)))
 
     def _on_resumed(self, place: Any, data: dict[str, Any]) -> None:
+        self._correct(data)
         self.generation = data["generation"]
         self.level = data.get("level")
         self.state, self.halted, self.stop, self._paused = "running", False, None, False
         positions: list[int] = data["tasks"]
         for pos in positions:
-            for idx in range(self.tasks[(pos, WHOLE)].elements or 0):
+            old = self.tasks.get((pos, WHOLE))  # none: a corrected definition brought it
+            for idx in range(0 if old is None else old.elements or 0):
                 self._elements_before[(pos, idx)] = self.tasks.pop((pos, idx))
-            self._fresh(pos, self.generation, attempt=self.tasks[(pos, WHOLE)].attempt)
+            self._fresh(pos, self.generation, attempt=0 if old is None else old.attempt)
         for pos in positions:
             self._count_needs(pos)
         self._start_ready(positions)

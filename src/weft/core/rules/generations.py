@@ -3,7 +3,8 @@
 Old rows never change. Attempt numbers go on where they were; the retry budget starts anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of
@@ -22,11 +23,14 @@ def begin_generation(
     *,
     only_dead: bool,
     decide: Callable[[TaskRow], None] | None = None,
+    also: Sequence[int] = (),
+    facts: Mapping[str, Any] | None = None,
 ) -> Rule:
     """Returns how many tasks got a new row; 0: there was nothing to do. All current rows are in the draft. `decide`
-    ends the new rows of the chosen tasks, which then do not run."""
+    ends the new rows of the chosen tasks, which then do not run. `also` are more positions to work on, some of which
+    may be new; `facts` go into the event."""
     workflow = draft.workflows[run.workflow]
-    again = _positions_again(draft, run, workflow, chosen, only_dead)
+    again = positions_again(_current(draft, run), run, workflow, chosen, only_dead, also)
     if not again:
         return 0
     if run.level is not None:
@@ -38,7 +42,7 @@ def begin_generation(
     run.halted, run.stop, run.sweep, run.reason, run.paused = False, None, None, None, False
     run.started_at, run.finished_at = run.started_at or draft.now, None
     run.deadline_at = None if workflow.timeout_ms is None else draft.now + workflow.timeout_ms
-    data = {"generation": run.generation, "tasks": again}
+    data: dict[str, Any] = {"generation": run.generation, "tasks": again, **(facts or {})}
     draft.event(run.no, "resumed", data if run.level is None else {**data, "level": run.level})
     if chosen is not None and run.level is None:  # in levels, all of a level runs again
         for pos in dict.fromkeys(t.pos for t in chosen if t.element):
@@ -64,8 +68,13 @@ def begin_generation(
     return len(again)
 
 
-def _positions_again(
-    draft: Draft, run: RunRow, workflow: Workflow, chosen: list[TaskRow] | None, only_dead: bool
+def positions_again(
+    current: Iterable[TaskRow],
+    run: RunRow,
+    workflow: Workflow,
+    chosen: list[TaskRow] | None,
+    only_dead: bool,
+    also: Sequence[int] = (),
 ) -> list[int]:
     """Positions that run again, in the order of the document."""
     marked = [False] * len(workflow.tasks)
@@ -75,11 +84,11 @@ def _positions_again(
         wanted = ("dead_letter",) if only_dead else ("failed", "dead_letter", "cancelled")
         seeds = [
             row.pos
-            for row in _current(draft, run)
+            for row in current
             if (row.state in wanted or (row.state == "skipped" and row.upstream and not only_dead))
             and (only_dead or not _committed(run, workflow, row))
         ]
-    queue = sorted(set(seeds))
+    queue = sorted({*seeds, *also})
     for pos in queue:
         marked[pos] = True
     while queue:
@@ -109,10 +118,11 @@ def _current(draft: Draft, run: RunRow) -> list[TaskRow]:
 
 
 def _renew(draft: Draft, run: RunRow, pos: int) -> TaskRow:
-    old = draft.at[(run.no, pos, WHOLE)]
-    demand, _ = demand_of(draft.definition(old))  # the old row's may be that of the node it was given to
-    row = draft.new_task(run, pos, WHOLE, run.generation, demand, 0, attempt=old.attempt)
-    row.child, row.head_start = old.child, old.head_start
+    old = draft.at.get((run.no, pos, WHOLE))  # none: a corrected definition brought it
+    demand, _ = demand_of(draft.workflows[run.workflow].tasks[pos])  # not the old row's: that may be one node's
+    row = draft.new_task(run, pos, WHOLE, run.generation, demand, 0, attempt=0 if old is None else old.attempt)
+    if old is not None:
+        row.child, row.head_start = old.child, old.head_start
     return row
 
 

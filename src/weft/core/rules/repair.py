@@ -7,17 +7,53 @@ is queued: what was, waits in `pending`, as in a run that has no room.
 import hashlib
 from typing import Any, Final
 
-from weft.core.commands import DecideTasks, PauseRun, Refused, Reply
+from weft.core.commands import CorrectRun, DecideTasks, PauseRun, Refused, Reply
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import CurrentTasks, QueuedTasksOfRun, ReadyTasks
 from weft.core.rows import TASKS_MAX, AttemptRow, RunRow, TaskRow
+from weft.core.rules.correction import changed_positions
 from weft.core.rules.generations import begin_generation
+from weft.core.rules.new_runs import note_demand
 from weft.core.rules.ownership import enqueue
+from weft.core.rules.pools import check_pools
 from weft.core.rules.run_commands import named_run, named_task, refuse_child
 from weft.core.rules.settle import settle
 from weft.core.states import RUN_TERMINAL, TERMINAL
 
 _UNDECIDED: Final = ("pending", "queued", "scheduled", "waiting")
+
+
+def correct_run(draft: Draft, command: CorrectRun) -> Rule:
+    """A new generation with another definition; the one before is kept for the history."""
+    run: RunRow = yield from named_run(draft, command.run_id)
+    if run.state not in RUN_TERMINAL:
+        raise Refused("conflict", f"run {run.id} is still {run.state}: cancel it, or wait for its end")
+    if run.parent is not None:
+        yield from refuse_child(draft, run)
+    old, new = draft.workflows[run.workflow], draft.workflows[command.workflow]
+    if [task.name for task in new.tasks[: len(old.tasks)]] != [task.name for task in old.tasks]:
+        raise Refused("conflict", f"run {run.id} has got another definition in the meantime: try again")
+    yield from check_pools(draft, new)
+    (rows,) = yield (CurrentTasks(run.no),)
+    draft.add_loaded(rows)
+    if command.workflow != run.workflow:
+        draft.created.workflows = [(command.workflow, command.name, command.document)]
+        draft.created.pins = [(run.root, pin) for pin in command.pins]
+        draft.created.corrections = [(run.no, run.generation, run.workflow, command.workflow)]
+        for definition in new.tasks:
+            if definition.kind not in ("wait", "workflow"):
+                note_demand(draft, new, definition)
+    draft.touch_run(run)
+    run.workflow = command.workflow
+    if new.max_parallel != old.max_parallel:
+        run.max_parallel = new.max_parallel
+    facts = {"workflow": command.workflow} | ({} if command.by is None else {"by": command.by})
+    changed = yield from begin_generation(
+        draft, run, None, only_dead=False, also=changed_positions(old, new), facts=facts
+    )
+    if not changed:
+        raise Refused("conflict", f"run {run.id} has {run.state}, and nothing that the definition changes runs again")
+    return Reply(run.id, run.no, run.state, changed=changed, more=draft.left_over())
 
 
 def decide_tasks(draft: Draft, command: DecideTasks) -> Rule:

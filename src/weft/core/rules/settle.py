@@ -375,6 +375,7 @@ def end_runs(draft: Draft) -> None:
             draft.move_run(run, run_state(run.stop, run.broken, run.cancelled))
             run.finished_at = draft.now
             run.sweep = run.owner = run.level_open = None
+            run.paused = False
             draft.event(run.no, "run_finished", {"state": run.state, "reason": run.reason})
             run.reported = run.parent is None
             draft.ended = True

@@ -32,7 +32,7 @@ def verify(access: "StoreAccess", ref: str) -> Verification:
             found.differences += [f"run {child_id}: {difference}" for difference in child.differences]
         if others and run_row(access, no).root == no:
             runs = [run_row(access, one) for one, _ in ((no, run_id), *others)]
-            every = [row for run in runs for row in _tasks_of(access, run.no)]
+            every = [row for run in runs for row in tasks_of(access, run.no)]
             found.differences += check_family(runs, every)
         pools = [PoolRow(*row) for row in access.read("pools_all")]
         holding = [row[4] for row in access.read("pool_holders")] if pools else []
@@ -43,8 +43,8 @@ def verify(access: "StoreAccess", ref: str) -> Verification:
 def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
     run = run_row(access, no)
     workflow = access.workflow(run.workflow)
-    rows = _tasks_of(access, no)
-    replay = Replay(workflow, run.bounded)
+    rows = tasks_of(access, no)
+    replay = Replay(workflow, run.bounded, access.workflow)
     events = 0
     for kind, place, data in _events(access, no):
         replay.apply(kind, place, data)
@@ -63,7 +63,7 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
     return Verification(run_id=run_id, events=events, tasks=len(current), differences=differences)
 
 
-def _tasks_of(access: "StoreAccess", no: int) -> list[TaskRow]:
+def tasks_of(access: "StoreAccess", no: int) -> list[TaskRow]:
     """All of a run, in all generations."""
     return [TaskRow(*row[: len(TASK_COLUMNS)]) for row in access.read("tasks_of_run", no)]
 

@@ -52,6 +52,15 @@ UPDATE runs SET active = :active, open = :open, open_main = :open_main, succeede
 -- name: pin_insert (root bigint, {pin_typed})
 INSERT INTO pins (root, {pin_columns}) VALUES (:root, {pin_values})
 
+-- name: correction_insert (run_no bigint, generation bigint, workflow text)
+INSERT INTO corrections (run_no, generation, workflow) VALUES (:run_no, :generation, :workflow)
+
+-- name: run_correct (no bigint, workflow text)
+UPDATE runs SET workflow = :workflow WHERE no = :no
+
+-- name: run_delete_corrections (run_no bigint)
+DELETE FROM corrections WHERE run_no = :run_no
+
 -- name: run_delete_pins (run_no bigint)
 DELETE FROM pins WHERE root = :run_no
 
@@ -191,6 +200,7 @@ DELETE FROM runs WHERE no = :run_no
 DELETE FROM workflows WHERE NOT EXISTS (SELECT 1 FROM runs WHERE runs.workflow = workflows.hash)
 AND NOT EXISTS (SELECT 1 FROM pins WHERE pins.child = workflows.hash)
 AND NOT EXISTS (SELECT 1 FROM applied WHERE applied.hash = workflows.hash)
+AND NOT EXISTS (SELECT 1 FROM corrections WHERE corrections.workflow = workflows.hash)
 
 -- name: sessions_delete_before (before bigint): one that was given up stays as long as the attempts that were lost with it
 DELETE FROM sessions WHERE ended_at < :before AND NOT EXISTS (SELECT 1 FROM tasks t WHERE t.session = sessions.id)

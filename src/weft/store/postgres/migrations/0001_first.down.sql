@@ -21,6 +21,7 @@ DROP TABLE context;
 DROP VIEW all_attempts;
 DROP TABLE attempts;
 DROP TABLE tasks;
+DROP TABLE corrections;
 DROP TABLE pins;
 DROP TABLE runs;
 DROP TABLE workflows;

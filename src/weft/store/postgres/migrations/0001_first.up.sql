@@ -73,6 +73,15 @@ CREATE INDEX runs_unfinished ON runs (root, no) WHERE finished_at IS NULL;
 CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
+-- the definition that a run had until this generation, if it was corrected then
+CREATE TABLE corrections (
+  run_no       BIGINT NOT NULL,
+  generation   BIGINT NOT NULL,
+  workflow     TEXT COLLATE "C" NOT NULL,
+  PRIMARY KEY (run_no, generation)
+);
+CREATE INDEX corrections_by_workflow ON corrections (workflow);
+
 CREATE TABLE pins (
   root         BIGINT NOT NULL,
   workflow     TEXT COLLATE "C" NOT NULL,

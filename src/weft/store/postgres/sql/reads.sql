@@ -34,7 +34,7 @@ SELECT s.exchange, h.many, h.checksum FROM sessions s CROSS JOIN LATERAL (
 WHERE s.id = :session
 
 -- name: run_facts (nos json): one look per run
-SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh FROM json_array_elements_text(:nos::json) AS j (no)
+SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh, r.generation FROM json_array_elements_text(:nos::json) AS j (no)
 CROSS JOIN LATERAL (SELECT * FROM runs x WHERE x.no = j.no::bigint OFFSET 0) r ORDER BY r.no
 
 -- name: tasks_waiting_of_family (run_no bigint, limit int): one range per run. Of runs of which nothing is at work

@@ -68,6 +68,15 @@ CREATE INDEX runs_at_work ON runs (root, no) WHERE active > 0;
 CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
+-- the definition that a run had until this generation, if it was corrected then
+CREATE TABLE corrections (
+  run_no       INTEGER NOT NULL,
+  generation   INTEGER NOT NULL,
+  workflow     TEXT NOT NULL,
+  PRIMARY KEY (run_no, generation)
+) WITHOUT ROWID;
+CREATE INDEX corrections_by_workflow ON corrections (workflow);
+
 CREATE TABLE pins (
   root         INTEGER NOT NULL,
   workflow     TEXT NOT NULL,

@@ -27,7 +27,7 @@ SELECT s.exchange, count(t.id), coalesce(sum((t.id % 1000003) * (t.attempt % 100
 FROM sessions s LEFT JOIN tasks t ON t.session = s.id AND t.held IS NULL WHERE s.id = :session GROUP BY s.exchange
 
 -- name: run_facts (nos json): without LATERAL
-SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh FROM runs r WHERE r.no IN :nos ORDER BY r.no
+SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh, r.generation FROM runs r WHERE r.no IN :nos ORDER BY r.no
 
 -- name: tasks_waiting_of_family (run_no bigint, limit int): without LATERAL. Of runs of which nothing is at work
 SELECT t.id, r.id, r.workflow, t.pos
