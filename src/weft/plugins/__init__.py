@@ -19,6 +19,7 @@ from weft.executors.protocol import (
     Usage,
 )
 from weft.plugins.async_executor import AsyncAttempt, AsyncExecutor, AttemptFailed
+from weft.plugins.polled_executor import PolledExecutor, RemoteState
 
 __all__ = [
     "AsyncAttempt",
@@ -30,7 +31,9 @@ __all__ = [
     "Handle",
     "Launch",
     "Outcome",
+    "PolledExecutor",
     "RemoteExecutor",
+    "RemoteState",
     "StopReason",
     "Usage",
 ]

@@ -16,6 +16,7 @@ from weft.core.workflow import BUILT_IN_KINDS, REMOTE_KINDS
 
 #: What a task takes of its node while it runs, in the words of `requires`.
 COUNTED: Final = ("memory", "disk", "cpus", "gpu")
+NOT_CHECKED: Final = "it has not been checked yet"
 EACH: Final = "each:"  # before the name of a task with `max_per_node`
 _CPU: Final = 1000  # what is counted of a CPU are thousandths, so that 0.1 ten times is one
 

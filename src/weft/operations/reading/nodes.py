@@ -6,7 +6,8 @@ import msgspec
 
 from weft.core.definition.suggest import nearest
 from weft.core.liveness import health
-from weft.core.placement.eligibility import decode_facts
+from weft.core.placement.eligibility import NOT_CHECKED, decode_facts
+from weft.core.workflow import REMOTE_KINDS
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.replies import ClaimInfo, ExecutorInfo, LeaderInfo, NodeInfo, NodeWork
 
@@ -52,7 +53,8 @@ def _executors(facts: dict[str, Any], measured: dict[str, Any]) -> dict[str, Exe
     """From what a node said of itself, and what it has found out since."""
     out, plugins, engines = {}, facts.get("plugins", {}), measured.get("engines", {})
     for kind in facts.get("kinds", ()):
-        plugin, engine = plugins.get(kind, {}), engines.get(kind, {})
+        unknown = {"error": NOT_CHECKED} if kind in plugins or kind in REMOTE_KINDS else {}
+        plugin, engine = plugins.get(kind, {}), engines.get(kind, unknown)
         out[kind] = ExecutorInfo(
             usable=not engine.get("error"), error=engine.get("error"), engine=engine.get("engine"),
             plugin=plugin.get("distribution"), version=plugin.get("version"),
