@@ -43,7 +43,8 @@ class Service(PolledExecutor):
 
     async def begin(self, handle: Handle) -> None:
         self._called("begin")
-        self.there[handle.name] = RemoteState("running")
+        if handle.name in self.there and self.there[handle.name].state == "waiting":
+            self.there[handle.name] = RemoteState("running")
 
     async def look(self, handle: Handle) -> RemoteState | None:
         self._called("look")
@@ -185,7 +186,11 @@ def test_a_lost_lease_leaves_what_may_be_adopted() -> None:
     async def story(service: Service, ends: list[Outcome]) -> None:
         await service.until(lambda: "begin" in service.calls)
         service.trust(boottime() + 0.01)
-        await service.until(lambda: not service._watched)
+        looks = service.calls.count("look")
+        await service.until(lambda: service.calls.count("look") > looks + 3)
+        assert service._watched, "its session may have survived"
+        service.stop(7, 1, "lease", 0)
+        assert not service._watched
         assert service.there == {NAME.name: RemoteState("running")}
 
     assert play(story, adoptable=True) is None
@@ -207,6 +212,7 @@ def test_an_adopted_attempt_is_followed_and_not_created() -> None:
     async def story(service: Service, ends: list[Outcome]) -> None:
         await end_with(RemoteState("ended", ok=True))(service, ends)
         assert "create" not in service.calls
+        assert "begin" in service.calls, "the node before may have died before it did that"
 
     end = play(story, adopted=True)
     assert end is not None
@@ -222,6 +228,14 @@ def test_what_has_vanished() -> None:
     end = play(story)
     assert end is not None
     assert (end.forgotten, end.error) == (False, "it is gone: something else has removed it")
+
+
+def test_what_was_gone_before_it_was_adopted_is_forgotten() -> None:
+    async def story(service: Service, ends: list[Outcome]) -> None:
+        service.there.clear()
+        await service.until(lambda: ends)
+        assert "begin" not in service.calls
+
     end = play(story, adopted=True)
     assert end is not None
     assert end.forgotten

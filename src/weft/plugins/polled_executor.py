@@ -30,12 +30,13 @@ class RemoteState(msgspec.Struct, frozen=True):
 class _Watched:
     """One attempt, and the task that follows it."""
 
-    def __init__(self, launch: Launch, on_ended: Ended) -> None:
+    def __init__(self, launch: Launch, on_ended: Ended, now: float) -> None:
         self.launch = launch
         self.on_ended = on_ended
-        self.began = boottime()
+        self.began = now
         self.stop: StopReason | None = None
         self.asked_at = 0.0  # when it was asked to stop
+        self.forgotten = False  # the service did not know it when it was adopted
         self.woken = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -64,6 +65,7 @@ class PolledExecutor:
     poll_s: ClassVar[float] = 1.0  # between the first two looks; the pauses grow
     poll_max_s: ClassVar[float] = 15.0
     engine: str | None = None  # the service that answered last
+    _clock = staticmethod(boottime)
 
     def __init__(self) -> None:
         self._watched: dict[tuple[int, int], _Watched] = {}
@@ -111,7 +113,7 @@ class PolledExecutor:
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
         """Create it and follow it; one that was adopted is only followed."""
-        watched = _Watched(launch, on_ended)
+        watched = _Watched(launch, on_ended, self._clock())
         self._watched[(launch.task_id, launch.attempt)] = watched
         watched.task = asyncio.get_running_loop().create_task(self._watch(watched), name=launch.task)
 
@@ -126,7 +128,7 @@ class PolledExecutor:
             del self._watched[(task_id, attempt)]
             return
         if watched.stop is None:
-            watched.asked_at = boottime()
+            watched.asked_at = self._clock()
         watched.stop = "cancel" if watched.stop == "cancel" else reason
         watched.woken.set()
 
@@ -135,11 +137,12 @@ class PolledExecutor:
         return accepted
 
     def trust(self, until: float) -> None:
-        """Nothing begins after this; what runs then is stopped, or left to be adopted."""
+        """Nothing begins after this. What runs then is stopped; what may be adopted is followed on: the session may
+        have survived, and if not, the node says so."""
         self._trusted_until = until
         if self._trust is not None:
             self._trust.cancel()
-        self._trust = asyncio.get_running_loop().call_later(max(0.0, until - boottime()), self._stop_all)
+        self._trust = asyncio.get_running_loop().call_later(max(0.0, until - self._clock()), self._distrust)
 
     async def remove(self, handles: Sequence[Handle]) -> list[Handle]:
         """Discard what lost nodes have left; those of which nothing is left."""
@@ -150,14 +153,16 @@ class PolledExecutor:
         """Let go of what may be adopted, discard the rest."""
         if self._trust is not None:
             self._trust.cancel()
-        self._stop_all()
+        for key in list(self._watched):
+            self.stop(*key, "lease", 0.0)
         tasks = [watched.task for watched in self._watched.values() if watched.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=_CLOSE_MAX_S)
 
-    def _stop_all(self) -> None:
-        for key in list(self._watched):
-            self.stop(*key, "lease", 0.0)
+    def _distrust(self) -> None:
+        for key, watched in list(self._watched.items()):
+            if not watched.launch.adoptable:
+                self.stop(*key, "lease", 0.0)
 
     async def _remove(self, handle: Handle) -> bool:
         try:
@@ -177,15 +182,17 @@ class PolledExecutor:
         try:
             if not launch.adopted:
                 await self._create(watched, handle)
+            elif await self._answered(watched, lambda: self.look(handle)) is None:
+                watched.forgotten = True
+            await self._begin(watched, handle)
         except AttemptFailed as error:
             failure = error
         last = None if failure is not None else await self._follow(watched, handle)
         await self._discard(watched, handle)
         del self._watched[(launch.task_id, launch.attempt)]
-        watched.on_ended(_outcome(watched, last, failure))
+        watched.on_ended(self._outcome(watched, last, failure))
 
     async def _create(self, watched: _Watched, handle: Handle) -> None:
-        """Created, and begun if the node may still do that: a request that arrives late starts nothing."""
         launch = watched.launch
         spec = launch.spec.get(launch.kind, {})
         if isinstance(self.schema, type):
@@ -194,8 +201,16 @@ class PolledExecutor:
             except msgspec.ValidationError as error:
                 raise AttemptFailed(f"its spec cannot be used: {error}", retryable=False) from None
         await self._answered(watched, lambda: self.create(handle, spec, launch), until_stop=True)
-        if watched.stop is None and boottime() < self._trusted_until:
+
+    async def _begin(self, watched: _Watched, handle: Handle) -> None:
+        """Only while the node may do that: a request to create that arrives late starts nothing. The node before may
+        have died between the two, so what was adopted is begun, too."""
+        if watched.stop is None and not watched.forgotten and self._trusted:
             await self._answered(watched, lambda: self.begin(handle), until_stop=True)
+
+    @property
+    def _trusted(self) -> bool:
+        return self._clock() < self._trusted_until
 
     async def _follow(self, watched: _Watched, handle: Handle) -> RemoteState | None:
         """Until it has ended, is gone, or shall stop; the last state that the service gave."""
@@ -234,22 +249,23 @@ class PolledExecutor:
             await asyncio.sleep(pause)
             pause = min(self.poll_max_s, pause * _GROWTH)
 
-
-def _outcome(watched: _Watched, last: RemoteState | None, failure: AttemptFailed | None) -> Outcome:
-    launch, now = watched.launch, boottime()
-    outcome = Outcome(launch.task_id, launch.attempt, False, None, watched.began, now)
-    if failure is not None:
-        outcome.error, outcome.cause, outcome.retryable = str(failure), failure.cause, failure.retryable
-        outcome.retry_after_s = failure.retry_after_s
-    elif last is not None and last.state == "ended":
-        outcome.ok, outcome.error = last.ok, None if last.ok else last.error or "it failed"
-        outcome.output = last.output
-    elif watched.stop is not None:
-        outcome.stopped = watched.stop
-        after_s = round(max(0.0, now - watched.asked_at), 3)
-        outcome.termination = {"requested": watched.stop, "verified": True, "after_s": after_s}
-    elif launch.adopted:
-        outcome.forgotten = True
-    else:
-        outcome.error = "it is gone: something else has removed it"
-    return outcome
+    def _outcome(self, watched: _Watched, last: RemoteState | None, failure: AttemptFailed | None) -> Outcome:
+        launch, now = watched.launch, self._clock()
+        outcome = Outcome(launch.task_id, launch.attempt, False, None, watched.began, now)
+        if failure is not None:
+            outcome.error, outcome.cause, outcome.retryable = str(failure), failure.cause, failure.retryable
+            outcome.retry_after_s = failure.retry_after_s
+        elif last is not None and last.state == "ended":
+            outcome.ok, outcome.error = last.ok, None if last.ok else last.error or "it failed"
+            outcome.output = last.output
+        elif watched.stop is not None:
+            outcome.stopped = watched.stop
+            after_s = round(max(0.0, now - watched.asked_at), 3)
+            outcome.termination = {"requested": watched.stop, "verified": True, "after_s": after_s}
+        elif watched.forgotten:
+            outcome.forgotten = True
+        elif self._trusted:
+            outcome.error = "it is gone: something else has removed it"
+        else:
+            outcome.stopped = "lease"  # another node, which took this one for dead
+        return outcome
