@@ -25,7 +25,7 @@ class GreetingExecutor(AsyncExecutor):
 
     async def run(self, spec: Greeting, attempt: AsyncAttempt) -> Any:
         if not spec.to.strip():
-            raise AttemptFailed("there is nobody to greet", cause="nobody", retryable=False)
+            raise AttemptFailed("there is nobody to greet", cause="Nobody", retryable=False)
         for _ in range(spec.times):
             attempt.print(f"Hello, {spec.to}!")
             await asyncio.sleep(spec.pause_s)

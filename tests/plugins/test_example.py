@@ -96,6 +96,16 @@ def test_without_the_plugin_a_run_here_is_refused_at_once(cluster: Plugged) -> N
     assert "fix: install the plugin that adds greeting, or start a worker that has it" in text
 
 
+def test_a_run_without_plugins_imports_nothing_of_them(cluster: Plugged) -> None:
+    code = "import sys; from weft.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    (cluster.directory / "plain.yaml").write_text("tasks: {a: 'true'}")
+    words = [sys.executable, "-c", code, "run", "plain.yaml", "--store", cluster.store]
+    done = subprocess.run(words, cwd=cluster.directory, env=cluster._env({}), capture_output=True, text=True)
+    loaded = done.stderr.split("\n")[-2].split(" ")
+    assert "weft.node.node" in loaded
+    assert [name for name in loaded if name.startswith(("weft.plugins", "importlib.metadata", "weft_greeting"))] == []
+
+
 def test_a_wrong_spec_is_found_where_the_plugin_is(cluster: Plugged) -> None:
     (cluster.directory / "bad.yaml").write_text("tasks:\n  a:\n    type: greeting\n    spec: {too: you}\n")
     done = weft(cluster, "validate", "bad.yaml")
@@ -168,6 +178,26 @@ def test_a_killed_node_takes_its_calls_along(cluster: Plugged) -> None:
     cluster.ended(run_id)
     assert cluster.outcomes() == {"lost": 1, "succeeded": 1}
     assert cluster.connection.run(run_id).state == "succeeded"
+
+
+def test_a_server_takes_what_it_does_not_know_with_a_warning(cluster: Plugged, tmp_path: Path) -> None:
+    from tests.api.conftest import Running
+
+    server = Running(tmp_path / "served", node=True)
+    try:
+        answer = server.post(
+            "/v1/runs", {"definition": {"tasks": {"hello": {"type": "greeting", "spec": {"to": 1}}}}}
+        )
+        assert answer.status == 201, answer.json
+        assert "no live node has an executor for tasks of type greeting" in answer.json["warnings"][0]
+        (why,) = server.get(f"/v1/runs/{answer.json['run']}/why").json["explanations"]
+        assert "no live node has an executor for tasks of type greeting" in str(why)
+        node = server.get("/v1/nodes").json["nodes"][0]
+        assert node["executors"]["shell"] == {
+            "usable": True, "error": None, "engine": None, "plugin": None, "version": None,
+        }  # fmt: skip
+    finally:
+        server.close()
 
 
 # -- what outlives its node --------------------------------------------------------------------------------

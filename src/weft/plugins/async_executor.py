@@ -19,8 +19,9 @@ _CLOSE_ROUNDS_MAX = 5
 class AttemptFailed(Exception):
     """Raise it in `run` to say more of a failure than its text.
 
-    `cause` is a word or a number that `retry: {on: […]}` can name. `retryable=False`: another attempt would end in
-    the same way. `retry_after_s`: the other side asked for as long a delay before another attempt.
+    `cause` is what `retry: {on: […]}` can name: a name that begins with a capital letter, a number from 1 to 599, or
+    one of its words. `retryable=False`: another attempt would end in the same way. `retry_after_s`: the other side
+    asked for as long a delay before another attempt.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class AsyncAttempt:
         stream = self._stderr if error else self._stdout
         stream.write((" ".join(map(str, values)) + "\n").encode("utf-8", "backslashreplace"))
 
-    def finish(self, outcome: Outcome) -> None:
+    def _finish(self, outcome: Outcome) -> None:
         """Adds the ends of its output to the outcome."""
         written = self._stdout.finish(), self._stderr.finish()
         lost = self._stdout.error or self._stderr.error
@@ -75,7 +76,6 @@ class AsyncExecutor:
     that ignores this, or blocks, cannot be stopped. When the node loses its lease, all calls are cancelled.
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset()
     schema: ClassVar[Any] = None  # of the spec: a JSON Schema, or a msgspec Struct, which `run` is then given
     requires: ClassVar[dict[str, Any]] = {}  # of the node: lists of programs, labels, capabilities
     takes_slot: ClassVar[bool] = True  # False: an attempt only waits, and holds no slot of its node
@@ -156,7 +156,7 @@ class AsyncExecutor:
         except (Exception, asyncio.CancelledError, SystemExit) as error:
             self._fail(outcome, error, self._stop_reasons.get(key))
         outcome.ended = boottime()
-        attempt.finish(outcome)
+        attempt._finish(outcome)
         del self._calls[key]
         self._stop_reasons.pop(key, None)
         on_ended(outcome)

@@ -58,12 +58,11 @@ class PolledExecutor:
     again. AttemptFailed, raised by `create`, fails the attempt. A stop is over when `look` finds nothing any more.
     """
 
-    kinds: ClassVar[frozenset[str]] = frozenset()
     schema: ClassVar[Any] = None  # of the spec: a JSON Schema, or a msgspec Struct, which `create` is then given
     requires: ClassVar[dict[str, Any]] = {}  # of the node: lists of programs, labels, capabilities
-    takes_slot: ClassVar[bool] = False
+    takes_slot: ClassVar[bool] = False  # an attempt only waits, and holds no slot of its node
     poll_s: ClassVar[float] = 1.0  # between the first two looks; the pauses grow
-    poll_max_s: ClassVar[float] = 15.0
+    poll_max_s: ClassVar[float] = 15.0  # the longest pause
     engine: str | None = None  # the service that answered last
     _clock = staticmethod(boottime)
 
