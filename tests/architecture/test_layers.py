@@ -13,14 +13,15 @@ LAYERS: list[tuple[str, ...]] = [
     ("client",),
     ("config", "operations"),
     ("node",),
-    ("store", "executors", "triggers", "authoring"),
+    ("authoring",),
+    ("plugins",),
+    ("store", "executors", "triggers"),
     ("core",),
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 
 #: Sideways all the same, each for a reason.
 SIDEWAYS = {
-    ("authoring", "triggers"): "a cron expression is checked while its definition is loaded",
     ("store", "executors"): "boot_clock.py: leases in a file and attempts on this machine are measured by one clock",
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",

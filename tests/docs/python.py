@@ -8,15 +8,16 @@ import textwrap
 from collections.abc import Iterator
 
 import weft
+from weft import plugins
 from weft.sdk import options
 
 _HEAD = """# Python
 
 <!-- Made by make docs from src/weft/sdk and src/weft/executors/python_functions. -->
 
-All names of `import weft`. How they are used together: [workflows in Python](../guides/python-sdk.md), and
-[Python functions as tasks](../guides/python.md). In signatures `P` and `Q` stand for the parameters of a function
-that is a flow or a task, `R` for its result.
+All names of `import weft`, and of `weft.plugins` at the end. How they are used together:
+[workflows in Python](../guides/python-sdk.md), and [Python functions as tasks](../guides/python.md).
+In signatures `P` and `Q` stand for the parameters of a function that is a flow or a task, `R` for its result.
 """
 
 SECTIONS = {
@@ -34,8 +35,16 @@ OPTIONS = {
     "FlowOptions": "Options of flows",
 }
 #: Classes that people call themselves; the others are made by functions and decorators.
-CONSTRUCTED = ("Client",)
+CONSTRUCTED = ("Client", "AttemptFailed")
 WIDTH_MAX = 100
+#: What authors of plugins import from weft.plugins, besides the protocol's own types.
+PLUGINS = ["AsyncExecutor", "AsyncAttempt", "AttemptFailed", "PolledExecutor", "RemoteState"]
+_PLUGINS_TEXT = """\
+Names of `weft.plugins`: [types of tasks of your own](../guides/plugins.md). `Executor`, `CheckedExecutor`,
+`RemoteExecutor`, `Launch`, `Outcome`, `Handle` and `Usage` are there, too; `src/weft/executors/protocol.py` explains
+them.
+"""
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 _OPTIONS_ARGUMENT = re.compile(r"\*\*options: Unpack\[(\w+)\]")
 
 
@@ -50,6 +59,13 @@ def python_reference() -> str:
         if title == "Flows and tasks":
             for kind, heading in OPTIONS.items():
                 lines += _options(kind, heading)
+    lines += ["## Plugins", "", _PLUGINS_TEXT]
+    for name in PLUGINS:
+        home = getattr(plugins, name).__module__
+        module = _Module(home, "weft.plugins")
+        node = module.definition(name)
+        assert isinstance(node, ast.ClassDef)
+        lines += [f"### {name}", "", *module.class_lines(node)]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -67,7 +83,8 @@ def _entry(name: str) -> Iterator[str]:
 class _Module:
     """The source of a module: annotations are shown as the author wrote them, which inspect does not keep."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, public: str = "weft") -> None:
+        self._public = public
         self.lines = inspect.getsource(importlib.import_module(name)).splitlines()
         self.tree = ast.parse("\n".join(self.lines))
 
@@ -81,11 +98,11 @@ class _Module:
             text for text in map(ast.unparse, node.bases) if not text.startswith(("Generic", "PythonDefinition"))
         ]
         if node.name in CONSTRUCTED:
-            yield from _signature(f"weft.{node.name}", _method(node, "__init__"))
+            yield from _signature(f"{self._public}.{node.name}", _method(node, "__init__"))
         else:
             yield from (
                 "```python",
-                f"class weft.{node.name}" + (f"({', '.join(bases)})" if bases else ""),
+                f"class {self._public}.{node.name}" + (f"({', '.join(bases)})" if bases else ""),
                 "```",
                 "",
             )
@@ -98,7 +115,7 @@ class _Module:
         for method in _methods(node):
             yield from self.method_lines(node, method)
 
-    def method_lines(self, node: ast.ClassDef, method: ast.FunctionDef) -> Iterator[str]:
+    def method_lines(self, node: ast.ClassDef, method: Function) -> Iterator[str]:
         assert ast.get_docstring(method), f"{node.name}.{method.name} has no docstring"
         if any(ast.unparse(decorator) == "property" for decorator in method.decorator_list):
             yield from (f"#### {node.name}.{method.name}", "")
@@ -108,7 +125,8 @@ class _Module:
             yield from _signature(node.name.lower(), method)
         else:
             yield from (f"#### {node.name}.{method.name}", "")
-            yield from _signature(method.name, method)
+            is_async = isinstance(method, ast.AsyncFunctionDef)
+            yield from _signature(("async " if is_async else "") + method.name, method)
         yield from _text(method)
 
     def fields(self, node: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
@@ -119,10 +137,10 @@ class _Module:
                 yield part.target.id, _unquoted(part.annotation).replace("|", "\\|"), comment.replace("|", "\\|")
 
 
-def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+def _methods(node: ast.ClassDef) -> Iterator[Function]:
     """Public ones, without overloads, in the order of the source."""
     for part in node.body:
-        if not isinstance(part, ast.FunctionDef) or (part.name[0] == "_" and part.name != "__call__"):
+        if not isinstance(part, Function) or (part.name[0] == "_" and part.name != "__call__"):
             continue
         if not any(ast.unparse(decorator) == "overload" for decorator in part.decorator_list):
             yield part
@@ -132,7 +150,7 @@ def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef:
     return next(part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == name)
 
 
-def _signature(name: str, node: ast.FunctionDef) -> Iterator[str]:
+def _signature(name: str, node: Function) -> Iterator[str]:
     parts = [part for part in _parameters(node.args) if part.split(":")[0] != "self"]
     yields = any(ast.unparse(decorator) == "contextmanager" for decorator in node.decorator_list)
     constructed = node.name == "__init__"
@@ -179,7 +197,7 @@ def _unquoted(annotation: ast.expr | None) -> str:
     return text if "Literal" in text else text.replace("'", "")
 
 
-def _text(node: ast.ClassDef | ast.FunctionDef) -> Iterator[str]:
+def _text(node: ast.ClassDef | Function) -> Iterator[str]:
     """A docstring as Markdown: examples and indented lines become code."""
     for paragraph in (ast.get_docstring(node) or "").split("\n\n"):
         example = paragraph.startswith((">>> ", "    "))

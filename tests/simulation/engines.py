@@ -14,11 +14,13 @@ from tests.simulation.loop import OWNER
 from weft.core.rows import ORDINAL_BITS
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
 from weft.executors.remote.names import attempt_name
+from weft.plugins import PolledExecutor, RemoteState
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 KIND = "container"
+PLUGIN_KIND = "simulated"  # in every second story with engines, a plugin's: PolledExecutor follows the attempts
 Place = tuple[int, int, int]
 
 
@@ -272,14 +274,78 @@ class SimulatedRemote:
                 await asyncio.sleep(0.2)
 
     def _container(self, launch: Launch) -> Container:
-        world, name = self._world, launch.task.split(".")[0]
-        # Many outlive the lease of their node: else there would be nothing left to remove.
-        took = world.durations.get(name, 0.05) * world.random.choice([1, 2, 8]) * world.random.uniform(0.5, 1.5)
-        succeeds = launch.attempt > world.script.get(name, 0)
-        return Container(self.place(launch), self._owner, launch.adoptable, took, succeeds)
+        return container_of(self._world, self._owner, launch)
 
     def place(self, launch: Launch) -> Place:
-        run_no = launch.task_id >> ORDINAL_BITS
-        hash = self._world.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
-        name, _, index = launch.task.partition(".")
-        return (run_no, self._world.committer.workflows[hash].position[name], int(index) if index else -1)
+        return place_of(self._world, launch)
+
+
+class SimulatedService(PolledExecutor):
+    """The executor that plugins use for a service, on the same engines."""
+
+    kinds = frozenset({PLUGIN_KIND})
+    poll_s, poll_max_s = 0.05, 0.2
+
+    def __init__(self, world: "World", engine: SimulatedEngine, owner: int, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._world = world
+        self._engine = engine
+        self._owner = owner
+        self._clock = clock  # the node's own, which is virtual
+
+    async def connect(self) -> str:
+        await self._engine.ask(lambda: None)
+        return self._engine.name
+
+    async def create(self, handle: Handle, spec: Any, launch: Launch) -> None:
+        container = container_of(self._world, self._owner, launch)
+        await self._engine.ask(partial(self._engine.create, handle.name, container))
+
+    async def begin(self, handle: Handle) -> None:
+        await self._engine.ask(partial(self._engine.start, handle.name))
+
+    async def look(self, handle: Handle) -> RemoteState | None:
+        found = await self._engine.ask(partial(self._engine.state, handle.name))
+        if found is None:
+            return None
+        state, ok = found
+        states: dict[str, Literal["waiting", "running", "ended"]] = {"created": "waiting", "exited": "ended"}
+        return RemoteState(states.get(state, "running"), ok=ok, error="scripted failure")
+
+    async def discard(self, handle: Handle) -> None:
+        await self._engine.ask(partial(self._engine.remove, handle.name))
+
+    async def remove(self, handles: Sequence[Handle]) -> list[Handle]:
+        gone = await super().remove(handles)
+        self._engine.removed += len(gone)
+        return gone
+
+    def start(self, launch: Launch, on_ended: Ended) -> None:
+        def ended(outcome: Outcome) -> None:
+            if outcome.error is not None and outcome.error.startswith("it is gone"):
+                outcome.error, outcome.stopped = None, "lease"  # its engine was started again: no scripted failure
+            if outcome.ok:
+                outcome.output = f"{launch.run_id} {launch.task} {launch.attempt}"
+            place = place_of(self._world, launch)
+            self._world.auditor.said[(*place, launch.attempt)] = "ok" if outcome.ok else "not ok"
+            on_ended(outcome)
+
+        super().start(launch, ended)
+
+    def kill_everything(self) -> None:
+        """No spawner ends what a service runs."""
+
+
+def container_of(world: "World", owner: int, launch: Launch) -> Container:
+    name = launch.task.split(".")[0]
+    # Many outlive the lease of their node: else there would be nothing left to remove.
+    took = world.durations.get(name, 0.05) * world.random.choice([1, 2, 8]) * world.random.uniform(0.5, 1.5)
+    succeeds = launch.attempt > world.script.get(name, 0)
+    return Container(place_of(world, launch), owner, launch.adoptable, took, succeeds)
+
+
+def place_of(world: "World", launch: Launch) -> Place:
+    run_no = launch.task_id >> ORDINAL_BITS
+    hash = world.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
+    name, _, index = launch.task.partition(".")
+    return (run_no, world.committer.workflows[hash].position[name], int(index) if index else -1)

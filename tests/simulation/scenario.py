@@ -7,6 +7,7 @@ import random
 import warnings
 from typing import Any, Literal
 
+from tests.simulation.engines import KIND
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
 from tests.simulation.triggers import Triggered
@@ -126,7 +127,7 @@ def make_document(
     return document
 
 
-def move_to_engines(rng: random.Random, document: dict[str, Any]) -> None:
+def move_to_engines(rng: random.Random, document: dict[str, Any], kind: str) -> None:
     """About half of its tasks run on engines, some of them may be adopted."""
     owned = "mode" in document or "ownership" in document
     for task in document["tasks"].values():
@@ -134,7 +135,7 @@ def move_to_engines(rng: random.Random, document: dict[str, Any]) -> None:
             continue
         del task["inline"]
         task.pop("cache", None)
-        task["container"] = {"image": "image"}
+        task |= {"container": {"image": "image"}} if kind == KIND else {"type": kind}
         if rng.random() < 0.5 and not owned:
             task["retry"] = {**task.get("retry", {}), "on_lost": "adopt"}
 
@@ -232,7 +233,7 @@ class Scenario:
                 file.children.update({name: files[name] for name in references_of(file.workflow)})
         document = make_document(self.rng, number, children=list(files))
         if self.remote is not None:
-            move_to_engines(self.remote, document)
+            move_to_engines(self.remote, document, self.world.remote_kind)
         loaded = _loaded(document)
         loaded.children.update({name: files[name] for name in references_of(loaded.workflow)})
         return loaded

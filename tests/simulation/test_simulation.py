@@ -114,6 +114,28 @@ def test_the_simulation_finds_attempts_that_are_left_running(broken: str, monkey
     assert {violation.rule for violation in objection.violations} <= allowed, str(objection)
 
 
+def test_plugins_on_engines_are_tried() -> None:
+    worlds = [play(seed) for seed in range(7, 307, 10)]
+    assert sum(world.auditor.unverified for world in worlds) > 8
+    assert sum(world.auditor.adopted for world in worlds) > 1
+    assert sum(engine.removed for world in worlds for engine in world.engines) > 5
+
+
+def test_the_simulation_finds_a_plugin_that_does_not_wait_for_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report a stop that was only requested: some seed must notice."""
+    from weft.plugins import PolledExecutor
+
+    async def hurries(self: PolledExecutor, watched: Any, handle: Any) -> None:
+        await self._answered(watched, lambda: self.look(handle), until_stop=True)
+
+    monkeypatch.setattr(PolledExecutor, "_discard", hurries)
+    objection = first_objection(range(7, 507, 10))
+    assert objection is not None
+    assert {violation.rule for violation in objection.violations} <= {"remote overlap", "left running"}, str(
+        objection
+    )
+
+
 def test_the_simulation_finds_a_missing_term_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let chores of any term pass: some seed must notice."""
     from weft.core.decision.needs import Leadership

@@ -14,7 +14,7 @@ import msgspec
 
 from tests.core.history import events
 from tests.simulation.auditor import Auditor
-from tests.simulation.engines import SimulatedEngine, SimulatedRemote
+from tests.simulation.engines import KIND, PLUGIN_KIND, SimulatedEngine, SimulatedRemote, SimulatedService
 from tests.simulation.loop import OWNER, SimulatedLoop
 from tests.simulation.violations import Violated, Violation, found_by
 from weft.core import commands as c
@@ -112,7 +112,8 @@ class World:
         self.sessions: dict[int, str] = {}  # of crashed nodes
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
         self.engines = [SimulatedEngine(self, "engine-a"), SimulatedEngine(self, "engine-b")]
-        self.remotes: dict[int, SimulatedRemote] = {}
+        self.remote_kind = PLUGIN_KIND if seed % 10 == 7 else KIND  # of tasks on engines
+        self.remotes: dict[int, SimulatedRemote | SimulatedService] = {}
 
     def _when_of(self, run_no: int, pos: int) -> str:
         hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
@@ -135,12 +136,14 @@ class World:
         rate = self.clock_rate(owner)
         clock = lambda: self.loop.time() * rate + skew  # noqa: E731
         executor = SimulatedExecutor(self, owner, clock)
-        remote = self.remotes[owner] = SimulatedRemote(self, self.engines[owner % 2], owner, clock)
+        made = SimulatedRemote if self.remote_kind == KIND else SimulatedService
+        remote: Any = made(self, self.engines[owner % 2], owner, clock)
+        self.remotes[owner] = remote
         rng = random.Random(f"node-{self.seed}-{owner}")
         ids = iter(f"{name}-{owner}-{k}" for k in range(10**6))
         ports = Ports(
             SimulatedLink(self, owner),
-            {"inline": executor, "container": remote},
+            {"inline": executor, self.remote_kind: remote},
             clock,
             rng,
             lambda: next(ids),

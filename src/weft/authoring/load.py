@@ -152,7 +152,7 @@ def _with_defaults(loaded: Loaded, defaults: SiteDefaults, done: dict[int, Loade
 
 
 def _checked(reading: ReadResult, value: Any, directory: str | Path | None) -> ReadResult:
-    """With the problems that only the zone database and the source of its Python functions show."""
+    """With the problems that only the zone database, plugins and the source of its Python functions show."""
     document = reading.document
     if document is not None and any("cron" in trigger for trigger in document.get("triggers", ())):
         from weft.authoring.trigger_checks import check_times
@@ -160,6 +160,12 @@ def _checked(reading: ReadResult, value: Any, directory: str | Path | None) -> R
         wrong = check_times(document)
         if wrong:
             return ReadResult(None, tuple(wrong))
+    if document is not None and any("type" in task for task in document["tasks"].values()):
+        from weft.authoring.plugin_specs import check_specs
+
+        found = check_specs(document, value)
+        if found:
+            return ReadResult(None, tuple(found))
     if directory is None or document is None or not any("python" in task for task in document["tasks"].values()):
         return reading
     from weft.authoring.call_checks import check_calls

@@ -230,6 +230,11 @@ COMMANDS: tuple[Command, ...] = (
         " clock.",
     ),
     Command(
+        "executors", "Look", "list the types of tasks that can run here and on live nodes", "nodes:executors",
+        note="Those of Weft and those that plugins add, with the version of the plugin; whether what each needs"
+        " answers now (a container engine, a cluster, a program), and why not. Nothing is asked for longer than 3 s.",
+    ),
+    Command(
         "drain", "Change", "let a node finish its tasks and leave", "nodes:drain",
         (_option("node", metavar="NODE", help="its name, its session, or the beginning of that"),
          _option("--deadline", metavar="TIME", default="60s",

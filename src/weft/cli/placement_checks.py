@@ -8,9 +8,11 @@ from weft.cli.exit_codes import BAD_INPUT, GiveUp
 from weft.cli.session import CommandSession
 from weft.client.local import StoreConnection
 from weft.client.verbs import Connection
+from weft.core.placement.eligibility import NodeFacts
 from weft.core.workflow import Workflow
 from weft.local_node.engines import engines_down
 from weft.local_node.factory import own_facts
+from weft.local_node.plugin_executors import plugin_kinds, plugins_here
 from weft.operations.reading.placement import facts_of, unplaceable, waits_for_nodes
 from weft.operations.replies import NodeInfo
 
@@ -43,7 +45,10 @@ def refuse_unplaceable(
     if session.server is not None or getattr(args, "detach", False):
         return
     workflows = list(workflows)
-    here = own_facts(session.local(), session.config, down=engines_down(session.config, workflows))
+    added, down = plugins_here(session.config, plugin_kinds(workflows))
+    here = own_facts(
+        session.local(), session.config, down=engines_down(session.config, workflows) | down, plugins=added
+    )
     nodes = [facts_of(node) for node in workers(connection)]
     for workflow in workflows:
         why = unplaceable(workflow, nodes, here)
@@ -51,8 +56,15 @@ def refuse_unplaceable(
             raise GiveUp(
                 BAD_INPUT,
                 why,
-                "start one that can, or say what this one has: --label, --capability, --memory, --cpus, --gpus",
+                _fix(workflow, here),
             )
+
+
+def _fix(workflow: Workflow, here: NodeFacts) -> str:
+    missing = [kind for kind in plugin_kinds([workflow]) if kind not in here.kinds]
+    if missing:
+        return f"install the plugin that adds {missing[0]}, or start a worker that has it; see `weft executors`"
+    return "start one that can, or say what this one has: --label, --capability, --memory, --cpus, --gpus"
 
 
 def waits(session: CommandSession, connection: Connection, workflows: Iterable[Workflow]) -> list[str]:

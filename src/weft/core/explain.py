@@ -7,7 +7,7 @@ import msgspec
 
 from weft.core.definition.field_types.text_formats import rounded_duration
 from weft.core.placement.demands import PLACE, WORKFLOW_POOL, holder_of
-from weft.core.placement.eligibility import NodeFacts, eligible, free, no_room
+from weft.core.placement.eligibility import INSTALL, NodeFacts, eligible, free, no_room, unknown_types
 from weft.core.rows import HandleRow, RunRow, TaskRow
 from weft.core.rules.readiness import can_still_start, ending_of
 from weft.core.states import TERMINAL
@@ -142,6 +142,9 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
             for node in s.nodes
             if not node.draining and node.scope is None and node.slots != 0
         )
+        unknown = unknown_types(s.demand, [node.facts for node in s.nodes])
+        if unknown:
+            return f"no live node has an executor for tasks of type {unknown[0]}", [INSTALL, *details]
         return "no live node has room for it now" if waits else "no live node may take it", details
     if s.run.owner is not None:
         return f"it waits for room on {s.owner or s.run.owner}, which owns the run", []

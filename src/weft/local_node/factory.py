@@ -4,7 +4,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
 from weft.local_node.engines import ENGINE_KINDS, engines
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
+from weft.local_node.plugin_executors import described, plugin_executors
 from weft.node.attempts.secrets import Secrets
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
@@ -58,14 +59,15 @@ def own_facts(
     config: Config,
     functions: tuple[str, ...] = (),
     down: dict[str, str] | None = None,
+    plugins: Collection[str] = (),
 ) -> NodeFacts:
-    """The node that this process would start, as placement sees it; `functions` are its inline ones, `down` its
-    engines that cannot be used."""
+    """The node that this process would start, as placement sees it; `functions` are its inline ones, `plugins` the
+    types of tasks that plugins add, `down` the kinds of tasks that cannot be used."""
     more: dict[str, Any] = {"labels": config.labels, "functions": functions, **config.resources()}
     if config.name is not None:
         more["name"] = config.name
     facts = node_settings(connection, slots=config.slots, workdir=config.workdir, **more).facts(
-        (*KINDS, "inline") if functions else KINDS
+        (*KINDS, *plugins, *(("inline",) if functions else ()))
     )
     return msgspec.structs.replace(facts, down=down or {})
 
@@ -105,13 +107,15 @@ def make_node(
     settings: NodeSettings,
     *,
     inline: Mapping[str, InlineFunction] | None = None,
+    plugins: Collection[str] | None = None,
     python_runners: int | None = None,
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
     url: str | None = None,
     log_line: Callable[[str, str, dict[str, Any]], None] | None = None,
 ) -> Node:
-    """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `tell` logs single
-    attempts."""
+    """A node ready to `run()` on the current event loop; `url` is that of the server beside it; `log_line` logs
+    single attempts. `plugins`: the types of plugins that it shall have; None: all of them, or none if it works for
+    one run only."""
     store = connection.store
     make_home(connection.access.home)
     with suppress(OSError):  # an executor that cannot write there says so
@@ -121,7 +125,10 @@ def make_node(
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The shell executor is closed last: runners are its own to end, and containers if the node is killed.
     remote = engines(settings.container_socket, settings.artifact_max, shell)
-    executors: list[Executor] = [*remote.values(), python, shell]
+    if plugins is None and settings.scope is not None:
+        plugins = ()
+    added = plugin_executors(plugins, settings, log)
+    executors: list[Executor] = [*added.values(), *remote.values(), python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
         settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))
@@ -139,7 +146,9 @@ def make_node(
     assert settings.artifact_root is not None
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
     connection.link.read_artifacts_in(settings.artifact_root, settings.name)
-    facts = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
+    facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
+    if added:
+        facts["plugins"] = described(added)
     return Node(ports, settings, facts if url is None else {**facts, "url": url})
 
 

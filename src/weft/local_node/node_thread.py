@@ -13,6 +13,7 @@ from weft.client.local import StoreConnection
 from weft.config import Config
 from weft.executors.inline import InlineFunction
 from weft.local_node.factory import make_node, node_options, node_settings
+from weft.local_node.plugin_executors import plugin_kinds
 from weft.node.node import Node
 from weft.store.protocol import StoreBusy
 
@@ -125,9 +126,10 @@ class NodeThread:
         made = node_settings(
             self._connection, slots=config.slots, workdir=config.workdir, scope=scope, **node_options(config)
         )
+        plugins = None if scope is None else plugin_kinds(self._connection.workflows(scope))
         return make_node(
-            self._connection, made, inline=self._inline, python_runners=config.python_runners, log=self._log,
-            url=self._url, log_line=self._log_line,
+            self._connection, made, inline=self._inline, plugins=plugins, python_runners=config.python_runners,
+            log=self._log, url=self._url, log_line=self._log_line,
         )  # fmt: skip
 
     def _call(self, work: Coroutine[Any, Any, T]) -> "Future[T]":

@@ -12,7 +12,7 @@ import msgspec
 
 from weft.core.commands import Claim
 from weft.core.placement.demands import PLACE, private_demand
-from weft.core.placement.eligibility import NodeFacts, costs, eligible, free
+from weft.core.placement.eligibility import NOT_CHECKED, NodeFacts, costs, eligible, free
 from weft.core.workflow import TaskDef
 
 
@@ -20,9 +20,6 @@ def requirements(definition: TaskDef, claim: Claim) -> Mapping[str, Any]:
     """What an attempt takes: what its task requires, with the memory that earlier attempts ran out of."""
     requires = definition.requires
     return requires if claim.memory is None else {**requires, "memory": claim.memory}
-
-
-NOT_CHECKED = "it has not been checked yet"
 
 
 class Eligibility:

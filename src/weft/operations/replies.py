@@ -107,6 +107,16 @@ class EventInfo(msgspec.Struct, kw_only=True):
     data: dict[str, Any]
 
 
+class ExecutorInfo(msgspec.Struct, kw_only=True):
+    """What a node, or this machine, runs tasks of one type with."""
+
+    usable: bool
+    error: str | None = None  # why it cannot be used now
+    engine: str | None = None  # the engine that answers, if it needs one
+    plugin: str | None = None  # the distribution that adds it; None: Weft itself
+    version: str | None = None  # of that
+
+
 class NodeInfo(msgspec.Struct, kw_only=True):
     session: str
     node: str
@@ -138,6 +148,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     measured_at: int | None = None
     stale_reports: int | None = None  # refused ones, counted where one node is shown
     url: str | None = None  # of its HTTP server, if it has one
+    executors: dict[str, ExecutorInfo] = {}  # by type of task
 
     @property
     def address(self) -> str:

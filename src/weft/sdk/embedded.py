@@ -203,10 +203,12 @@ class Weft(ConnectionOwner["StoreConnection"]):
         """Refuses a run with a task that no node can run, which would wait forever."""
         from weft.core.commands import Refused
         from weft.local_node.factory import own_facts
+        from weft.local_node.plugin_executors import plugin_kinds, plugins_here
         from weft.operations.reading.placement import facts_of, unplaceable
 
         others = [facts_of(node) for node in self.connection.nodes() if node.scope is None]
-        own = own_facts(self.connection, self._config, tuple(self._inline))
+        added, down = plugins_here(self._config, plugin_kinds([workflow]))
+        own = own_facts(self.connection, self._config, tuple(self._inline), down, added)
         reason = unplaceable(workflow, others, own)
         if reason is not None:
             raise Refused("invalid", reason)

@@ -1,4 +1,4 @@
-"""nodes and drain: who is there, how they are, and how one of them leaves in peace."""
+"""nodes, drain and executors: who is there, how they are, how one of them leaves, and what tasks can run where."""
 
 import time
 from argparse import Namespace
@@ -6,14 +6,15 @@ from typing import Any
 
 import msgspec
 
+from weft import __version__
 from weft.cli.arguments import duration_ms
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
-from weft.cli.placement_checks import alive
+from weft.cli.placement_checks import alive, workers
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import ago, counted, duration, moment, size
 from weft.cli.terminal.tables import table
 from weft.client.verbs import Connection
-from weft.operations.replies import NodeInfo
+from weft.operations.replies import ExecutorInfo, NodeInfo
 from weft.operations.resources.nodes import Draining
 
 SESSION_SHORT = 8
@@ -94,7 +95,8 @@ def _show(args: Namespace, session: CommandSession, connection: Connection) -> i
         ("last seen", "" if node.seen_at is None else ago(now - node.seen_at)),
         ("drain", drain),
         ("slots", f"{node.running} of {'?' if node.slots is None else node.slots} in use"),
-        ("runs", ", ".join(node.kinds)),
+        ("runs", ", ".join(_executor(type_, info) for type_, info in node.executors.items())),
+        *(("", f"{type_}: {info.error}") for type_, info in node.executors.items() if info.error),
         ("labels", _labels(node.labels)),
         ("can", ", ".join(node.capabilities)),
         *_resources(node, now),
@@ -104,6 +106,10 @@ def _show(args: Namespace, session: CommandSession, connection: Connection) -> i
         if value:
             session.print(f"  {out.paint(f'{name:<10}', 'dim')} {value}")
     return OK
+
+
+def _executor(type_: str, info: ExecutorInfo) -> str:
+    return type_ if info.plugin is None else f"{type_} ({info.plugin} {info.version})"
 
 
 def _resources(node: NodeInfo, now: int) -> list[tuple[str, str]]:
@@ -161,3 +167,61 @@ def _wait(session: CommandSession, connection: Connection, node: Draining, quiet
         if now.ended_at is not None or now.health == "dead":
             return True
         time.sleep(LOOK_EVERY_S)
+
+
+def executors(args: Namespace, session: CommandSession) -> int:
+    """A server's machine is not this one: then only its nodes are listed."""
+    here: list[tuple[str, ExecutorInfo]] = []
+    if session.server is None:
+        from weft.local_node.executor_list import executors_here
+
+        here = executors_here(session.config)
+    asked = session.server is not None or session.has_store()
+    nodes = workers(session.connection()) if asked else []
+    if args.json:
+        session.print_json(_executors_json(here, nodes))
+        return OK
+    heads = ("type", "from", *(("here",) if session.server is None else ()), *(("on nodes",) if asked else ()), "why")
+    rows = [_executor_row(type_, info, nodes, session.server is None, asked) for type_, info in here]
+    known = {type_ for type_, _ in here}
+    others = {type_: info for node in nodes for type_, info in node.executors.items() if type_ not in known}
+    rows += [
+        _executor_row(type_, info, nodes, False, asked, session.server is None)
+        for type_, info in sorted(others.items())
+    ]
+    for line in table(session.out, heads, rows, ("bold",)):
+        session.print(line)
+    if not rows:
+        session.warn("no live worker: start one with `weft worker`")
+    return OK
+
+
+def _executors_json(here: list[tuple[str, ExecutorInfo]], nodes: list[NodeInfo]) -> dict[str, Any]:
+    return {
+        "here": [{"type": type_, **msgspec.to_builtins(info)} for type_, info in here],
+        "nodes": [
+            {"node": node.node, "session": node.session, "executors": msgspec.to_builtins(node.executors)}
+            for node in nodes
+        ],
+    }
+
+
+def _executor_row(
+    type_: str, info: ExecutorInfo, nodes: list[NodeInfo], here: bool, asked: bool, absent: bool = False
+) -> list[str]:
+    """`absent`: not on this machine, while there is a column for it."""
+    source = f"weft {__version__}" if info.plugin is None else f"{info.plugin} {info.version}"
+    row = [type_, source]
+    if here or absent:
+        row.append("-" if absent else "yes" if info.usable else "no")
+    if asked:
+        # A plugin that has the name of one of Weft's own types is on no node.
+        mine = [node for node in nodes if type_ in node.executors]
+        mine = [node for node in mine if (node.executors[type_].plugin is None) == (info.plugin is None)]
+        row.append(", ".join(node.node for node in mine if node.executors[type_].usable))
+        broken = [f"{node.node}: {error}" for node in mine if (error := node.executors[type_].error)]
+    else:
+        broken = []
+    own = [info.error] if here and info.error is not None else []
+    row.append("; ".join([*own, *broken]))
+    return row

@@ -22,6 +22,7 @@ from weft.core.decision.draft import Hint
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName, output_path
 from weft.local_node.factory import make_node, node_options, node_settings
+from weft.local_node.plugin_executors import plugin_kinds
 from weft.local_node.process_tuning import tune
 from weft.node.node import Node
 from weft.operations.reading.attempt_output import AttemptOutput, FileOutput
@@ -87,7 +88,10 @@ class RunWorker(RunFollower):
         settings = node_settings(
             connection, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(config)
         )
-        node = make_node(connection, settings, python_runners=config.python_runners, log=self._log)
+        node = make_node(
+            connection, settings, plugins=plugin_kinds(connection.workflows(self._run_id)),
+            python_runners=config.python_runners, log=self._log,
+        )  # fmt: skip
         self._node = node
         note = self._session.log("info", "settings", config.described())
         if note is not None:

@@ -31,6 +31,7 @@ from weft.core.definition.triggers import define_triggers
 from weft.core.graph import head_starts, levels_of, successors_of
 from weft.core.placement.demands import own_demand, workflow_pool
 from weft.core.workflow import (
+    BUILT_IN_KINDS,
     REMOTE_KINDS,
     Cache,
     LevelPlan,
@@ -251,7 +252,8 @@ class _Defaults:
         self.env: dict[str, str] = defaults.get("env", _NO_ENV)
         self.secrets: tuple[str, ...] = tuple(defaults.get("secrets", ()))
         self.ms: dict[str, int] = {}
-        self.retries: dict[tuple[bool, bool, bool], Retry] = {}  # of tasks that set none, by what applies to them
+        #: Of tasks that set none, by what applies to them.
+        self.retries: dict[tuple[bool, bool, bool, bool], Retry] = {}
 
     def complete(self, name: str, task: dict[str, Any], graph: _TaskInGraph) -> TaskDef:
         if "wait" in task:
@@ -322,14 +324,14 @@ class _Defaults:
 
     def _retry(self, own: dict[str, Any] | None, kind: str, has_memory: bool) -> Retry:
         """What the defaults say for container and kubernetes tasks, and a task of another kind cannot do, is left
-        out; if the task said it itself, it was refused."""
-        key = (kind in REMOTE_KINDS, has_memory, kind == "workflow")
+        out; if the task said it itself, it was refused. A plugin's attempts may run on an engine."""
+        key = (kind in REMOTE_KINDS, kind in BUILT_IN_KINDS, has_memory, kind == "workflow")
         if own is None and key in self.retries:
             return self.retries[key]
         retry = _retry({**self.defaults.get("retry", {}), **(own or {})})
         if kind not in REMOTE_KINDS or not has_memory:
             retry = msgspec.structs.replace(retry, memory=None)
-        if kind not in REMOTE_KINDS:
+        if kind in BUILT_IN_KINDS and kind not in REMOTE_KINDS:
             retry = msgspec.structs.replace(retry, on_lost=bool(retry.on_lost))
         if kind == "workflow":
             retry = msgspec.structs.replace(retry, on=None, not_on=())

@@ -12,9 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from weft.core.definition.field_types.text_formats import format_size
+from weft.core.workflow import BUILT_IN_KINDS, REMOTE_KINDS
 
 #: What a task takes of its node while it runs, in the words of `requires`.
 COUNTED: Final = ("memory", "disk", "cpus", "gpu")
+NOT_CHECKED: Final = "it has not been checked yet"
 EACH: Final = "each:"  # before the name of a task with `max_per_node`
 _CPU: Final = 1000  # what is counted of a CPU are thousandths, so that 0.1 ten times is one
 
@@ -97,9 +99,10 @@ def eligible(demand: Mapping[str, Any], node: NodeFacts) -> list[str]:
         return list(dict.fromkeys(reason for one in demand["all"] for reason in eligible(one, node)))
     reasons = []
     if demand["kind"] not in node.kinds:
-        reasons.append(f"it has no executor for {demand['kind']} tasks")
+        reasons.append(_no_executor(demand["kind"]))
     elif demand["kind"] in node.down:
-        reasons.append(f"its engine for {demand['kind']} tasks cannot be used: {node.down[demand['kind']]}")
+        what = "engine" if demand["kind"] in REMOTE_KINDS else "executor"
+        reasons.append(f"its {what} for {demand['kind']} tasks cannot be used: {node.down[demand['kind']]}")
     elif "function" in demand and node.functions is not None and demand["function"] not in node.functions:
         reasons.append(f"its application gave it no inline function {demand['function']!r}")
     requires: Mapping[str, Any] = demand.get("requires", {})
@@ -114,6 +117,22 @@ def eligible(demand: Mapping[str, Any], node: NodeFacts) -> list[str]:
     if demand.get("session", node.session) != node.session:
         reasons.append("it was given to another node")
     return reasons
+
+
+def _no_executor(kind: str) -> str:
+    if kind in BUILT_IN_KINDS:
+        return f"it has no executor for {kind} tasks"
+    return f"it has no executor for tasks of type {kind}, which a plugin adds"
+
+
+def unknown_types(demand: Mapping[str, Any], nodes: Iterable[NodeFacts]) -> list[str]:
+    """Types of plugins that a demand asks for and none of these nodes has."""
+    kinds = [one["kind"] for one in demand.get("all", (demand,))]
+    have = {kind for node in nodes for kind in node.kinds}
+    return [kind for kind in dict.fromkeys(kinds) if kind not in BUILT_IN_KINDS and kind not in have]
+
+
+INSTALL: Final = "install the plugin that adds it where a node runs, and start that node again: see `weft executors`"
 
 
 def _labels(requires: Mapping[str, Any], node: NodeFacts) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from weft.core import commands as c
 from weft.executors.output import StreamName, output_path
-from weft.executors.protocol import Handle, Launch, RemoteExecutor
+from weft.executors.protocol import Handle, Launch
 from weft.node.ports import LinkLost, Ports
 
 RETRY_S = 0.1
@@ -26,10 +26,9 @@ class HandleKeeper:
         self._notes: dict[tuple[int, int], str] = {}  # not sent yet
         self._noted: dict[tuple[int, int], tuple[float, int]] = {}  # when the last one was sent, and how many were
 
-    async def open(self, launch: Launch, executor: RemoteExecutor) -> bool:
+    async def open(self, launch: Launch, handle: Handle) -> bool:
         """Store the handle, or learn which one to adopt; False: the attempt is not this session's any more, or its
         engine is not this node's."""
-        handle = executor.handle(launch)
         command = c.OpenHandle(
             self._session, launch.task_id, launch.attempt, launch.kind, handle.engine, handle.name, handle.place,
             launch.adoptable,

@@ -253,7 +253,13 @@ class Worker:
         if executor.engine is None:
             self._on_end(_unstarted(launch, "drain", self._ports.clock()))  # it has just stopped to answer
             return
-        opened = await self._handles.open(launch, executor)
+        try:
+            handle = executor.handle(launch)
+        except Exception as error:  # a plugin's; nothing has been asked of its engine, so nothing is left there
+            now, text = self._ports.clock(), f"{launch.kind}: it has no handle: {type(error).__name__}: {error}"
+            self._on_end(Outcome(launch.task_id, launch.attempt, False, None, None, now, text))
+            return
+        opened = await self._handles.open(launch, handle)
         key = (launch.task_id, launch.attempt)
         if self.held.get(key) is not held:
             return  # its session is over

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from weft.core.commands import CloseHandles
+from weft.core.placement.eligibility import NOT_CHECKED
 from weft.core.rows import HandleRow
 from weft.executors.protocol import CheckedExecutor, Handle, RemoteExecutor
-from weft.node.eligibility import NOT_CHECKED
 from weft.node.ports import LinkLost, NodeSettings, Ports
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ import msgspec
 
 from weft.core.definition.suggest import nearest
 from weft.core.liveness import health
-from weft.core.placement.eligibility import decode_facts
+from weft.core.placement.eligibility import NOT_CHECKED, decode_facts
+from weft.core.workflow import REMOTE_KINDS
 from weft.operations.errors import Ambiguous, NotFound
-from weft.operations.replies import ClaimInfo, LeaderInfo, NodeInfo, NodeWork
+from weft.operations.replies import ClaimInfo, ExecutorInfo, LeaderInfo, NodeInfo, NodeWork
 
 if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
@@ -42,8 +43,21 @@ def nodes(access: "StoreAccess", ended: bool) -> list[NodeInfo]:
                 capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
                 gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"), functions=facts.get("functions"),
                 cpus=facts.get("cpus"), measured_at=measured_at, url=facts.get("url"),
-                resources=resources,
+                resources=resources, executors=_executors(facts, resources),
             )
+        )  # fmt: skip
+    return out
+
+
+def _executors(facts: dict[str, Any], measured: dict[str, Any]) -> dict[str, ExecutorInfo]:
+    """From what a node said of itself, and what it has found out since."""
+    out, plugins, engines = {}, facts.get("plugins", {}), measured.get("engines", {})
+    for kind in facts.get("kinds", ()):
+        unknown = {"error": NOT_CHECKED} if kind in plugins or kind in REMOTE_KINDS else {}
+        plugin, engine = plugins.get(kind, {}), engines.get(kind, unknown)
+        out[kind] = ExecutorInfo(
+            usable=not engine.get("error"), error=engine.get("error"), engine=engine.get("engine"),
+            plugin=plugin.get("distribution"), version=plugin.get("version"),
         )  # fmt: skip
     return out
 

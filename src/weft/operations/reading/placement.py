@@ -7,7 +7,7 @@ import msgspec
 
 from weft.core.explain import NodeView, PoolView
 from weft.core.placement.demands import demand_of, pools_of, public
-from weft.core.placement.eligibility import NodeFacts, eligible, engines_down, engines_up
+from weft.core.placement.eligibility import NodeFacts, eligible, engines_down, engines_up, unknown_types
 from weft.core.workflow import Workflow
 from weft.operations.reading import nodes as node_reading
 from weft.operations.replies import NodeInfo, PoolInfo
@@ -41,6 +41,9 @@ def unplaceable(workflow: Workflow, nodes: Sequence[NodeFacts], here: NodeFacts 
         reasons += [(node.name, eligible(demand, node)) for node in nodes]
         if reasons and all(why for _, why in reasons):
             lines = [f"{name}: {', '.join(why)}" for name, why in reasons[:NODES_SHOWN]]
+            unknown = unknown_types(demand, [*nodes, *([] if here is None else [here])])
+            if unknown:
+                return f"no live node has an executor for tasks of type {unknown[0]}, so none can run {what}"
             return f"no live node can run {what}: {'; '.join(lines)}"
     return None
 
