@@ -15,6 +15,7 @@ from tests.executors.attempts import ends, is_alive
 from weft.executors.agent.command_line import ARGUMENT_MAX
 from weft.executors.protocol import Outcome, Usage
 
+MISMATCH = "the answer does not match output_schema"
 SCHEMA = {
     "type": "object",
     "properties": {"count": {"type": "integer"}, "names": {"type": "array", "items": {"type": "string"}}},
@@ -215,11 +216,12 @@ def test_the_answer_is_validated(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("action", "error"),
     [
-        (["structured", {"count": "3", "names": ["a", 7]}],
-         'the answer does not match output_schema: /count: "3" is not of type "integer";'
-         ' /names/1: 7 is not of type "string"'),
+        (["structured", {"count": 3, "names": ["a", 7]}],
+         f'{MISMATCH}: /names/1: 7 is not of type "string"'),
+        (["structured", {"count": "3", "names": 1}],
+         f'{MISMATCH}: /count: "3" is not of type "integer"; /names: 1 is not of type "array"'),
         (["structured", {}],
-         'the answer does not match output_schema: the whole answer: "count" is a required property'),
+         f'{MISMATCH}: the whole answer: "count" is a required property'),
         (["answer", "I could not."], "the answer is not JSON: I could not."),
         (["answer", ""], "the answer is not JSON: it is empty"),
     ],
@@ -252,7 +254,9 @@ def test_a_later_attempt_resumes_and_says_how_the_earlier_one_ended(tmp_path: Pa
             second = await ends(agents.begin(again)[1])
             seen = json.loads(second.output)
             assert seen["flags"]["resume"] == session
-            assert seen["prompt"].startswith("An earlier attempt at this ended early: the answer is not JSON: no json.")
+            assert seen["prompt"].startswith(
+                "An earlier attempt at this ended early: the answer is not JSON: no json."
+            )
             assert second.result is not None
             assert second.result["session"] == session
             assert not (Path(agents.output_dir) / "a.session").exists()
@@ -307,7 +311,9 @@ def test_spending_is_reported_as_it_happens(tmp_path: Path) -> None:
 @pytest.mark.parametrize("agent", [{"budget": {"tokens": 200}}, {}])
 def test_an_agent_past_its_allowance_is_stopped(tmp_path: Path, agent: dict[str, Any]) -> None:
     allowance = None if agent else Usage(None, 200)
-    outcome = run(tmp_path, ["say", "one"], ["flee"], ["say", "two"], ["sleep", 300], agent=agent, allowance=allowance)
+    outcome = run(
+        tmp_path, ["say", "one"], ["flee"], ["say", "two"], ["sleep", 300], agent=agent, allowance=allowance
+    )
     assert (outcome.ok, outcome.cause, outcome.retryable) == (False, "budget", False)
     assert outcome.error == "it spent 230 of the 200 tokens that it may"
     assert outcome.usage == Usage(None, 230)
@@ -326,7 +332,7 @@ def test_prices_of_the_definition_make_dollars_of_tokens(tmp_path: Path) -> None
 
 
 def test_an_agent_that_falls_silent(tmp_path: Path) -> None:
-    outcome = run(tmp_path, ["say", "one"], ["sleep", 300], agent={"idle_s": 0.5})
+    outcome = run(tmp_path, ["say", "one"], ["sleep", 300], agent={"idle": "500ms"})
     assert (outcome.ok, outcome.cause, outcome.retryable) == (False, "idle", True)
     assert outcome.error == "nothing came from it for 0.5 s"
 
@@ -336,7 +342,9 @@ def test_a_stop_leaves_nothing_of_the_tree(tmp_path: Path, reason: str) -> None:
     async def whole() -> None:
         async with Agents(tmp_path) as agents:
             up = tmp_path / "up"
-            launch, future = agents.start(["say", "one"], ["ignore_term"], ["flee"], ["touch", str(up)], ["sleep", 300])
+            launch, future = agents.start(
+                ["say", "one"], ["ignore_term"], ["flee"], ["touch", str(up)], ["sleep", 300]
+            )
             await agents.until_file("up")
             fled = int((tmp_path / "fled").read_text())
             agents.stop(launch, reason, 0.3)
@@ -365,7 +373,7 @@ def test_a_program_that_heeds_a_stop_ends_at_once(tmp_path: Path) -> None:
 def test_a_killed_runner_is_a_failure(tmp_path: Path) -> None:
     async def whole() -> None:
         async with Agents(tmp_path) as agents:
-            launch, future = agents.start(["say", "one"], ["touch", str(tmp_path / "up")], ["sleep", 300])
+            _, future = agents.start(["say", "one"], ["touch", str(tmp_path / "up")], ["sleep", 300])
             await agents.until_file("up")
             (runner,) = _children(agents.shell.spawner_pids)
             os.kill(runner, signal.SIGKILL)

@@ -120,6 +120,7 @@ def _api(agent: dict[str, Any], request: AgentRequest, session: str | None, conv
         "tokens": request.tokens,
         "session": session,
         "conversation": conversation,
+        "masked": list(request.secrets),
     }
     argv = python_command("weft.executors.agent.api.program", "main")
     return CommandLine(argv, _file(msgspec.json.encode(asked).decode()), [], "claude", conversation)

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 import msgspec
 
+from weft.core.definition.field_types.text_formats import parse_duration_ms
 from weft.executors.agent.command_line import python_command
 from weft.executors.agent.messages import AgentEnded, AgentRequest, RunnerMessage, SessionKnown, SpentSoFar
-from weft.executors.agent.sessions import KeptSession, SessionFiles
+from weft.executors.agent.sessions import KeptSession, TaskConversation
 from weft.executors.agent.usage import MILLION
 from weft.executors.boot_clock import boottime
 from weft.executors.masking import Masker, secret_forms
@@ -33,7 +34,7 @@ _MESSAGE_SLACK: Final = 1 << 20
 class _AgentAttempt(msgspec.Struct, eq=False):
     launch: Launch
     on_ended: Ended
-    files: SessionFiles
+    files: TaskConversation
     kept: KeptSession
     usage: Usage | None = None
     ended: AgentEnded | None = None
@@ -64,7 +65,7 @@ class AgentExecutor:
         """The shell executor, which starts all processes, is opened by its owner."""
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
-        files = SessionFiles(launch.output_dir, launch.task)
+        files = TaskConversation(launch.output_dir, launch.task)
         resume = launch.spec["agent"].get("resume", True)
         kept = files.read()
         if not resume:
@@ -114,9 +115,11 @@ class AgentExecutor:
 
     def _request(self, attempt: _AgentAttempt) -> AgentRequest:
         launch, kept = attempt.launch, attempt.kept
-        limit = _limit(launch)
+        limit, agent = _limit(launch), launch.spec["agent"]
+        if "idle" in agent:
+            agent = {**agent, "idle_s": parse_duration_ms(agent["idle"]) / 1000}
         return AgentRequest(
-            launch.spec["agent"], self._program, launch.secrets, launch.output_max, self._answer_max, limit.usd,
+            agent, self._program, launch.secrets, launch.output_max, self._answer_max, limit.usd,
             limit.tokens, kept.session, kept.problem, kept.rejected, self._store,
         )  # fmt: skip
 

@@ -18,7 +18,7 @@ class KeptSession(msgspec.Struct, omit_defaults=True):
     rejected: bool = False  # the answer did not match the schema
 
 
-class SessionFiles:
+class TaskConversation:
     """Of one task: `output_dir` is that of its run, `task` its name."""
 
     def __init__(self, output_dir: str, task: str) -> None:

@@ -46,7 +46,7 @@ class UsageTally:
         found = counts(usage)
         if not found:
             return
-        if not isinstance(id, str):
+        if not isinstance(id, str) or not id:
             self._unnamed += 1
             id = f" {self._unnamed}"
         known = self._by_message.setdefault(id, found)
