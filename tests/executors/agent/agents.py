@@ -10,6 +10,7 @@ from typing import Any
 from tests.executors.attempts import Attempts
 from weft.executors.agent.executor import AgentExecutor
 from weft.executors.protocol import Launch, Outcome, Usage
+from weft.executors.run_as import User
 from weft.executors.shell.executor import ShellExecutor
 
 SCRIPTED = str(Path(__file__).with_name("scripted_agent.py"))
@@ -23,8 +24,10 @@ def script(*actions: list[Any], **more: Any) -> str:
 class Agents(Attempts):
     """`async with Agents(tmp_path) as agents: outcome = await agents.run(["answer", "yes"])`"""
 
-    def __init__(self, directory: Path, program: tuple[str, ...] = PROGRAM, **options: Any) -> None:
-        self.shell = ShellExecutor(workdir=str(directory))
+    def __init__(
+        self, directory: Path, program: tuple[str, ...] = PROGRAM, user: User | None = None, **options: Any
+    ) -> None:
+        self.shell = ShellExecutor(workdir=str(directory), user=user)
         self.executor = AgentExecutor(self.shell, program, **options)
         self.spent: list[Usage] = []
         super().__init__(directory, "agent", self.executor, secrets.token_hex(8))

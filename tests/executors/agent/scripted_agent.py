@@ -46,6 +46,7 @@ class Agent:
         self.turns = 0
         self.usage = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_input_tokens"), 0)
         self.cost = 0.0
+        self.denials: list[dict[str, Any]] = []
 
     def line(self, message: dict[str, Any]) -> None:
         print(json.dumps({**message, "session_id": self.session, "uuid": str(uuid.uuid4())}), flush=True)
@@ -79,7 +80,7 @@ class Agent:
         self.line({
             "type": "result", "subtype": subtype, "is_error": subtype != "success", "duration_ms": 12,
             "duration_api_ms": 10, "num_turns": self.turns, "total_cost_usd": self.cost, "usage": self.usage,
-            "modelUsage": {}, "permission_denials": [], **more,
+            "modelUsage": {}, "permission_denials": self.denials, **more,
         })  # fmt: skip
 
     def answer(self, text: str) -> None:
@@ -132,6 +133,8 @@ class Agent:
                 code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); os.fork() and os._exit(0)"
                 code += "; open(os.environ['FLED'], 'w').write(str(os.getpid())); time.sleep(300)"
                 subprocess.Popen([sys.executable, "-c", code], start_new_session=True).wait()
+            case "denied":
+                self.denials.append({"tool_name": values[0], "tool_use_id": "toolu_1", "tool_input": {}})
             case "touch":
                 Path(values[0]).write_text(self.session)
             case "sleep":

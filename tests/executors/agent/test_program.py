@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import signal
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ import pytest
 
 from tests.executors.agent.agents import Agents, script
 from tests.executors.attempts import ends, is_alive
+from tests.executors.test_run_as import interpreter
+from weft.executors import linux
 from weft.executors.agent.command_line import ARGUMENT_MAX
 from weft.executors.protocol import Outcome, Usage
+from weft.executors.run_as import find_user
 
 MISMATCH = "the answer does not match output_schema"
 SCHEMA = {
@@ -66,6 +71,26 @@ def test_people_read_text_and_one_line_for_each_tool(tmp_path: Path) -> None:
         "a look", "→ Read /nowhere", "← error: no such file", "not json", "line 1", "line 2",
         "· 3 turns, 345 tokens, $0.0300",
     ]  # fmt: skip
+
+
+def test_tools_that_were_not_allowed_are_named(tmp_path: Path) -> None:
+    outcome = run(tmp_path, ["denied", "Bash"], ["denied", "Bash"], ["denied", "Write"], ["answer", "no"])
+    assert outcome.result is not None
+    assert "· not allowed to use: Bash, Write; `tools` allows them" in outcome.result["stdout"].splitlines()
+
+
+def test_an_answer_may_be_large_but_not_too_large(tmp_path: Path) -> None:
+    async def whole() -> None:
+        async with Agents(tmp_path, answer_max=1 << 20) as agents:
+            fine = await agents.run(["answer", "\x01" * (1 << 20)])
+            assert fine.ok, fine.error
+            assert len(fine.output) == 1 << 20
+            assert fine.result is not None
+            assert (len(fine.result["text"]), fine.result["textTruncated"]) == (64 * 1024, True)
+            large = await agents.run(["answer", "x" * ((1 << 20) + 1)])
+            assert large.error == "its answer has 1,048,577 characters, more than the 1,048,576 that it may"
+
+    asyncio.run(whole())
 
 
 def test_the_messages_are_kept_as_they_came_with_secrets_masked(tmp_path: Path) -> None:
@@ -356,6 +381,55 @@ def test_a_stop_leaves_nothing_of_the_tree(tmp_path: Path, reason: str) -> None:
             assert kept == {"session": up.read_text(), "problem": f"it was stopped ({reason})"}
 
     asyncio.run(whole())
+
+
+def test_past_its_trust_nothing_of_the_tree_lives(tmp_path: Path) -> None:
+    async def whole() -> None:
+        async with Agents(tmp_path) as agents:
+            _, future = agents.start(["ignore_term"], ["flee"], ["touch", str(tmp_path / "up")], ["sleep", 300])
+            await agents.until_file("up")
+            agents.shell.trust(linux.boottime() + 0.2)
+            outcome = await ends(future)
+            assert outcome.stopped == "lease"
+            assert not is_alive(int((tmp_path / "fled").read_text()))
+            agents.shell.trust(linux.boottime() + 600)
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.03, 0.06, 0.1, 0.15])
+def test_a_stop_while_it_starts(tmp_path: Path, delay_s: float) -> None:
+    async def whole() -> None:
+        async with Agents(tmp_path) as agents:
+            launch, future = agents.start(["sleep", 300])
+            await asyncio.sleep(delay_s)
+            agents.stop(launch, "cancel", 60)
+            outcome = await ends(future, 20)
+            assert (outcome.ok, outcome.stopped) == (False, "cancel")
+
+    asyncio.run(whole())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start tasks as another user")
+def test_an_agent_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = {"PYTHONPATH": str(Path(msgspec.__file__).parents[1])}  # for an interpreter that `nobody` can start
+    with tempfile.TemporaryDirectory(prefix="run-as-") as place:
+        os.chmod(place, 0o777)
+
+        async def whole() -> None:
+            async with Agents(Path(place), user=find_user("nobody")) as agents:
+                agents.output_dir = str(tmp_path / "output")  # below a directory that is root's alone
+                monkeypatch.setattr(sys, "executable", interpreter())
+                agent = {"command": ["sh", "-c", "id -un; cat; echo $KEY"], "prompt": "a prompt"}
+                launch = agents.launch(agent, secrets={"KEY": "hunter2-secret"}, env=env)
+                outcome = await ends(agents.begin(launch)[1])
+                assert outcome.ok, outcome.error
+                assert outcome.result is not None
+                assert outcome.result["stdout"] == "nobody\na prompt***\n"
+                kept = tmp_path / "output" / "t1.1.jsonl"
+                assert (kept.stat().st_uid, kept.read_text()) == (0, "nobody\na prompt***\n")
+
+        asyncio.run(whole())
 
 
 def test_a_program_that_heeds_a_stop_ends_at_once(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from weft.executors.agent.usage import MILLION
 
 ARGUMENT_MAX: Final = 131_071  # bytes, Linux's MAX_ARG_STRLEN without its final zero
 _ROOT: Final = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
-_PLACEHOLDER: Final = re.compile(r"\{(prompt|model|system|session|tools|max_turns|mcp_config)\}")
+_PLACEHOLDER: Final = re.compile(r"\{(prompt|model|system|session|tools|max_turns|max_budget_usd|mcp_config)\}")
 WEFT_TOOL: Final = "weft"
 
 
@@ -104,6 +104,7 @@ def _template(agent: dict[str, Any], request: AgentRequest, session: str | None)
         "prompt": prompt, "model": agent.get("model", ""), "system": agent.get("system", ""),
         "session": session or "", "tools": ",".join(agent.get("tools", ())),
         "max_turns": str(agent.get("max_turns", "")),
+        "max_budget_usd": "" if request.usd is None else f"{request.usd / MILLION:.6f}",
     }  # fmt: skip
     if "mcp_config" in named:
         values["mcp_config"] = _passed(line, _claude_servers(mcp_servers(agent, request)))

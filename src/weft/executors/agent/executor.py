@@ -28,7 +28,7 @@ from weft.executors.shell.executor import ShellExecutor
 
 _TEXT_MAX: Final = 64 * 1024  # characters of the answer beside the output, which is whole
 _LAST_MESSAGES_S: Final = 5.0  # from the end of the processes to the end of what they sent
-_MESSAGE_SLACK: Final = 1 << 20
+_MESSAGE_SLACK: Final = 1 << 20  # beside an answer, each character of which JSON may write as six
 
 
 class _AgentAttempt(msgspec.Struct, eq=False):
@@ -125,7 +125,7 @@ class AgentExecutor:
 
     async def _talk(self, attempt: _AgentAttempt, ours: socket.socket) -> None:
         ours.setblocking(False)
-        reader, writer = await asyncio.open_connection(sock=ours, limit=self._answer_max * 2 + _MESSAGE_SLACK)
+        reader, writer = await asyncio.open_connection(sock=ours, limit=self._answer_max * 6 + _MESSAGE_SLACK)
         try:
             writer.write(msgspec.json.encode(self._request(attempt)) + b"\n")
             while line := await reader.readline():

@@ -39,9 +39,10 @@ def main() -> int:
     node = socket.socket(fileno=os.dup(0))
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
-    signal.signal(signal.SIGTERM, lambda *_: None)  # a handler, because children inherit what is ignored
+    stops: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))  # not ignored: children would inherit that
     request, (messages, conversation) = _receive(node)
-    ended, code = AgentRun(request, node, messages, conversation).run()
+    ended, code = AgentRun(request, node, messages, conversation, stops).run()
     _send(node, ended)
     node.close()
     return code
@@ -70,9 +71,13 @@ def _send(node: socket.socket, message: RunnerMessage) -> None:
 class AgentRun:
     """One attempt: its program, perhaps twice, if that does not know the conversation any more."""
 
-    def __init__(self, request: AgentRequest, node: socket.socket, messages: int, conversation: int) -> None:
+    def __init__(
+        self, request: AgentRequest, node: socket.socket, messages: int, conversation: int, stops: list[int]
+    ) -> None:
+        """`stops` grows with each SIGTERM that came."""
         self._request = request
         self._node = node
+        self._stops = stops
         self._kept = _KeptMessages(messages, request.output_max, request.secrets)
         self._conversation = conversation
         self._limit = SpendingLimit(request.usd, request.tokens)
@@ -87,10 +92,13 @@ class AgentRun:
             return AgentEnded(error=str(error), retryable=False), 1
         session = self._request.session
         ended, code, unknown = self._once(session)
-        if session is not None and unknown:
+        if session is not None and unknown and not self._stops:
             _show("· the program knows no such session any more: it starts anew")
             ended, code, _ = self._once(None)
         self._kept.close()
+        if len(ended.text) > self._request.answer_max:
+            size, most = len(ended.text), self._request.answer_max
+            ended.text, ended.error = "", f"its answer has {size:,} characters, more than the {most:,} that it may"
         if ended.error is None and validator is not None:
             _validate(ended, validator)
         return ended, code or (1 if ended.error is not None else 0)
@@ -113,6 +121,8 @@ class AgentRun:
             return AgentEnded(error=message), _NO_PROGRAM, False
         finally:
             line.close()
+        if self._stops:
+            program.terminate()  # the signal came before the program was there to get it
         watch = _Watch(program, self._request.agent.get("idle_s") if "api" not in self._request.agent else None)
         for chunk in watch.lines():
             self._kept.write(chunk + b"\n")

@@ -140,6 +140,11 @@ class ClaudeReader:
         turns = message.get("num_turns")
         self._turns = turns if type(turns) is int else 0
         cost = "" if self.tally.usd is None else f", ${self.tally.usd / MILLION:.4f}"
+        denied = dict.fromkeys(
+            str(one.get("tool_name")) for one in _list(message.get("permission_denials")) if isinstance(one, dict)
+        )
+        if denied:
+            yield _short(f"· not allowed to use: {', '.join(denied)}; `tools` allows them")
         yield f"· {self._turns} turns, {self.tally.tokens:,} tokens{cost}"
 
     def ended(self, exit_code: int, last_words: str) -> AgentEnded:

@@ -183,8 +183,8 @@ def agent_record(argument: FieldType, env: FieldType, secret: FieldType) -> Reco
                   "Whether a later attempt on the same machine goes on with the conversation; true by default."),
             Field("command", command,
                   "The program, instead of claude: `{prompt}`, `{system}`, `{model}`, `{tools}`, `{max_turns}`, "
-                  "`{session}` and `{mcp_config}` stand for values; a prompt that it does not name comes through "
-                  "standard input."),
+                  "`{max_budget_usd}`, `{session}` and `{mcp_config}` stand for values; a prompt that it does not "
+                  "name comes through standard input."),
             Field("format", Enum(("claude", "text")),
                   "What that program prints: messages as claude does, or its answer as text, the default."),
             Field("api", Enum(("anthropic", "openai-compatible")), "No program: the model is asked directly."),
