@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.api.test_serving import Process
 from tests.executors.agent import model_server as m
 from tests.executors.agent.agents import Agents
 from tests.executors.attempts import ends, is_alive, processes_with
@@ -115,6 +116,51 @@ def test_tools_in_chat_completions(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert added == {"role": "tool", "tool_call_id": "c0", "content": "5"}
     assert failed["content"] == "it broke"
+
+
+def test_an_mcp_server_at_an_address_gets_its_token(tmp_path: Path) -> None:
+    """`weft serve` is one."""
+    token = "0123456789abcdef-secret"
+    process = Process(tmp_path, WEFT_TOKEN=token)
+    try:
+        replies = [
+            m.anthropic(m.tool_use("mcp__w__list_runs"), stop="tool_use"),
+            m.anthropic(m.text("none"), id="m2"),
+        ]
+        with m.ModelServer(*replies) as server:
+            url = f"http://127.0.0.1:{process.port}/mcp"
+            agent = agent_of(server, mcp={"w": {"url": url, "token": "W"}, "other": FILES}, tools=["w"])
+            outcome = run(tmp_path, agent, secrets={"MODEL_KEY": KEY, "W": token})
+            assert outcome.output == "none", outcome.error
+            assert not [tool for tool in server.requests[0][2]["tools"] if "other" in tool["name"]]
+            result = server.requests[1][2]["messages"][-1]["content"][0]
+            assert json.loads(result["content"]) == {"runs": []}
+            without = agent_of(server, mcp={"w": {"url": url}})
+            assert "the MCP server w cannot be used" in (run(tmp_path, without).error or "")
+        assert process.stop() == 0
+    finally:
+        process.client.close()
+        if process.process.poll() is None:
+            process.process.kill()
+
+
+@pytest.mark.parametrize(
+    ("package", "agent", "error"),
+    [
+        ("httpx2", {}, "it failed: an agent with `api` needs the package httpx2: install weft[agent]"),
+        ("mcp", {"mcp": {"files": FILES}}, "it failed: tools of MCP servers need the package mcp: install weft[mcp]"),
+        (
+            "jsonschema_rs",
+            {"output_schema": {}},
+            "output_schema needs jsonschema-rs on the node: install weft[agent]",
+        ),
+    ],
+)
+def test_a_package_that_is_not_installed(tmp_path: Path, package: str, agent: dict[str, Any], error: str) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise ImportError('no', name={package!r})")
+    with m.ModelServer() as server:
+        outcome = run(tmp_path, agent_of(server, **agent), env={"PYTHONPATH": str(tmp_path)})
+    assert (outcome.ok, outcome.error, outcome.retryable) == (False, error, False)
 
 
 def test_a_server_of_mcp_that_cannot_be_started(tmp_path: Path) -> None:

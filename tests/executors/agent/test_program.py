@@ -176,6 +176,15 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     assert outcome.exit_code == 127
     assert outcome.error == "cannot start 'no-such-agent': No such file or directory"
 
+    async def whole() -> Outcome:
+        async with Agents(tmp_path, program=("no-such-claude",)) as agents:
+            return await agents.run()
+
+    message = (
+        "cannot start 'no-such-claude': No such file or directory; install it on this node, or set agent_command"
+    )
+    assert asyncio.run(whole()).error == message
+
 
 @pytest.mark.parametrize(
     ("action", "error", "cause", "retryable"),

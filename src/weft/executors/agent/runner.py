@@ -117,7 +117,8 @@ class AgentRun:
         try:
             program = _start(line, self._request.secrets)
         except OSError as error:
-            message = f"cannot start {line.argv[0]!r}: {error.strerror}"
+            fix = "" if "command" in self._request.agent else "; install it on this node, or set agent_command"
+            message = f"cannot start {line.argv[0]!r}: {error.strerror}{fix}"
             return AgentEnded(error=message), _NO_PROGRAM, False
         finally:
             line.close()
