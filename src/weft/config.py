@@ -112,6 +112,13 @@ SETTINGS: tuple[Setting, ...] = (
         "(DOCKER_HOST, else Podman's or Docker's usual socket)",
         "The socket of the container engine for `container` tasks: a path, `unix://PATH` or `tcp://HOST:PORT`",
     ),
+    Setting(
+        "agent_command",
+        "command",
+        "claude",
+        "The program of `agent` tasks without a `command`, with arguments that precede Weft's own,"
+        " e.g. `claude --permission-mode acceptEdits`",
+    ),
     Setting("store_wait", "duration", "30s", "How long commands wait for PostgreSQL that does not answer (yet)"),
     Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
     Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
@@ -204,6 +211,7 @@ class Config(NamedTuple):
     secrets_dir: Path | None
     run_as: str | None
     container_socket: str | None
+    agent_command: tuple[str, ...]
     store_wait: float
     lease_ttl: float
     renew_every: float
@@ -336,6 +344,8 @@ def _default(setting: Setting) -> Any:
         return {}
     if setting.kind in ("words", "networks"):
         return ()
+    if setting.kind == "command":
+        return (setting.default,)
     if setting.default.startswith("("):
         return None
     return _read(setting, setting.name, setting.default, Path())
@@ -443,6 +453,21 @@ def _words(setting: Setting, value: Any, base: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word.strip() for word in words if word.strip()))
 
 
+def _command(setting: Setting, value: Any, base: Path) -> tuple[str, ...]:
+    words = value
+    if isinstance(value, str):
+        import shlex  # takes a millisecond, and few commands need it
+
+        try:
+            words = shlex.split(value)
+        except ValueError:
+            words = None
+    if not isinstance(words, (list, tuple)) or not words or not all(isinstance(word, str) for word in words):
+        raise ValueError("expected a command such as claude --permission-mode acceptEdits")
+    _check_printable(setting, words)
+    return tuple(words)
+
+
 def _check_printable(setting: Setting, words: Iterable[str]) -> None:
     """Bytes that are not UTF-8 come as lone surrogates, which no JSON can hold: other nodes could not read them."""
     for word in words:
@@ -530,5 +555,5 @@ _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
     "server": _server, "choice": _choice, "labels": _labels, "words": _words, "number": _number, "amount": _amount,
     "port": _port,
-    "networks": _networks, "root_path": _root_path, "socket": _socket,
+    "command": _command, "networks": _networks, "root_path": _root_path, "socket": _socket,
 }  # fmt: skip

@@ -31,6 +31,7 @@ RUNS: dict[str, tuple[list[str], int, Any]] = {
 }
 #: Those with tests of their own: people answer, levels advance; and what is no workflow.
 ELSEWHERE = {
+    "agent.yaml": "tests/executors/agent/test_nodes.py",
     "containers.yaml": "tests/executors/container/test_example.py",
     "containers_tasks.py": "tests/executors/container/test_example.py",
     "approval.yaml": "tests/cli/test_maps_and_waits.py",

@@ -62,6 +62,20 @@ def test_labels(tmp_path: Path, given: Any, labels: dict[str, str]) -> None:
     assert load({}, tmp_path).labels == {"zone": "eu"}
 
 
+def test_the_program_of_agents(tmp_path: Path) -> None:
+    assert load({}, tmp_path).agent_command == ("claude",)
+    assert load({"WEFT_AGENT_COMMAND": "claude --model 'a b'"}, tmp_path).agent_command == (
+        "claude",
+        "--model",
+        "a b",
+    )
+    (tmp_path / "weft.toml").write_text('agent_command = ["codex", "x y"]\n')
+    assert load({}, tmp_path).agent_command == ("codex", "x y")
+    for given in ("'", [], ["a", 5], 5):
+        with pytest.raises(BadSetting, match="expected a command such as"):
+            load({}, tmp_path, {"agent_command": given})
+
+
 @pytest.mark.parametrize(
     "given",
     [{"labels": "gpu,\udcff"}, {"labels": {"zone": "\udcfe"}}, {"labels": ["a\nb"]}, {"capabilities": "\udcff"}],

@@ -24,7 +24,14 @@ from weft.core.definition.field_types.scalars import (
     Size,
     Text,
 )
-from weft.core.definition.field_types.service_fields import BUDGET, HTTP, Address, ServiceType, Statuses
+from weft.core.definition.field_types.service_fields import (
+    BUDGET,
+    HTTP,
+    PRICES,
+    Address,
+    ServiceType,
+    Statuses,
+)
 from weft.core.definition.field_types.task_fields import CACHE_RECORD, WAIT_RECORD
 from weft.core.definition.fields import (
     AGENT,
@@ -57,7 +64,7 @@ TABLES: dict[str, Record] = {
     "after": AFTER_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
     "container": CONTAINER, "kubernetes": KUBERNETES, "http": HTTP, "expect": _inner(HTTP, "expect"),
     "poll": _inner(HTTP, "poll"), "cloud run": CLOUD_RUN, "overrides": _inner(CLOUD_RUN, "overrides"),
-    "agent": AGENT, "budget": BUDGET, "wait": WAIT_RECORD, "cache": CACHE_RECORD,
+    "agent": AGENT, "budget": BUDGET, "prices": PRICES.record, "wait": WAIT_RECORD, "cache": CACHE_RECORD,
     "requires": REQUIRES, "prefers": PREFERS, "long form": LONG_TASK, "spec": SPEC, "retryPolicy": RETRY_POLICY,
     "constraints": CONSTRAINTS,
 }  # fmt: skip

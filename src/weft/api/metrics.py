@@ -49,6 +49,8 @@ METRICS: dict[str, Known] = {
     "weft_claim_contention": Known("counter", _NODE, "Commits that met another writer, and waited or began anew"),
     "weft_attempts": Known("counter", ("node", "outcome"), "Attempts that it reported, by how they ended"),
     "weft_retries": Known("counter", _NODE, "Failures that are tried again"),
+    "weft_agent_tokens": Known("counter", _NODE, "Tokens that its agents have spent, input, caches and output"),
+    "weft_agent_usd": Known("counter", _NODE, "US dollars that its agents have spent, where prices are known"),
     "weft_exchange_seconds": Known("histogram", _NODE, "How long its exchanges with the store took"),
     "weft_exchange_reports": Known("histogram", _NODE, "How many reports an exchange carried"),
     "weft_start_latency_seconds": Known("histogram", _NODE, "From when a task was ready to when its attempt started"),
@@ -114,6 +116,8 @@ def _counted(figures: Figures) -> Iterator[Metric]:
         ("weft_claims", "claims"),
         ("weft_claim_contention", "contended"),
         ("weft_retries", "retries"),
+        ("weft_agent_tokens", "agent_tokens"),
+        ("weft_agent_usd", "agent_usd"),
     ):
         yield _values(metric, [((node,), sum(one.get(name, 0) for one in counts)) for node, counts in nodes])
     outcomes: dict[tuple[str, ...], float] = {}

@@ -22,6 +22,7 @@ from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
+from weft.local_node.agents import AgentOnDemand
 from weft.local_node.engines import ENGINE_KINDS, engines
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.local_node.plugin_executors import described, plugin_executors
@@ -33,7 +34,7 @@ from weft.store.artifact_files import ArtifactFiles
 from weft.store.private_files import make_private_directory
 
 STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
-KINDS = ("shell", "python", *ENGINE_KINDS)  # of tasks that every node has executors for
+KINDS = ("shell", "python", "agent", *ENGINE_KINDS)  # of tasks that every node has executors for
 
 
 def node_settings(
@@ -95,6 +96,7 @@ def node_options(config: Config) -> dict[str, Any]:
         "labels": config.labels, "role": config.role,
         "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
         "log_all": config.log == "debug", "run_as": config.run_as, "container_socket": config.container_socket,
+        "agent_command": config.agent_command,
         **file_options(config),
     }  # fmt: skip
     if config.name is not None:
@@ -128,7 +130,8 @@ def make_node(
     if plugins is None and settings.scope is not None:
         plugins = ()
     added = plugin_executors(plugins, settings, log)
-    executors: list[Executor] = [*added.values(), *remote.values(), python, shell]
+    agents = AgentOnDemand(shell, settings.agent_command, store.path, settings.artifact_max)
+    executors: list[Executor] = [*added.values(), *remote.values(), agents, python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
         settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))

@@ -45,6 +45,8 @@ class Meter:
         self.contended = 0  # exchanges that another writer made wait, or begin anew
         self.retries = 0
         self.outcomes: dict[str, int] = {}
+        self.agent_tokens = 0
+        self.agent_usd = 0  # millionths
         self.histograms = {name: Histogram(bounds) for name, bounds in HISTOGRAMS.items()}
         self._latency = self.histograms["start_latency_seconds"]
 
@@ -79,8 +81,14 @@ class Meter:
         latency.counts[bisect_left(latency.bounds, seconds)] += 1
         latency.sum += seconds
 
+    def spent(self, usd: int | None, tokens: int | None) -> None:
+        """What an attempt of an agent has cost, when it ends."""
+        self.agent_usd += usd or 0
+        self.agent_tokens += tokens or 0
+
     def snapshot(self) -> dict[str, Any]:
         return {
+            "agent_tokens": self.agent_tokens, "agent_usd": self.agent_usd / 1_000_000,
             "claims": self.claims, "contended": self.contended, "retries": self.retries, "outcomes": self.outcomes,
             **{name: histogram.snapshot() for name, histogram in self.histograms.items()},
         }  # fmt: skip

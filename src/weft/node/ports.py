@@ -168,6 +168,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     secrets_dir: str | None = None
     run_as: str | None = None  # the user of its attempts; None: its own
     container_socket: str | None = None  # of the container engine; None: it is looked for
+    agent_command: tuple[str, ...] = ("claude",)  # the program of agents
     capabilities: tuple[str, ...] = ()
     memory: int | None = None  # bytes that its tasks may reserve; None: it does not know
     disk: int | None = None

@@ -348,6 +348,8 @@ class Worker:
             self._failed_starts = 0
         if not held.slotless:
             self._count(outcome)
+        if outcome.usage is not None:
+            self._meter.spent(outcome.usage.usd, outcome.usage.tokens)
         if report.outcome == "failed" or self._settings.log_all:
             self._log_end(held, outcome, report)
         self._reports.append(report)

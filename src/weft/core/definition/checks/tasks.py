@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from weft.core.definition.checks.agents import check_agent
 from weft.core.definition.child_workflows import CHILD_TASK_KEYS
 from weft.core.definition.field_types.remote_fields import IN_CONTAINER, IN_POD, OWN_COMMAND
 from weft.core.definition.fields import SERVICES, TASK, TASK_KINDS, WAIT_TASK_KEYS
@@ -61,11 +62,8 @@ def _check_service(collector: ProblemCollector, service: str, out: dict[str, Any
     if service == "http" and "json" in spec and "body" in spec:
         fix = "keep one of them"
         collector.problem_at((*collector.path, "http", "body"), "`http` has both json and body", fix, "key")
-    if service == "agent" and "api" in spec and "command" in spec:
-        message, fix = "with `api` no program runs, so it has no command", "keep one of them"
-        collector.problem_at((*collector.path, "agent", "command"), message, fix, "key")
-    if service == "agent" and "api" in spec and "model" not in spec:
-        collector.problem_at((*collector.path, "agent"), "`api` needs a model", "add model: …", "key")
+    if service == "agent":
+        check_agent(collector, spec)
 
 
 def _check_remote(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> None:

@@ -37,6 +37,43 @@ BUDGET: Final = Record(
 )
 
 
+class ServiceType(msgspec.Struct, frozen=True):
+    """A mapping in which some keys must be there; `single`: the key that a text alone is."""
+
+    record: Record
+    required: tuple[str, ...]
+    single: str | None = None
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if self.single is not None and isinstance(value, str):
+            value = {self.single: value}
+        out = self.record.read(collector, value)
+        if isinstance(value, dict):
+            for key in self.required:
+                if key not in value and not collector.misspelled(value, self.record.by_name, (key,)):
+                    collector.problem(f"`{self.record.what}` has no {key}", f"add {key}: …", at="key")
+        return out
+
+    def schema(self) -> dict[str, Any]:
+        schema = {**self.record.schema(), "required": list(self.required)}
+        return schema if self.single is None else {"anyOf": [self.record.by_name[self.single].type.schema(), schema]}
+
+
+_PRICE: Final = Number(0, 1_000_000, whole=False)
+PRICES: Final = ServiceType(
+    Record(
+        (
+            Field("input", _PRICE, "A million tokens of input, in US dollars."),
+            Field("output", _PRICE, "A million tokens of output."),
+            Field("cache_read", _PRICE, "Input that was read from a cache; by default as much as other input."),
+            Field("cache_write", _PRICE, "Input that was written to a cache; by default as much as other input."),
+        ),
+        "prices",
+    ),
+    ("input", "output"),
+)
+
+
 class Address(msgspec.Struct, frozen=True):
     """Of a service: absolute, because a definition has no address of its own."""
 
@@ -139,12 +176,17 @@ def agent_record(argument: FieldType, env: FieldType, secret: FieldType) -> Reco
                   "A JSON Schema of its answer, which is then JSON; another answer is a failure that is retried."),
             Field("max_turns", Number(1, 10_000), "How many turns it may take."),
             Field("budget", BUDGET, "What the task may spend, all attempts together."),
+            Field("prices", PRICES, "What tokens cost, where the program or API does not say it."),
+            Field("idle", Duration(least_ms=1),
+                  "How long nothing may come from it; then it is ended, and retried. With `api`: 2m by default."),
             Field("resume", Boolean(),
                   "Whether a later attempt on the same machine goes on with the conversation; true by default."),
             Field("command", command,
-                  "The program, instead of claude: `{prompt}`, `{model}`, `{system}` … stand for the values above."),
+                  "The program, instead of claude: `{prompt}`, `{system}`, `{model}`, `{tools}`, `{max_turns}`, "
+                  "`{max_budget_usd}`, `{session}` and `{mcp_config}` stand for values; a prompt that it does not "
+                  "name comes through standard input."),
             Field("format", Enum(("claude", "text")),
-                  "What that program prints: messages as claude does, or text, which is the answer."),
+                  "What that program prints: messages as claude does, or its answer as text, the default."),
             Field("api", Enum(("anthropic", "openai-compatible")), "No program: the model is asked directly."),
             Field("url", Address(), "The address of that API; by default the provider's own."),
             Field("key", secret, "The secret that is its key."),
@@ -152,25 +194,3 @@ def agent_record(argument: FieldType, env: FieldType, secret: FieldType) -> Reco
         ),
         "agent",
     )  # fmt: skip
-
-
-class ServiceType(msgspec.Struct, frozen=True):
-    """A mapping in which some keys must be there; `single`: the key that a text alone is."""
-
-    record: Record
-    required: tuple[str, ...]
-    single: str | None = None
-
-    def read(self, collector: ProblemCollector, value: Any) -> Any:
-        if self.single is not None and isinstance(value, str):
-            value = {self.single: value}
-        out = self.record.read(collector, value)
-        if isinstance(value, dict):
-            for key in self.required:
-                if key not in value and not collector.misspelled(value, self.record.by_name, (key,)):
-                    collector.problem(f"`{self.record.what}` has no {key}", f"add {key}: …", at="key")
-        return out
-
-    def schema(self) -> dict[str, Any]:
-        schema = {**self.record.schema(), "required": list(self.required)}
-        return schema if self.single is None else {"anyOf": [self.record.by_name[self.single].type.schema(), schema]}
