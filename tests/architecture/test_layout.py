@@ -17,7 +17,7 @@ ENTRIES: dict[str, int] = {
     ".": 17,  # the parts of the product
     "cli/commands": 21,  # one file a command
     "core/rules": 31,  # one file a kind of decision
-    "executors": 18,  # one package an executor, and what they share
+    "executors": 20,  # one package an executor, and what they share
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {

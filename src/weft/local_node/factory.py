@@ -22,7 +22,7 @@ from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
-from weft.local_node.engines import ENGINE_KINDS, engines
+from weft.local_node.engines import ENGINE_KINDS, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.node.attempts.secrets import Secrets
 from weft.node.chores.resources import Machine
@@ -84,6 +84,15 @@ def file_options(config: Config) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def service_options(config: Config) -> dict[str, Any]:
+    """What the settings say about services that tasks use, as fields of NodeSettings."""
+    token_file = config.cloud_run_token_file
+    return {
+        "http_allow": config.http_allow, "cloud_run_endpoint": config.cloud_run_endpoint,
+        "cloud_run_token_file": None if token_file is None else str(token_file),
+    }  # fmt: skip
+
+
 def node_options(config: Config) -> dict[str, Any]:
     """Fields of NodeSettings that are settings of the command line."""
     options: dict[str, Any] = {
@@ -92,7 +101,7 @@ def node_options(config: Config) -> dict[str, Any]:
         "labels": config.labels, "role": config.role,
         "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
         "log_all": config.log == "debug", "run_as": config.run_as, "container_socket": config.container_socket,
-        **file_options(config),
+        **file_options(config), **service_options(config),
     }  # fmt: skip
     if config.name is not None:
         options["name"] = config.name
@@ -119,7 +128,7 @@ def make_node(
     shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The shell executor is closed last: runners are its own to end, and containers if the node is killed.
-    remote = engines(settings.container_socket, settings.artifact_max, shell)
+    remote = engines(options_of(settings), shell)
     executors: list[Executor] = [*remote.values(), python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.executors.remote.http_connection import BUFFERED_MAX, HttpConnection, Unreachable, connect
+from weft.executors.remote.http_connection import BUFFERED_MAX, ApiConnection, Unreachable, connect
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -28,7 +28,7 @@ def certificate(directory: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
 
 def served(
     serve: Serve,
-    story: Callable[[HttpConnection], Awaitable[None]],
+    story: Callable[[ApiConnection], Awaitable[None]],
     server_tls: ssl.SSLContext | None = None,
     client_tls: ssl.SSLContext | None = None,
     name: str | None = None,
@@ -55,7 +55,7 @@ def served(
     asyncio.run(main())
 
 
-async def whole(connection: HttpConnection) -> bytes:
+async def whole(connection: ApiConnection) -> bytes:
     out = []
     while data := await connection.read():
         out.append(data)
@@ -76,7 +76,7 @@ def test_an_answer_in_pieces_and_another_over_the_same_connection(tmp_path: Path
         await writer.drain()
         await reader.read()
 
-    async def story(connection: HttpConnection) -> None:
+    async def story(connection: ApiConnection) -> None:
         assert await connection.send(REQUEST) == 200
         assert await whole(connection) == b"abcde"
         assert connection.usable
@@ -100,7 +100,7 @@ def test_little_is_kept_of_what_nobody_reads(tmp_path: Path, secure: bool) -> No
             await writer.drain()
             sent += 65536
 
-    async def story(connection: HttpConnection) -> None:
+    async def story(connection: ApiConnection) -> None:
         assert await connection.send(REQUEST) == 200
         await asyncio.sleep(0.5)
         assert sent < size // 2
@@ -129,11 +129,11 @@ def test_an_answer_that_breaks_off(tmp_path: Path, answer: bytes, secure: bool) 
         writer.write(answer)
         await writer.drain()
 
-    async def ask(connection: HttpConnection) -> None:
+    async def ask(connection: ApiConnection) -> None:
         await connection.send(REQUEST)
         await whole(connection)
 
-    async def story(connection: HttpConnection) -> None:
+    async def story(connection: ApiConnection) -> None:
         with pytest.raises(Unreachable):
             await ask(connection)
         assert not connection.usable
@@ -153,12 +153,12 @@ def test_an_answer_that_ends_with_its_connection(tmp_path: Path) -> None:
         await asyncio.sleep(0.1)
         writer.transport.abort()
 
-    async def story(connection: HttpConnection) -> None:
+    async def story(connection: ApiConnection) -> None:
         await connection.send(REQUEST)
         assert await whole(connection) == b"abc"
         assert not connection.usable
 
-    async def broken(connection: HttpConnection) -> None:
+    async def broken(connection: ApiConnection) -> None:
         await connection.send(REQUEST)
         with pytest.raises(Unreachable):
             await whole(connection)

@@ -16,7 +16,7 @@ import msgspec
 from weft.executors.kubernetes.cluster_config import BadClusterConfig, ClusterConfig
 from weft.executors.kubernetes.objects import ErrorStatus, Listing
 from weft.executors.remote.http_connection import (
-    HttpConnection,
+    ApiConnection,
     KeptConnections,
     Unreachable,
     connect,
@@ -141,7 +141,7 @@ class Api:
         raise AssertionError("unreachable")
 
     @asynccontextmanager
-    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[HttpConnection]:
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[ApiConnection]:
         """An answer that goes on: read it until it ends. Its connection is used for nothing else."""
         connection = None
         try:
@@ -160,7 +160,7 @@ class Api:
             if connection is not None:
                 connection.close()
 
-    async def _connect(self) -> HttpConnection:
+    async def _connect(self) -> ApiConnection:
         config = self.config
         return await connect(config.host, config.port, config.tls, config.server_name)
 

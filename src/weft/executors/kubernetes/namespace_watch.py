@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from weft.executors.kubernetes.api import Api, KubernetesError, decode, path_of
 from weft.executors.kubernetes.manifest import PROCESS
 from weft.executors.kubernetes.objects import ErrorStatus, Job, Named, Pod, WatchEvent
-from weft.executors.remote.http_connection import HttpConnection, Unreachable
+from weft.executors.remote.http_connection import ApiConnection, Unreachable
 
 STREAM_S = 300  # after this the server ends a stream, and it is begun again
 _SILENCE_MAX_S = STREAM_S + 30.0
@@ -126,7 +126,7 @@ class NamespaceWatch:
         return found.metadata.resource_version
 
 
-async def _lines(answer: HttpConnection) -> AsyncIterator[bytes]:
+async def _lines(answer: ApiConnection) -> AsyncIterator[bytes]:
     """The JSON documents of a stream, one a line."""
     rest = b""
     while True:

@@ -35,7 +35,7 @@ class TooLong(Unreachable):
     """An answer with more bytes than its reader takes."""
 
 
-class HttpConnection(asyncio.BufferedProtocol):
+class ApiConnection(asyncio.BufferedProtocol):
     """Callbacks named on_… are called by the parser."""
 
     def __init__(self, tls: ssl.SSLContext | None, server_name: str) -> None:
@@ -235,10 +235,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._stays = self._parser.should_keep_alive()
 
 
-async def connect(host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None) -> HttpConnection:
+async def connect(host: str, port: int, tls: ssl.SSLContext | None, server_name: str | None) -> ApiConnection:
     loop = asyncio.get_running_loop()
     try:
-        _, connection = await loop.create_connection(lambda: HttpConnection(tls, server_name or host), host, port)
+        _, connection = await loop.create_connection(lambda: ApiConnection(tls, server_name or host), host, port)
     except (OSError, ValueError) as error:
         raise Unreachable(f"cannot connect to {host}:{port}: {_reason(error)}") from None
     try:
@@ -260,12 +260,12 @@ def _reason(error: OSError | ValueError) -> str:
 class KeptConnections:
     """To one server: a few stay open for the next request."""
 
-    def __init__(self, connect: Callable[[], Awaitable[HttpConnection]], most: int = 8) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[ApiConnection]], most: int = 8) -> None:
         self._connect = connect
         self._most = most
-        self._idle: list[HttpConnection] = []
+        self._idle: list[ApiConnection] = []
 
-    async def send(self, request: bytes, fresh: bool = False) -> tuple[HttpConnection, int]:
+    async def send(self, request: bytes, fresh: bool = False) -> tuple[ApiConnection, int]:
         """Over a kept connection if there is one. The server may have closed that just now: then the request is sent
         again over a new one. `fresh`: it must not arrive twice, so it gets a connection of its own."""
         while self._idle and not fresh:
@@ -287,7 +287,7 @@ class KeptConnections:
             connection.close()
             raise
 
-    def keep(self, connection: HttpConnection) -> None:
+    def keep(self, connection: ApiConnection) -> None:
         """Its answer was read."""
         if connection.usable and len(self._idle) < self._most:
             self._idle.append(connection)
@@ -300,7 +300,7 @@ class KeptConnections:
         self._idle.clear()
 
 
-async def read_all(connection: HttpConnection, bytes_max: int) -> bytes:
+async def read_all(connection: ApiConnection, bytes_max: int) -> bytes:
     """The rest of the answer's body. Raises TooLong, and closes nothing."""
     parts = []
     size = 0
