@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weft.node.ports import NodeSettings
 
 #: Of tasks that every node has executors for, if it has the engine, or what else they need.
-ENGINE_KINDS: Final = ("container", "kubernetes", "http")
+ENGINE_KINDS: Final = ("container", "kubernetes", "http", "cloud_run")
 _E = TypeVar("_E", bound=CheckedExecutor)
 
 
@@ -111,7 +111,12 @@ def engines(options: EngineOptions, shell: "ShellExecutor | None" = None) -> dic
 
         return HttpExecutor(AddressRules(options.http_allow, options.http_private))
 
-    remote = {"container": container, "kubernetes": kubernetes}
+    def cloud_run() -> RemoteExecutor:
+        from weft.executors.cloud_run.executor import CloudRunExecutor
+
+        return CloudRunExecutor(options.cloud_run_endpoint, options.cloud_run_token_file)
+
+    remote = {"container": container, "kubernetes": kubernetes, "cloud_run": cloud_run}
     return {
         kind: EngineOnDemand(kind, remote[kind]) if kind in remote else ExecutorOnDemand(kind, http)
         for kind in ENGINE_KINDS
