@@ -13,8 +13,8 @@ from weft.executors.cloud_run.objects import (
     Execution,
     ExecutionPage,
     ExecutionTask,
-    Operation,
-    TaskPage,
+    ExecutionTaskPage,
+    LongRunningOperation,
 )
 from weft.executors.remote.http_connection import ApiConnection, KeptConnections, Unreachable, connect, read_all
 
@@ -58,12 +58,12 @@ class CloudRunApi:
         self._kept = KeptConnections(self._connect)
         self._slots = asyncio.Semaphore(_AT_ONCE_MAX)
 
-    async def run(self, place: str, body: dict[str, Any]) -> Operation:
+    async def run(self, place: str, body: dict[str, Any]) -> LongRunningOperation:
         """Not idempotent: after Unreachable, or an error that is unclear, it may have been done."""
-        return _decode(await self._request("POST", f"/v2/{place}:run", body=body, once=True), Operation)
+        return _decode(await self._request("POST", f"/v2/{place}:run", body=body, once=True), LongRunningOperation)
 
-    async def operation(self, name: str) -> Operation:
-        return _decode(await self._request("GET", f"/v2/{quote(name)}"), Operation)
+    async def operation(self, name: str) -> LongRunningOperation:
+        return _decode(await self._request("GET", f"/v2/{quote(name)}"), LongRunningOperation)
 
     async def execution(self, name: str) -> Execution | None:
         """None: there is no such execution (any more)."""
@@ -98,7 +98,7 @@ class CloudRunApi:
         found: list[ExecutionTask] = []
         query = {"pageSize": str(_PAGE)}
         for _ in range(_PAGES_MAX):
-            page = _decode(await self._request("GET", f"/v2/{quote(name)}/tasks", query), TaskPage)
+            page = _decode(await self._request("GET", f"/v2/{quote(name)}/tasks", query), ExecutionTaskPage)
             found += [one for one in page.tasks if one.failed]
             if not page.next_page_token or len(found) >= most:
                 break

@@ -14,7 +14,7 @@ import msgspec
 
 from weft.executors.boot_clock import boottime
 from weft.executors.cloud_run.api import CloudRunApi, CloudRunError
-from weft.executors.cloud_run.objects import Execution, ExecutionTask, Operation
+from weft.executors.cloud_run.objects import Execution, ExecutionTask, LongRunningOperation
 from weft.executors.cloud_run.outcome import FAILURES_MAX, CloudRunEnding, ended, make_outcome
 from weft.executors.cloud_run.run_request import MARKER, BadCloudRunTask, run_request
 from weft.executors.protocol import Ended, Handle, Launch, StopReason
@@ -129,7 +129,7 @@ class CloudRunAttempt:
             pause = min(pause * 2, _AGAIN_MAX_S)
         return self._stopped()
 
-    async def _name_of(self, operation: Operation) -> CloudRunEnding | None:
+    async def _name_of(self, operation: LongRunningOperation) -> CloudRunEnding | None:
         """Sets the name. Neither that nor an ending: it may be run again, once its marker was looked for."""
         pause = self._pace.again
         while self.stop_request is None:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 
-class Status(msgspec.Struct, frozen=True):
+class RpcStatus(msgspec.Struct, frozen=True):
     code: int = 0
     message: str = ""
 
@@ -24,7 +24,7 @@ class TaskTemplate(msgspec.Struct, frozen=True):
     containers: list[ContainerTemplate] = []
 
 
-class Condition(msgspec.Struct, rename="camel"):
+class ExecutionCondition(msgspec.Struct, rename="camel"):
     type: str = ""
     state: str = ""
     message: str = ""
@@ -44,18 +44,18 @@ class Execution(msgspec.Struct, rename="camel"):
     cancelled_count: int = 0
     retried_count: int = 0
     log_uri: str = ""
-    conditions: list[Condition] = []
+    conditions: list[ExecutionCondition] = []
     template: TaskTemplate = TaskTemplate()
 
     @property
-    def completed(self) -> Condition | None:
+    def completed(self) -> ExecutionCondition | None:
         """The condition that says how it ended; None: it has not."""
         for condition in self.conditions:
             if condition.type == "Completed" and condition.state in ("CONDITION_SUCCEEDED", "CONDITION_FAILED"):
                 return condition if self.running_count == 0 else None
         if self.completion_time and self.running_count == 0:
             whole = self.succeeded_count >= max(1, self.task_count)
-            return Condition("Completed", "CONDITION_SUCCEEDED" if whole else "CONDITION_FAILED")
+            return ExecutionCondition("Completed", "CONDITION_SUCCEEDED" if whole else "CONDITION_FAILED")
         return None
 
     def marker(self, variable: str) -> str | None:
@@ -73,7 +73,7 @@ class ExecutionPage(msgspec.Struct, rename="camel"):
 
 class AttemptResult(msgspec.Struct, rename="camel"):
     exit_code: int | None = None
-    status: Status = Status()
+    status: RpcStatus = RpcStatus()
 
 
 class ExecutionTask(msgspec.Struct, rename="camel"):
@@ -90,17 +90,17 @@ class ExecutionTask(msgspec.Struct, rename="camel"):
         return result is not None and (bool(result.exit_code) or result.status.code != 0)
 
 
-class TaskPage(msgspec.Struct, rename="camel"):
+class ExecutionTaskPage(msgspec.Struct, rename="camel"):
     tasks: list[ExecutionTask] = []
     next_page_token: str = ""
 
 
-class Operation(msgspec.Struct, rename="camel"):
+class LongRunningOperation(msgspec.Struct, rename="camel"):
     """A long-running one. Its metadata is the execution, once that has a name."""
 
     name: str = ""
     done: bool = False
-    error: Status | None = None
+    error: RpcStatus | None = None
     metadata: dict[str, Any] = {}
     response: dict[str, Any] = {}
 
