@@ -119,6 +119,25 @@ SETTINGS: tuple[Setting, ...] = (
         "The program of `agent` tasks without a `command`, with arguments that precede Weft's own,"
         " e.g. `claude --permission-mode acceptEdits`",
     ),
+    Setting(
+        "http_allow",
+        "reachable",
+        "(what is public; for `weft run FILE` everything)",
+        "What `http` tasks may reach, and nothing else: hosts (`api.example.com`, `*.example.com`), addresses and"
+        " networks (`10.1.0.0/16`), or `public` for all that is public",
+    ),
+    Setting(
+        "cloud_run_endpoint",
+        "server",
+        "https://run.googleapis.com",
+        "The address of the Cloud Run Admin API for `cloud_run` tasks; the same on all nodes",
+    ),
+    Setting(
+        "cloud_run_token_file",
+        "path",
+        "(none: google-auth finds credentials)",
+        "A file with an access token for that API; it is read again when it has changed",
+    ),
     Setting("store_wait", "duration", "30s", "How long commands wait for PostgreSQL that does not answer (yet)"),
     Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
     Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
@@ -212,6 +231,9 @@ class Config(NamedTuple):
     run_as: str | None
     container_socket: str | None
     agent_command: tuple[str, ...]
+    http_allow: tuple[str, ...]
+    cloud_run_endpoint: str
+    cloud_run_token_file: Path | None
     store_wait: float
     lease_ttl: float
     renew_every: float
@@ -342,7 +364,7 @@ def _default(setting: Setting) -> Any:
         return os.cpu_count() or 1
     if setting.name == "labels":
         return {}
-    if setting.kind in ("words", "networks"):
+    if setting.kind in ("words", "networks", "reachable"):
         return ()
     if setting.kind == "command":
         return (setting.default,)
@@ -485,6 +507,17 @@ def _networks(setting: Setting, value: Any, base: Path) -> tuple[str, ...]:
     return words
 
 
+def _reachable(setting: Setting, value: Any, base: Path) -> tuple[str, ...]:
+    words = _words(setting, value, base)
+    for word in words:
+        try:
+            ipaddress.ip_network(word)
+        except ValueError:
+            if "/" in word or re.fullmatch(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?", word) is None:
+                raise ValueError("expected hosts and networks such as *.example.com,10.1.0.0/16") from None
+    return words
+
+
 def _root_path(setting: Setting, value: Any, base: Path) -> str:
     text = value.rstrip("/") if isinstance(value, str) else None
     if text is None or re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", text) is None:
@@ -555,5 +588,5 @@ _READERS: dict[str, Callable[[Setting, Any, Path], Any]] = {
     "store": _store, "path": _path, "count": _count, "text": _text, "duration": _duration, "size": _size,
     "server": _server, "choice": _choice, "labels": _labels, "words": _words, "number": _number, "amount": _amount,
     "port": _port,
-    "command": _command, "networks": _networks, "root_path": _root_path, "socket": _socket,
+    "command": _command, "networks": _networks, "reachable": _reachable, "root_path": _root_path, "socket": _socket,
 }  # fmt: skip

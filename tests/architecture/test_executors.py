@@ -7,16 +7,9 @@ from tests.architecture.source import SRC, imports, modules
 
 #: From the top down. Modules directly in executors/ are shared by all packages, except those of ABOVE.
 PACKAGES = [
-    "agent",
-    "kubernetes",
-    "python_runner",
-    "python",
-    "container",
-    "remote",
-    "shell",
-    "spawner",
-    "python_functions",
-]
+    "agent", "kubernetes", "cloud_run", "http_call", "python_runner", "python", "container", "remote", "shell",
+    "spawner", "python_functions",
+]  # fmt: skip
 ABOVE = {"inline.py"}
 #: Upward all the same, each for a reason.
 UPWARD = {

@@ -17,7 +17,7 @@ ENTRIES: dict[str, int] = {
     ".": 18,  # the parts of the product
     "cli/commands": 22,  # one file a command
     "core/rules": 33,  # one file a kind of decision
-    "executors": 19,  # one package an executor, and what they share
+    "executors": 21,  # one package an executor, and what they share
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {

@@ -34,6 +34,8 @@ ELSEWHERE = {
     "agent.yaml": "tests/executors/agent/test_nodes.py",
     "containers.yaml": "tests/executors/container/test_example.py",
     "containers_tasks.py": "tests/executors/container/test_example.py",
+    "cloud-run.yaml": "tests/executors/cloud_run/test_example.py",
+    "http.yaml": "tests/executors/http_call/test_example.py",
     "approval.yaml": "tests/cli/test_maps_and_waits.py",
     "kubernetes.yaml": "tests/executors/kubernetes/test_example.py",
     "plan.yaml": "tests/cli/test_levels.py",

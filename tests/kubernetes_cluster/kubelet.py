@@ -25,7 +25,7 @@ import psutil
 
 from tests.kubernetes_cluster.kubelet_server import KubeletServer
 from weft.executors.kubernetes.api import Api, KubernetesError
-from weft.executors.kubernetes.connection import Unreachable
+from weft.executors.remote.http_connection import Unreachable
 
 NODE = "weft-test-node"
 MESSAGE_BYTES_MAX = 4096

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from weft.executors.kubernetes.api import Api, KubernetesError
-from weft.executors.kubernetes.connection import Unreachable
+from weft.executors.remote.http_connection import Unreachable
 
 if TYPE_CHECKING:
     from tests.kubernetes_cluster.kubelet import TestKubelet

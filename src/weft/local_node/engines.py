@@ -1,32 +1,48 @@
-"""The engines of a node: container engines and Kubernetes clusters. Their executors are imported when they are first
-asked for: most runs need none."""
+"""The engines and services of a node: container engines, Kubernetes clusters, HTTP, Cloud Run. Their executors are
+imported when they are first asked for: most runs need none."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import msgspec
 
 from weft.core.workflow import Workflow
-from weft.executors.protocol import Ended, Handle, Launch, RemoteExecutor, StopReason
+from weft.executors.protocol import CheckedExecutor, Ended, Handle, Launch, RemoteExecutor, StopReason
 
 if TYPE_CHECKING:
     from weft.config import Config
     from weft.executors.shell.executor import ShellExecutor
+    from weft.node.ports import NodeSettings
 
-ENGINE_KINDS: Final = ("container", "kubernetes")  # of tasks that every node has executors for, if it has the engine
+#: Of tasks that every node has executors for, if it has the engine, or what else they need.
+ENGINE_KINDS: Final = ("container", "kubernetes", "http", "cloud_run")
+_E = TypeVar("_E", bound=CheckedExecutor)
 
 
-class EngineOnDemand:
-    """A remote executor that is made by its first check."""
+class EngineOptions(msgspec.Struct, frozen=True):
+    """Settings of a node, by their names in NodeSettings."""
 
-    def __init__(self, kind: str, make: Callable[[], RemoteExecutor], *, takes_slot: bool) -> None:
+    container_socket: str | None = None
+    artifact_max: int = 64 * 2**20
+    http_allow: tuple[str, ...] = ()
+    http_private: bool = False
+    cloud_run_endpoint: str | None = None
+    cloud_run_token_file: str | None = None
+
+
+class ExecutorOnDemand(Generic[_E]):
+    """An executor that is made by its first check."""
+
+    def __init__(self, kind: str, make: Callable[[], _E], *, takes_slot: bool = False) -> None:
         self.kinds = frozenset({kind})
         self.takes_slot = takes_slot
         self._make = make
-        self._made: RemoteExecutor | None = None
+        self._made: _E | None = None
         self._trusted_until: float | None = None
 
     @property
-    def _executor(self) -> RemoteExecutor:
+    def _executor(self) -> _E:
         if self._made is None:
             raise RuntimeError("its engine has not been checked")
         return self._made
@@ -43,13 +59,6 @@ class EngineOnDemand:
             self._made = made
         return await self._made.check()
 
-    @property
-    def engine(self) -> str | None:
-        return None if self._made is None else self._made.engine
-
-    def handle(self, launch: Launch) -> Handle:
-        return self._executor.handle(launch)
-
     def start(self, launch: Launch, on_ended: Ended) -> None:
         self._executor.start(launch, on_ended)
 
@@ -65,30 +74,64 @@ class EngineOnDemand:
         if self._made is not None:
             self._made.trust(until)
 
-    async def remove(self, handles: Sequence[Handle]) -> list[Handle]:
-        return await self._executor.remove(handles)
-
     async def close(self) -> None:
         if self._made is not None:
             await self._made.close()
 
 
-def engines(socket: str | None, answer_max: int, shell: "ShellExecutor | None" = None) -> dict[str, EngineOnDemand]:
-    """By kind. `socket`: of the container engine, else it is looked for; `shell`: its spawner removes the containers
-    of a node that is killed."""
+class EngineOnDemand(ExecutorOnDemand[RemoteExecutor]):
+    """The same for an executor whose attempts run on an engine."""
+
+    @property
+    def engine(self) -> str | None:
+        return None if self._made is None else self._made.engine
+
+    def handle(self, launch: Launch) -> Handle:
+        return self._executor.handle(launch)
+
+    async def remove(self, handles: Sequence[Handle]) -> list[Handle]:
+        return await self._executor.remove(handles)
+
+
+def engines(options: EngineOptions, shell: "ShellExecutor | None" = None) -> dict[str, ExecutorOnDemand[Any]]:
+    """By kind. `shell`: its spawner removes the containers of a node that is killed."""
 
     def container() -> RemoteExecutor:
         from weft.executors.container.executor import ContainerExecutor
 
-        return ContainerExecutor(socket, wills=shell, answer_max=answer_max)
+        return ContainerExecutor(options.container_socket, wills=shell, answer_max=options.artifact_max)
 
     def kubernetes() -> RemoteExecutor:
         from weft.executors.kubernetes.executor import KubernetesExecutor
 
         return KubernetesExecutor()
 
-    made = {"container": container, "kubernetes": kubernetes}
-    return {kind: EngineOnDemand(kind, made[kind], takes_slot=kind == "container") for kind in ENGINE_KINDS}
+    def http() -> CheckedExecutor:
+        from weft.executors.http_call.addresses import AddressRules
+        from weft.executors.http_call.executor import HttpExecutor
+
+        return HttpExecutor(AddressRules(options.http_allow, options.http_private))
+
+    def cloud_run() -> RemoteExecutor:
+        from weft.executors.cloud_run.executor import CloudRunExecutor
+
+        return CloudRunExecutor(options.cloud_run_endpoint, options.cloud_run_token_file)
+
+    remote = {"container": container, "kubernetes": kubernetes, "cloud_run": cloud_run}
+    return {
+        kind: EngineOnDemand(kind, remote[kind], takes_slot=kind == "container")
+        if kind in remote
+        else ExecutorOnDemand(kind, http)
+        for kind in ENGINE_KINDS
+    }
+
+
+def options_of(settings: "Config | NodeSettings") -> EngineOptions:
+    """From a configuration, or from the settings of a node: the names are the same."""
+    found = {name: getattr(settings, name, None) for name in EngineOptions.__struct_fields__}
+    token_file = found.pop("cloud_run_token_file")
+    known = {name: value for name, value in found.items() if value is not None}
+    return EngineOptions(**known, cloud_run_token_file=None if token_file is None else str(token_file))
 
 
 def engines_down(config: "Config", workflows: Iterable[Workflow]) -> dict[str, str]:
@@ -99,7 +142,7 @@ def engines_down(config: "Config", workflows: Iterable[Workflow]) -> dict[str, s
 
 async def _check(config: "Config", kinds: list[str]) -> dict[str, str]:
     found = {}
-    made = engines(config.container_socket, config.artifact_max)
+    made = engines(options_of(config))
     for kind in kinds:
         why = await made[kind].check()
         if why is not None:

@@ -23,7 +23,7 @@ from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
 from weft.local_node.agents import AgentOnDemand
-from weft.local_node.engines import ENGINE_KINDS, engines
+from weft.local_node.engines import ENGINE_KINDS, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.local_node.plugin_executors import described, plugin_executors
 from weft.node.attempts.secrets import Secrets
@@ -87,6 +87,15 @@ def file_options(config: Config) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def service_options(config: Config) -> dict[str, Any]:
+    """What the settings say about services that tasks use, as fields of NodeSettings."""
+    token_file = config.cloud_run_token_file
+    return {
+        "http_allow": config.http_allow, "cloud_run_endpoint": config.cloud_run_endpoint,
+        "cloud_run_token_file": None if token_file is None else str(token_file),
+    }  # fmt: skip
+
+
 def node_options(config: Config) -> dict[str, Any]:
     """Fields of NodeSettings that are settings of the command line."""
     options: dict[str, Any] = {
@@ -97,7 +106,7 @@ def node_options(config: Config) -> dict[str, Any]:
         "leader_ttl_s": config.leader_ttl, "leader_renew_s": config.leader_renew, "keep_s": config.keep,
         "log_all": config.log == "debug", "run_as": config.run_as, "container_socket": config.container_socket,
         "agent_command": config.agent_command,
-        **file_options(config),
+        **file_options(config), **service_options(config),
     }  # fmt: skip
     if config.name is not None:
         options["name"] = config.name
@@ -126,7 +135,7 @@ def make_node(
     shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The shell executor is closed last: runners are its own to end, and containers if the node is killed.
-    remote = engines(settings.container_socket, settings.artifact_max, shell)
+    remote = engines(options_of(settings), shell)
     if plugins is None and settings.scope is not None:
         plugins = ()
     added = plugin_executors(plugins, settings, log)

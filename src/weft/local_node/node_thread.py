@@ -124,8 +124,10 @@ class NodeThread:
     def _node(self, scope: str | None) -> Node:
         config = self._config
         made = node_settings(
-            self._connection, slots=config.slots, workdir=config.workdir, scope=scope, **node_options(config)
-        )
+            self._connection, slots=config.slots, workdir=config.workdir, scope=scope,
+            http_private=scope is not None,  # the application's own run
+            **node_options(config),
+        )  # fmt: skip
         plugins = None if scope is None else plugin_kinds(self._connection.workflows(scope))
         return make_node(
             self._connection, made, inline=self._inline, plugins=plugins, python_runners=config.python_runners,

@@ -40,7 +40,7 @@ def run(args: Namespace, session: CommandSession) -> int:
         session.warn(f"run {reply.run_id} has this key already")
         if connection.run(reply.run_id).finished:
             return _say_end(args, session, connection, reply.run_id)
-    return work_here(args, session, connection, reply.run_id, 0)
+    return work_here(args, session, connection, reply.run_id, 0, own=not reply.existing)
 
 
 def submit(args: Namespace, session: CommandSession) -> int:
@@ -201,9 +201,11 @@ def rerun(args: Namespace, session: CommandSession) -> int:
     return work_here(args, session, connection, reply.run, 0)
 
 
-def work_here(args: Namespace, session: CommandSession, connection: Connection, run_id: str, after: int) -> int:
+def work_here(
+    args: Namespace, session: CommandSession, connection: Connection, run_id: str, after: int, own: bool = False
+) -> int:
     """Here, or, if a server was asked, there: then it is only watched."""
-    options = Options(logs=args.logs, json=args.json)
+    options = Options(logs=args.logs, json=args.json, own=own)
     if session.server is not None:
         if not args.json:
             for warning in waits(session, connection, connection.workflows(run_id)):

@@ -31,6 +31,7 @@ class Options(msgspec.Struct):
 
     logs: bool
     json: bool
+    own: bool = False  # this process has submitted the run, from a definition of this machine
 
 
 def view_of(

@@ -72,6 +72,7 @@ class RunWorker(RunFollower):
     ) -> None:
         self._node: Node | None = None
         self._here = connection
+        self._own = options.own
         super().__init__(session, connection, run_id, workflow, view, sink, after, options)
         self._prefixes: dict[int, str] = {}  # of runs, by number
         self._exchanges = -1
@@ -86,8 +87,9 @@ class RunWorker(RunFollower):
     async def run(self) -> Summary:
         connection, config = self._here, self._session.config
         settings = node_settings(
-            connection, slots=config.slots, workdir=config.workdir, scope=self._run_id, **node_options(config)
-        )
+            connection, slots=config.slots, workdir=config.workdir, scope=self._run_id,
+            http_private=self._own, **node_options(config),
+        )  # fmt: skip
         node = make_node(
             connection, settings, plugins=plugin_kinds(connection.workflows(self._run_id)),
             python_runners=config.python_runners, log=self._log,

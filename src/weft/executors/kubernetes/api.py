@@ -14,8 +14,14 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from weft.executors.kubernetes.cluster_config import BadClusterConfig, ClusterConfig
-from weft.executors.kubernetes.connection import ApiConnection, Unreachable, connect
 from weft.executors.kubernetes.objects import ErrorStatus, Listing
+from weft.executors.remote.http_connection import (
+    ApiConnection,
+    KeptConnections,
+    Unreachable,
+    connect,
+    read_all,
+)
 
 REQUEST_TIMEOUT_S = 10.0
 _ANSWER_BYTES_MAX = 64 * 2**20
@@ -50,7 +56,7 @@ class KubernetesError(Exception):
 class Api:
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
-        self._idle: list[ApiConnection] = []
+        self._kept = KeptConnections(self._connect, _IDLE_MAX)
         self._slots = asyncio.Semaphore(_AT_ONCE_MAX)
 
     # -- verbs -------------------------------------------------------------------------------------------
@@ -118,13 +124,14 @@ class Api:
     ) -> bytes:
         for last in (False, True):
             head = await self._head(method, path, query, data, content)
-            connection, status = await self._send(head)
+            # Sent again if a kept connection breaks: a name is created once, and the rest says what shall be.
+            connection, status = await self._kept.send(head)
             try:
-                answer = await _read_all(connection)
+                answer = await read_all(connection, _ANSWER_BYTES_MAX)
             except BaseException:
                 connection.close()
                 raise
-            self._keep(connection)
+            self._kept.keep(connection)
             if status == 401 and not last:
                 self.config.credentials.refused()
                 continue
@@ -145,7 +152,7 @@ class Api:
                 if status >= 400:
                     if status == 401:
                         self.config.credentials.refused()
-                    raise _error(status, await _read_all(connection), connection.headers)
+                    raise _error(status, await read_all(connection, _ANSWER_BYTES_MAX), connection.headers)
             yield connection
         except TimeoutError:
             raise Unreachable(f"no answer within {REQUEST_TIMEOUT_S:g} s") from None
@@ -153,37 +160,9 @@ class Api:
             if connection is not None:
                 connection.close()
 
-    async def _send(self, head: bytes) -> tuple[ApiConnection, int]:
-        """Over a kept connection if there is one. The server may have closed that just now: then the request is sent
-        again over a new one. Any of ours may be: a name is created once, and the rest says what shall be."""
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.usable:
-                connection.close()
-                continue
-            try:
-                return connection, await connection.send(head)
-            except Unreachable:
-                connection.close()
-            except BaseException:
-                connection.close()
-                raise
-        connection = await self._connect()
-        try:
-            return connection, await connection.send(head)
-        except BaseException:
-            connection.close()
-            raise
-
     async def _connect(self) -> ApiConnection:
         config = self.config
         return await connect(config.host, config.port, config.tls, config.server_name)
-
-    def _keep(self, connection: ApiConnection) -> None:
-        if connection.usable and len(self._idle) < _IDLE_MAX:
-            self._idle.append(connection)
-        else:
-            connection.close()
 
     async def _head(
         self, method: str, path: str, query: Mapping[str, str] | None, data: bytes, content: str
@@ -204,9 +183,7 @@ class Api:
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + data
 
     def close(self) -> None:
-        for connection in self._idle:
-            connection.close()
-        self._idle.clear()
+        self._kept.close()
 
 
 def path_of(resource: str, namespace: str, name: str | None = None, part: str = "") -> str:
@@ -219,17 +196,6 @@ def decode(data: bytes | msgspec.Raw, type: type[_T]) -> _T:
         return msgspec.json.decode(data, type=type)
     except msgspec.DecodeError as error:
         raise Unreachable(f"its answer is not what Kubernetes answers: {error}") from None
-
-
-async def _read_all(connection: ApiConnection) -> bytes:
-    parts = []
-    size = 0
-    while data := await connection.read():
-        parts.append(data)
-        size += len(data)
-        if size > _ANSWER_BYTES_MAX:
-            raise Unreachable(f"its answer has more than {_ANSWER_BYTES_MAX:,} bytes")
-    return b"".join(parts)
 
 
 def _error(status: int, answer: bytes, headers: Mapping[str, str]) -> KubernetesError:

@@ -13,7 +13,6 @@ import msgspec
 
 from weft.executors.boot_clock import boottime
 from weft.executors.kubernetes.api import Api, KubernetesError
-from weft.executors.kubernetes.connection import Unreachable
 from weft.executors.kubernetes.log_follower import LogFollower
 from weft.executors.kubernetes.manifest import NAME, PROCESS, BadTask, job_manifest, secret_manifest
 from weft.executors.kubernetes.objects import Job, Named, Pod
@@ -21,6 +20,7 @@ from weft.executors.kubernetes.outcome import Ending, make_outcome
 from weft.executors.kubernetes.pod_state import PodState, pod_state
 from weft.executors.kubernetes.removal import Removal
 from weft.executors.protocol import Ended, Handle, Launch, StopReason
+from weft.executors.remote.http_connection import Unreachable
 
 _AGAIN_S = 0.25
 _AGAIN_MAX_S = 10.0

@@ -16,13 +16,13 @@ from weft.executors.boot_clock import boottime
 from weft.executors.kubernetes.api import Api, KubernetesError, decode
 from weft.executors.kubernetes.attempt import KubernetesAttempt
 from weft.executors.kubernetes.cluster_config import BadClusterConfig, load_config
-from weft.executors.kubernetes.connection import Unreachable
 from weft.executors.kubernetes.manifest import ADOPTABLE, NAME, PROCESS, name_of
 from weft.executors.kubernetes.namespace_watch import NamespaceWatch
 from weft.executors.kubernetes.objects import Event, Job, Named, Pod
 from weft.executors.kubernetes.pod_state import pod_state
 from weft.executors.kubernetes.removal import Removal
 from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
+from weft.executors.remote.http_connection import Unreachable
 
 PATIENCE_S = 120.0  # with images that cannot be pulled
 _CHECK_TIMEOUT_S = 5.0

@@ -4,12 +4,12 @@ import asyncio
 from contextlib import suppress
 
 from weft.executors.kubernetes.api import Api, KubernetesError, path_of
-from weft.executors.kubernetes.connection import Unreachable
 from weft.executors.kubernetes.log_lines import LogLines
 from weft.executors.kubernetes.manifest import CONTAINER
 from weft.executors.output_file import Written
 from weft.executors.protocol import Launch
 from weft.executors.remote.followed_output import FollowedOutput
+from weft.executors.remote.http_connection import Unreachable
 
 _AGAIN_S = 1.0
 _AGAIN_MAX_S = 10.0

@@ -9,9 +9,9 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable
 
 from weft.executors.kubernetes.api import Api, KubernetesError, decode, path_of
-from weft.executors.kubernetes.connection import ApiConnection, Unreachable
 from weft.executors.kubernetes.manifest import PROCESS
 from weft.executors.kubernetes.objects import ErrorStatus, Job, Named, Pod, WatchEvent
+from weft.executors.remote.http_connection import ApiConnection, Unreachable
 
 STREAM_S = 300  # after this the server ends a stream, and it is begun again
 _SILENCE_MAX_S = STREAM_S + 30.0

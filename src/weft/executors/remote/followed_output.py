@@ -9,6 +9,7 @@ from weft.executors.output_file import FILE_MODE, NOTHING_WRITTEN, CannotPunchHo
 from weft.executors.protocol import Launch
 
 _SWEEP_BYTES = 1 << 20  # written between two cuts of a file over its cap
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
 
 
 class FollowedOutput:
@@ -30,6 +31,12 @@ class FollowedOutput:
     def write(self, data: bytes) -> None:
         self._store(data if self._masker is None else self._masker.feed(data))
 
+    def release(self) -> None:
+        """Nothing comes for a while: no descriptor is held until then."""
+        if self._file is not None and self._file.fd >= 0:
+            os.close(self._file.fd)
+            self._file.fd = -1
+
     def finish(self) -> Written:
         """No more comes. How much was written and is kept."""
         if self._masker is not None:
@@ -38,12 +45,15 @@ class FollowedOutput:
         if file is None:
             return NOTHING_WRITTEN
         try:
+            if file.fd < 0:
+                file.fd = os.open(self._path, _APPEND)
             return file.finish()
         except OSError as error:
             self.error = self.error or _text(error)
             return NOTHING_WRITTEN
         finally:
-            os.close(file.fd)
+            if file.fd >= 0:
+                os.close(file.fd)
 
     def _store(self, data: bytes) -> None:
         if self._skip:
@@ -55,6 +65,8 @@ class FollowedOutput:
         try:
             if self._file is None:
                 self._file = self._open()
+            elif self._file.fd < 0:
+                self._file.fd = os.open(self._path, _APPEND)
             left = memoryview(data)
             while left:
                 left = left[os.write(self._file.fd, left) :]
@@ -67,8 +79,8 @@ class FollowedOutput:
 
     def _open(self) -> OutputFile:
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        return OutputFile(self._path, os.open(self._path, flags, FILE_MODE), True, self._cap)
+        fd = os.open(self._path, _APPEND | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+        return OutputFile(self._path, fd, True, self._cap)
 
 
 def _text(error: Exception) -> str:

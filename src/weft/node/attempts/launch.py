@@ -14,6 +14,7 @@ from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
 from weft.core.rows import MemoRow
 from weft.core.workflow import TaskDef, Workflow
+from weft.executors.http_call.secret_references import marked
 from weft.executors.masking import Masker
 from weft.executors.protocol import Ask, Launch, Outcome
 from weft.node.attempts.secrets import Secrets
@@ -50,6 +51,8 @@ def make_launch(
         env = {**env, **definition.env, **inside.get("env", {})}
     elif definition.env:
         env = {**env, **definition.env}
+    if definition.kind == "http" and definition.secrets:
+        spec = {"http": marked(spec["http"], definition.secrets)}  # before values come into its texts
     if names is not None:
         spec, cwd, env = _resolve(spec, cwd, env, names)
     env = {

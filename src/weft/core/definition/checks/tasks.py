@@ -59,11 +59,45 @@ def _check_service(collector: ProblemCollector, service: str, out: dict[str, Any
         what = f"tasks of type {out['type']}" if service == "type" else f"`{service}`"
         collector.problem_at((*collector.path, key), f"`{key}` does not apply to {what}", "remove it", "key")
     spec: dict[str, Any] = out[service] if service != "type" else {}
-    if service == "http" and "json" in spec and "body" in spec:
-        fix = "keep one of them"
-        collector.problem_at((*collector.path, "http", "body"), "`http` has both json and body", fix, "key")
+    if service == "http":
+        _check_http(collector, spec)
+    if service == "cloud_run" and "secrets" in out:
+        message = "what Cloud Run gets can be read there, so no secret is sent"
+        fix = "remove it, and refer to Secret Manager in Cloud Run itself"
+        collector.problem_at((*collector.path, "secrets"), message, fix, "key")
     if service == "agent":
         check_agent(collector, spec)
+
+
+#: Headers that follow from the request itself.
+_MESSAGE_HEADERS = frozenset(
+    ("host", "content-length", "transfer-encoding", "connection", "te", "trailer", "upgrade")
+)
+
+
+def _check_http(collector: ProblemCollector, spec: dict[str, Any]) -> None:
+    path = (*collector.path, "http")
+    if "json" in spec and "body" in spec:
+        collector.problem_at((*path, "body"), "`http` has both json and body", "keep one of them", "key")
+    for sent in ("json", "body"):
+        if sent in spec and spec.get("method") in ("GET", "HEAD"):
+            message = f"a {spec['method']} request sends no {sent}"
+            collector.problem_at((*path, sent), message, "remove it, or use method: POST", "key")
+    for name in spec.get("headers", {}):
+        if name.lower() in _MESSAGE_HEADERS:
+            message = f"{name} follows from the request and cannot be set"
+            collector.problem_at((*path, "headers", name), message, "remove it", "key")
+    poll = spec.get("poll", {})
+    for key in ("done", "failed"):
+        if key in poll and "state_at" not in poll:
+            collector.problem_at((*path, "poll", key), f"`{key}` needs state_at", "add state_at: /state", "key")
+    if "state_at" in poll and "done" not in poll:
+        message = "nothing says which state is a success"
+        collector.problem_at((*path, "poll", "state_at"), message, "add done: [succeeded]", "key")
+    if "cancel_at" in poll and "cancel" not in poll:
+        collector.problem_at((*path, "poll", "cancel_at"), "`cancel_at` needs cancel", "add cancel: POST", "key")
+    if "url" in poll and "url_at" in poll:
+        collector.problem_at((*path, "poll", "url_at"), "`poll` has both url and url_at", "keep one of them", "key")
 
 
 def _check_remote(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> None:

@@ -1,7 +1,8 @@
-"""One HTTP/1.1 connection to an API server, for one request at a time, on the event loop.
+"""One HTTP/1.1 connection to a server, for one request at a time, on the event loop; and those that are kept open for
+the next request.
 
 Answers are read in pieces and with backpressure: at most BUFFERED_MAX bytes wait here for their reader, however much
-a container prints. A connection without traffic costs no task and no thread.
+a container prints. A connection without traffic costs no task and no thread. Compressed answers are not unpacked.
 
 TLS is done here, with ssl's memory buffers: asyncio's own keeps 256 KiB for each connection, and every running
 attempt has one for its log. Measured to kube-apiserver: 299 KB a stream with asyncio's, 36 KB with this.
@@ -10,14 +11,16 @@ attempt has one for its log. Measured to kube-apiserver: 299 KB a stream with as
 import asyncio
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 try:
     import httptools
 except ImportError as missing:
-    raise ImportError("tasks in Kubernetes need httptools: pip install 'weft[kubernetes]'") from missing
+    raise ImportError("httptools is not installed: pip install 'weft[http]'") from missing
 
 BUFFERED_MAX = 256 * 1024
+HEAD_BYTES_MAX = 64 * 1024  # of an answer's status and headers
 _RECEIVED = bytearray(64 * 1024)
 _RECORD_BYTES = 16 * 1024  # a record of TLS has no more
 #: A peer that vanished without a word is noticed after about a minute, on streams that may be silent for days.
@@ -25,7 +28,11 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP
 
 
 class Unreachable(Exception):
-    """The API server does not answer, or broke off in the middle of an answer."""
+    """The server does not answer, or broke off in the middle of an answer."""
+
+
+class TooLong(Unreachable):
+    """An answer with more bytes than its reader takes."""
 
 
 class ApiConnection(asyncio.BufferedProtocol):
@@ -42,6 +49,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._parser: Any = None
         self._waiter: asyncio.Future[None] | None = None
+        self._bodyless = False
         self._reset()
         self.broken: str | None = None  # why nothing more can be read
 
@@ -49,6 +57,7 @@ class ApiConnection(asyncio.BufferedProtocol):
         self.status: int | None = None
         self.headers: dict[str, str] = {}
         self.complete = False
+        self._head_bytes = 0
         self._stays = False  # the server keeps the connection after this answer
         self._chunks: list[bytes] = []
         self._buffered = 0
@@ -57,18 +66,20 @@ class ApiConnection(asyncio.BufferedProtocol):
     @property
     def usable(self) -> bool:
         """Its last answer was read to the end, and it takes another request."""
-        return self.broken is None and self.complete and not self._chunks and self._stays
+        return self.broken is None and self.complete and not self._chunks and self._stays and not self._bodyless
 
     async def secure(self) -> None:
         """Wait for the TLS handshake."""
         while not self._secured:
             await self._wait()
 
-    async def send(self, request: bytes) -> int:
-        """Send the bytes of a request, and wait for the status and the headers of its answer."""
+    async def send(self, request: bytes, bodyless: bool = False) -> int:
+        """Send the bytes of a request, and wait for the status and the headers of its answer. `bodyless`: the answer
+        has no body, whatever its headers say, because the request was HEAD."""
         if self._transport is None or self.broken is not None:
             raise Unreachable(self.broken or "not connected")
         self._reset()
+        self._bodyless = bodyless
         self._parser = httptools.HttpResponseParser(self)
         if self._tls is None:
             self._transport.write(request)
@@ -156,6 +167,11 @@ class ApiConnection(asyncio.BufferedProtocol):
     def _parse(self, data: bytes) -> None:
         if self._parser is None:
             return
+        if self.status is None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX + len(_RECEIVED):  # the head may have come with some of its body
+                self._break("the head of its answer does not end")
+                return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -200,13 +216,21 @@ class ApiConnection(asyncio.BufferedProtocol):
         self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        self.status = self._parser.get_status_code()
+        status = self._parser.get_status_code()
+        if 100 <= status < 200 and status != 101:
+            self.headers = {}  # the answer itself follows
+            return
+        self.status = status
+        if self._bodyless:
+            self.complete = True
 
     def on_body(self, data: bytes) -> None:
         self._chunks.append(data)
         self._buffered += len(data)
 
     def on_message_complete(self) -> None:
+        if self.status is None:
+            return
         self.complete = True
         self._stays = self._parser.should_keep_alive()
 
@@ -231,3 +255,58 @@ def _reason(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate: {error.verify_message}"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+class KeptConnections:
+    """To one server: a few stay open for the next request."""
+
+    def __init__(self, connect: Callable[[], Awaitable[ApiConnection]], most: int = 8) -> None:
+        self._connect = connect
+        self._most = most
+        self._idle: list[ApiConnection] = []
+
+    async def send(self, request: bytes, fresh: bool = False) -> tuple[ApiConnection, int]:
+        """Over a kept connection if there is one. The server may have closed that just now: then the request is sent
+        again over a new one. `fresh`: it must not arrive twice, so it gets a connection of its own."""
+        while self._idle and not fresh:
+            connection = self._idle.pop()
+            if not connection.usable:
+                connection.close()
+                continue
+            try:
+                return connection, await connection.send(request)
+            except Unreachable:
+                connection.close()
+            except BaseException:
+                connection.close()
+                raise
+        connection = await self._connect()
+        try:
+            return connection, await connection.send(request)
+        except BaseException:
+            connection.close()
+            raise
+
+    def keep(self, connection: ApiConnection) -> None:
+        """Its answer was read."""
+        if connection.usable and len(self._idle) < self._most:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+
+async def read_all(connection: ApiConnection, bytes_max: int) -> bytes:
+    """The rest of the answer's body. Raises TooLong, and closes nothing."""
+    parts = []
+    size = 0
+    while data := await connection.read():
+        parts.append(data)
+        size += len(data)
+        if size > bytes_max:
+            raise TooLong(f"its answer has more than {bytes_max:,} bytes")
+    return b"".join(parts)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.executors.kubernetes.connection import BUFFERED_MAX, ApiConnection, Unreachable, connect
+from weft.executors.remote.http_connection import BUFFERED_MAX, ApiConnection, Unreachable, connect
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -183,7 +183,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     program = "import sys; sys.modules['httptools'] = None; import weft.executors.kubernetes.executor"
     done = subprocess.run([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'weft[kubernetes]'" in done.stderr
+    assert "pip install 'weft[http]'" in done.stderr
 
 
 def test_nobody_there() -> None:
