@@ -15,13 +15,13 @@ LINES_MAX = 50
 #: Folders with more entries than that: the parts of the product, and catalogues of like things.
 ENTRIES: dict[str, int] = {
     ".": 17,  # the parts of the product
-    "cli/commands": 21,  # one file a command
-    "core/rules": 31,  # one file a kind of decision
+    "cli/commands": 22,  # one file a command
+    "core/rules": 32,  # one file a kind of decision
     "executors": 18,  # one package an executor, and what they share
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {
-    "client/verbs.py Connection": 71,  # one method a verb, each a line or two
+    "client/verbs.py Connection": 73,  # one method a verb, each a line or two
     "client/local.py StoreConnection": 21,
     "node/local.py LocalLink": 30,
     "node/ports.py Link": 23,

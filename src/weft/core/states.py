@@ -43,6 +43,7 @@ TRANSITIONS: Final[dict[tuple[TaskState, TaskState], str]] = {
     ("pending", "failed"): "its condition could not be evaluated",
     ("pending", "cancelled"): "the run stopped before it was ready",
     ("queued", "running"): "a node claimed it",
+    ("queued", "failed"): "its run has spent too much of its budget to start it",
     ("queued", "cancelled"): "the run stopped before a node claimed it",
     ("scheduled", "queued"): "its wake-up time came and the run has room",
     ("scheduled", "pending"): "its wake-up time came, the run has no room yet",

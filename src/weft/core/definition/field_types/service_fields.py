@@ -154,6 +154,13 @@ def agent_record(argument: FieldType, env: FieldType, secret: FieldType) -> Reco
     )  # fmt: skip
 
 
+def budget_of(task: dict[str, Any]) -> dict[str, Any] | None:
+    """The one place that knows where a task says what it may spend."""
+    agent = task.get("agent")
+    budget = agent.get("budget") if isinstance(agent, dict) else None
+    return budget if isinstance(budget, dict) else None
+
+
 class ServiceType(msgspec.Struct, frozen=True):
     """A mapping in which some keys must be there; `single`: the key that a text alone is."""
 
