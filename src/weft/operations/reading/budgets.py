@@ -45,7 +45,11 @@ def budgets_for(access: "StoreAccess", task: TaskRow) -> tuple[list[BudgetRow], 
         return [], NOTHING
     scopes = [run_scope(task.run_no), *map(pool_scope, pools_of(task.demand))]
     spent = spending(access, task.id, task.id + 1).get(task.id, NOTHING)
-    return [BudgetRow(*row) for row in access.read("budgets_of", scopes)], spent
+    return budgets_of(access, scopes), spent
+
+
+def budgets_of(access: "StoreAccess", scopes: list[str]) -> list[BudgetRow]:
+    return [BudgetRow(*row) for row in access.read("budgets_of", msgspec.json.encode(scopes).decode())]
 
 
 def spending(access: "StoreAccess", first: int, end: int) -> dict[int, Amount]:
@@ -55,7 +59,7 @@ def spending(access: "StoreAccess", first: int, end: int) -> dict[int, Amount]:
 
 def run_budget(access: "StoreAccess", ref: str) -> RunBudget:
     no, _ = find_run(access, ref)
-    rows = access.read("budgets_of", [run_scope(no)])
+    rows = budgets_of(access, [run_scope(no)])
     spent = spending(access, no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS)
     workflow = access.workflow(run_row(access, no).workflow)
     tasks = []
@@ -64,4 +68,4 @@ def run_budget(access: "StoreAccess", ref: str) -> RunBudget:
             name = workflow.tasks[pos].called(idx)
             usd = amount.usd / MICROS
             tasks.append(TaskSpending(task=name, generation=generation, usd=usd, tokens=amount.tokens))
-    return RunBudget(budget=budget_info(BudgetRow(*rows[0])) if rows else None, tasks=tasks)
+    return RunBudget(budget=budget_info(rows[0]) if rows else None, tasks=tasks)

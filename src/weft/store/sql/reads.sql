@@ -24,7 +24,7 @@ FROM handles h WHERE h.state = 'orphaned' AND h.engine IN :engines ORDER BY h.ta
 -- name: handle_of_task (task_id bigint): the one that is not closed
 SELECT {handle} FROM handles h WHERE h.task_id = :task_id AND h.state IN ('open', 'orphaned')
 
--- name: budgets_of (scopes text[])
+-- name: budgets_of (scopes json)
 SELECT {budget} FROM budgets b WHERE b.scope IN :scopes ORDER BY b.scope
 
 -- name: budgets_of_pools
