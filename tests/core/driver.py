@@ -13,6 +13,8 @@ from weft.core.definition.document import document_hash, encode_document
 from weft.core.definition.read import read
 from weft.core.history.replay import Replay
 from weft.core.invariants import (
+    check_budgets,
+    check_budgets_step,
     check_family,
     check_handles,
     check_history,
@@ -21,8 +23,9 @@ from weft.core.invariants import (
     check_run,
     current_rows,
 )
+from weft.core.placement.budgets import Amount
 from weft.core.placement.eligibility import node_facts
-from weft.core.rows import ORDINAL_BITS, HandleRow, Pin, PoolRow, RunRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, BudgetRow, HandleRow, Pin, PoolRow, RunRow, TaskRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.eligibility import Eligibility, requirements
@@ -45,6 +48,7 @@ class Engine:
         self.held: dict[str, dict[str, c.Claim]] = {}  # session -> task name -> claim
         self.eligible: dict[str, Eligibility] = {}
         self._pools: list[PoolRow] = []  # as they were at the last check
+        self._budgets: list[BudgetRow] = []  # likewise
         self.workflows: dict[str, Workflow] = {}
         self.runs = 0
 
@@ -137,7 +141,7 @@ class Engine:
         self.numbers[session] += 1
         return c.Exchange(
             session, self.numbers[session], reports, want, eligible.demands, eligible.known,
-            free=eligible.free(requires), costs=eligible.costs, **more,
+            free=eligible.free(requires), costs=eligible.costs, spends=eligible.spends, **more,
         )  # fmt: skip
 
     def requires(self, claim: c.Claim) -> Mapping[str, Any]:
@@ -215,6 +219,22 @@ class Engine:
         self._pools = after
         return found
 
+    def budgets(self) -> list[BudgetRow]:
+        return [BudgetRow(*row) for row in self.store.reader().execute("SELECT * FROM budgets ORDER BY scope")]
+
+    def check_budgets(self) -> list[str]:
+        after = self.budgets()
+        running = list(
+            self.store.reader().execute(
+                "SELECT id, demand FROM tasks WHERE state = 'running' AND elements IS NULL AND session IS NOT NULL"
+            )
+        )
+        rows = self.store.reader().execute("SELECT task_id, usd, tokens FROM spending")
+        found = check_budgets(after, running, {id: Amount(usd, tokens) for id, usd, tokens in rows})
+        found += check_budgets_step(self._budgets, after)
+        self._budgets = after
+        return found
+
     def check(self, run_id: str) -> None:
         """The invariants hold, and the events alone tell the same story as the tables; of its children, too."""
         family = [run_id, *self.children(run_id)]
@@ -239,7 +259,7 @@ class Engine:
         replay.settle()
         hashes = self.store.reader().read("result_hashes", run.no << ORDINAL_BITS, (run.no + 1) << ORDINAL_BITS)
         found += check_history(run, current_rows(rows), workflow, replay, dict(hashes))
-        found += self.check_pools()
+        found += self.check_pools() + self.check_budgets()
         handles = [HandleRow(*row) for row in self.store.reader().execute("SELECT * FROM handles")]
         mine = [handle for handle in handles if handle.task_id >> ORDINAL_BITS == run.no]
         found += check_handles(mine, {row.id: row for row in rows})

@@ -67,6 +67,11 @@ EVENTS = {
         "task", "timeout, grace and 30 s more have passed, and it has not ended: its node is told to stop it",
         {"attempt": _ATTEMPT, "taken": "the node did not for another 30 s: the attempt is taken from it (`lost`)"},
     ),
+    "budget": Event(
+        "run or task",
+        "a run may spend so much from now on; of a task: it did not start, because its run has too little left",
+        {"usd": "US dollars", "tokens": "tokens", "state": "of a task: `failed`", "error": "of a task: why"},
+    ),
     "unverified": Event(
         "task", "its node is lost, and its engine has not said that the attempt is gone: the task waits for that",
         {"attempt": "the attempt that its engine may still run", "engine": "where", "name": "its name there"},
@@ -226,6 +231,8 @@ CLUSTER_EVENTS = {
             "command": "which: `set_pool`, `prune`, `cancel_task`", "run_id": "of this run", "task": "of this task",
             "reason": "why", "name": "the pool's", "size": "the pool's", "finished_before": "runs that ended earlier",
             "limit": "so many at a time", "cache": "kept results too",
+            "usd": "that the pool's tasks may spend, in millionths",
+            "tokens": "that they may spend", "renew": "what they have spent no longer counts",
         },
     ),
     "leader_resigned": Event("node", "it leads no more, and nobody does yet", {"term": _TERM, "reason": "why"}),

@@ -19,6 +19,7 @@ from weft.core import commands as c
 from weft.core.definition.child_workflows import references_of
 from weft.core.definition.document import encode_document
 from weft.core.definition.read import read
+from weft.core.workflow import MICROS
 
 NEVER = 99
 POOLS = {"license": 1, "render": 2, "shared": 3}
@@ -140,6 +141,22 @@ def move_to_engines(rng: random.Random, document: dict[str, Any], kind: str) -> 
             task["retry"] = {**task.get("retry", {}), "on_lost": "adopt"}
 
 
+def move_to_agents(rng: random.Random, document: dict[str, Any]) -> None:
+    """About half of its tasks spend, each within a budget of its own and of the run."""
+    if any(key in document for key in ("mode", "ownership", "placement")):
+        return
+    most = 0.0
+    for task in document["tasks"].values():
+        if "inline" not in task or rng.random() < 0.4:
+            continue
+        del task["inline"]
+        budget = rng.choice([0.5, 1, 2])
+        most = max(most, budget)
+        task["agent"] = {"prompt": "work", "budget": {"usd": budget}}
+    if most and rng.random() < 0.8:
+        document["budget"] = {"usd": most * rng.choice([1, 1.5, 3, 10])}
+
+
 def _limit(rng: random.Random, task: dict[str, Any]) -> None:
     """Every node has enough for each single task, so that everything can finish."""
     if rng.random() < 0.25:
@@ -181,6 +198,9 @@ class Scenario:
         self.remote = random.Random(f"remote-{seed}") if seed % 5 == 2 else None
         self.people = random.Random(f"people-{seed}") if seed % 4 == 3 else None
 
+        #: In every seventh story tasks spend money, with randomness of their own.
+        self.spending = random.Random(f"spending-{seed}") if seed % 7 == 4 else None
+
     def play(self) -> World:
         """Run the story; raises AssertionError with the seed when anything is wrong."""
         logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # crashed nodes leave pending tasks behind
@@ -201,6 +221,8 @@ class Scenario:
         world, rng = self.world, self.rng
         for name, size in POOLS.items():
             world.commit(c.SetPool(name, size))
+        if self.spending is not None:
+            world.commit(c.SetPool("shared", POOLS["shared"], usd=3 * MICROS))
         for number in range(rng.randint(1, 3)):
             self._submit(number)
         if self.seed % 3 == 1:
@@ -212,6 +234,7 @@ class Scenario:
             self._disturb()
             self._disturb_engines()
             self._decide()
+            self._disturb_budgets()
             if self.triggered is not None:
                 self.triggered.disturb()
         self._heal()
@@ -220,6 +243,7 @@ class Scenario:
             self.triggered.stop()
         await self._finish()
         world.check()
+        world.check_spending()
         self._check_outcome()
         if self.triggered is not None:
             self.triggered.check()
@@ -234,6 +258,8 @@ class Scenario:
         document = make_document(self.rng, number, children=list(files))
         if self.remote is not None:
             move_to_engines(self.remote, document, self.world.remote_kind)
+        if self.spending is not None:
+            move_to_agents(self.spending, document)
         loaded = _loaded(document)
         loaded.children.update({name: files[name] for name in references_of(loaded.workflow)})
         return loaded
@@ -346,6 +372,21 @@ class Scenario:
         for (run_id,) in rows:
             self.world.commit(c.PauseRun(run_id, False))
 
+    def _disturb_budgets(self) -> None:
+        """A person changes what a run or a pool may spend."""
+        rng = self.spending
+        if rng is None or rng.random() < 0.6:
+            return
+        usd = round(rng.choice([0.2, 1, 4, 20]) * MICROS)
+        if rng.random() < 0.5:
+            self.world.tell(f"the pool shared may spend {usd}")
+            self.world.commit(c.SetPool("shared", POOLS["shared"], usd=usd, renew=rng.random() < 0.5))
+            return
+        run_id, _, _ = rng.choice(self.runs)
+        with contextlib.suppress(c.Refused):  # none of its tasks spends
+            self.world.commit(c.SetBudget(run_id, usd))
+            self.world.tell(f"{run_id} may spend {usd}")
+
     def _release(self) -> None:
         """A person takes the risk for an orphan."""
         orphan: list[Any] = self.world.store.reader().execute(
@@ -388,6 +429,8 @@ class Scenario:
         self.loop.paused.clear()
         for name, size in POOLS.items():
             self.world.commit(c.SetPool(name, size))
+        if self.spending is not None:
+            self.world.commit(c.SetPool("shared", POOLS["shared"], usd=10**6 * MICROS, renew=True))
         self.world.start_node("fresh", 4)
         if self.remote is not None:
             self.world.start_node("fresh-too", 4)  # the one reaches the first engine, the other the second
@@ -430,7 +473,7 @@ class Scenario:
         for run_id, hash, undisturbed, root in list(found):  # what tasks started is held to the same
             undisturbed = undisturbed and root in roots
             workflow = self.world.committer.workflows[hash]
-            plain = all(not t.mapped and t.timeout_ms is None for t in workflow.tasks)
+            plain = all(not t.mapped and t.timeout_ms is None and not t.spends for t in workflow.tasks)
             lost = connection.execute(
                 "SELECT count(*) FROM tasks t JOIN runs r ON r.no = t.run_no WHERE r.id = ? AND (t.lost > 5)",
                 (run_id,),

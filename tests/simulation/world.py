@@ -23,6 +23,8 @@ from weft.core.decision.needs import Leadership
 from weft.core.expressions import run_names
 from weft.core.history.replay import Replay
 from weft.core.invariants import (
+    check_budgets,
+    check_budgets_step,
     check_family,
     check_fires,
     check_handles,
@@ -37,8 +39,10 @@ from weft.core.invariants import (
     current_rows,
 )
 from weft.core.liveness import agree
+from weft.core.placement.budgets import NOTHING, Amount
 from weft.core.rows import (
     ORDINAL_BITS,
+    BudgetRow,
     FireRow,
     HandleRow,
     LeadershipRow,
@@ -49,7 +53,7 @@ from weft.core.rows import (
     TriggerRow,
 )  # fmt: skip
 from weft.core.workflow import Workflow
-from weft.executors.protocol import Ended, Launch, OnceQuestion, Outcome, StopReason
+from weft.executors.protocol import Ended, Launch, OnceQuestion, Outcome, StopReason, Usage
 from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
@@ -106,6 +110,8 @@ class World:
         self._checked: dict[int, tuple[RunRow, list[TaskRow]]] = {}
         self._memos: dict[str, MemoRow] = {}
         self._pools: list[PoolRow] = []
+        self._budgets: list[BudgetRow] = []
+        self.spent: dict[tuple[int, int], int] = {}  # by task and attempt: what its process has said, in all
         self._triggers: list[TriggerRow] = []
         self._seen_events = 0
         self._next_owner = 1
@@ -143,7 +149,7 @@ class World:
         ids = iter(f"{name}-{owner}-{k}" for k in range(10**6))
         ports = Ports(
             SimulatedLink(self, owner),
-            {"inline": executor, self.remote_kind: remote},
+            {"inline": executor, "agent": executor, self.remote_kind: remote},
             clock,
             rng,
             lambda: next(ids),
@@ -282,7 +288,7 @@ class World:
             workflow = self.committer.workflows[run.workflow]
             found += found_by(check_run, run, by_run[run.no], workflow)
             found += self._check_replay(run, by_run[run.no], workflow)
-        found += self._check_pools(after.values())
+        found += self._check_pools(after.values()) + self._check_budgets(after.values())
         handles = [HandleRow(*row) for row in connection.execute("SELECT * FROM handles")]
         found += found_by(check_handles, handles, after)
         found += found_by(check_family, runs, after.values())
@@ -310,6 +316,42 @@ class World:
         found = found_by(check_pools, pools, running) + found_by(check_pools_step, self._pools, pools)
         self._pools = pools
         return found
+
+    def _spending(self) -> dict[int, Amount]:
+        rows = self.store.reader().execute("SELECT task_id, usd, tokens FROM spending")
+        return {id: Amount(usd, tokens) for id, usd, tokens in rows}
+
+    def _check_budgets(self, rows: Iterable[TaskRow]) -> list[Violation]:
+        budgets = [BudgetRow(*row) for row in self.store.reader().execute("SELECT * FROM budgets")]
+        running = [(t.id, t.demand) for t in rows if t.state == "running" and t.elements is None]
+        found = found_by(check_budgets, budgets, running, self._spending())
+        found += found_by(check_budgets_step, self._budgets, budgets)
+        self._budgets = budgets
+        return found
+
+    def check_spending(self) -> None:
+        """What processes have said they spent, and nothing else, is in the store: all of it, but for the last words
+        of attempts whose reports were not accepted."""
+        said: dict[int, int] = {}
+        accepted: dict[int, int] = {}
+        outcomes: dict[Any, str] = {}
+        for id, attempt, outcome in self.store.reader().execute("SELECT task_id, attempt, outcome FROM all_attempts"):
+            outcomes[(id, attempt)] = outcome
+        for (id, attempt), usd in self.spent.items():
+            said[id] = said.get(id, 0) + usd
+            if outcomes.get((id, attempt)) not in (None, "lost"):
+                accepted[id] = accepted.get(id, 0) + usd
+        stored = self._spending()
+        for id, most in said.items():
+            have = stored.get(id, NOTHING).usd
+            if not accepted.get(id, 0) <= have <= most:
+                text = (
+                    f"task {id} has spent {have}; its attempts said {most}, {accepted.get(id, 0)} in accepted reports"
+                )
+                raise Violated([Violation("spending", text)])
+        for id, amount in stored.items():
+            if id not in said and any(amount):
+                raise Violated([Violation("spending", f"task {id} has spent {amount}, and no process said so")])
 
     def trigger_rows(self) -> list[TriggerRow]:
         sql = f"SELECT {', '.join(TRIGGER_COLUMNS)} FROM triggers"
@@ -502,7 +544,7 @@ class SimulatedLink:
 class SimulatedExecutor:
     """Processes that take virtual time, fail by script, sometimes ignore SIGTERM, and die when trust ends."""
 
-    kinds = frozenset({"inline"})
+    kinds = frozenset({"inline", "agent"})
 
     def __init__(self, world: World, owner: int, clock: Callable[[], float]) -> None:
         self._world = world
@@ -530,9 +572,27 @@ class SimulatedExecutor:
         started = self._clock()
         timer = world.loop.call_later(took, self._exit, key, None, context=self._machine)
         self._running[key] = (launch, ended, started, timer)
+        if launch.kind == "agent":
+            for share in (0.3, 0.6):
+                context = contextvars.copy_context()
+                world.loop.call_later(took * share, self._spend, launch, context=context)
         raises = world.effects.get(launch.task.split(".")[0])
         if raises is not None:
             world.loop.create_task(self._have_effect(launch, raises))
+
+    def _spend(self, launch: Launch) -> None:
+        """An agent says what it has spent; mostly it keeps to its allowance."""
+        key = (launch.task_id, launch.attempt)
+        if key not in self._running:
+            return
+        assert launch.spent is not None
+        assert launch.allowance is not None
+        assert launch.allowance.usd is not None
+        if launch.allowance.usd <= 0:
+            self._world.violations.append(Violation("allowance", f"{key} started with {launch.allowance}"))
+        more = round(launch.allowance.usd * self._world.random.choice([0, 0.1, 0.3, 0.6]))
+        self._world.spent[key] = self._world.spent.get(key, 0) + more
+        launch.spent(*key, Usage(self._world.spent[key], 0))
 
     async def _have_effect(self, launch: Launch, raises: bool) -> None:
         """What a function does with weft.once, as long as its process lives and its node passes on what it asks."""
@@ -582,6 +642,9 @@ class SimulatedExecutor:
             launch.task_id, launch.attempt, ok, 0 if ok else 1, started, self._clock(),
             None if ok else "scripted failure", stopped,
         )  # fmt: skip
+        if key in world.spent:
+            world.spent[key] += world.random.randint(0, 1000)
+            outcome.usage = Usage(world.spent[key], None)
         outcome.output = f"{launch.run_id} {launch.task} {launch.attempt}" if ok else msgspec.UNSET
         if ok and "WRITES" in launch.env:
             outcome.context = {launch.env["WRITES"]: [launch.task_id] * world.random.randint(0, 5)}

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from weft.core.decision.draft import Draft
-from weft.core.rows import ORDINAL_BITS, FireRow, HandleRow, Pin, RunRow, SessionRow, TaskRow, TriggerRow
+from weft.core.placement.budgets import Amount
+from weft.core.rows import ORDINAL_BITS, BudgetRow, FireRow, HandleRow, Pin, RunRow, SessionRow, TaskRow, TriggerRow
 from weft.store.sqlite.driver import SqliteStore
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -142,6 +143,10 @@ def make_world(store: Any) -> int:
         draft.created.workflows = [("hash", "w", b'{"name":"w","tasks":{}}')]
         draft.created.demands = {"x": '{"kind":"x"}', "y": '{"kind":"y"}'}
         draft.pools.sizes = {"small": 2, "large": 500, "middle": 7}
+        draft.budgets.add(BudgetRow("run:5", 1000, None, 8, 80))
+        draft.budgets.add(BudgetRow("pool:small", None, 9))
+        draft.budgets.spend(task_id(5, 0), Amount(8, 80))
+        draft.budgets.spend(task_id(3, 0), Amount(7, 70))
         draft.triggers.applied = ("v", "applied", None, None)
         draft.triggers.changed = [(trigger_row("w/tock"), None), (trigger_row("w/tick", next_ms=now), None)]
         draft.triggers.changed.append(

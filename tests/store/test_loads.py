@@ -8,6 +8,7 @@ from tests.store.conformance import draft_of, make_world, put_run, put_session, 
 from weft.core.decision import needs as n
 from weft.core.rows import (
     AttemptRow,
+    BudgetRow,
     FireRow,
     HandleRow,
     LeadershipRow,
@@ -67,6 +68,12 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.DemandsWithQueued([]), []),
     (n.Pools(["small", "nobody", "large"]), ["large", "small"]),
     (n.Pools([]), []),
+    (n.Budgets(["run:5", "run:99", "pool:small"]), ["pool:small", "run:5"]),
+    (n.Budgets([]), []),
+    (n.BudgetsIfFree(["run:5", "pool:small"]), ["pool:small", "run:5"]),
+    (n.BudgetsIfFree([]), []),
+    (n.Spending([T5, T3, T11]), [(T3, 7, 70), (T5, 8, 80)]),
+    (n.Spending([]), []),
     (n.DemandBodies(["y", "nobody"]), [("y", '{"kind":"y"}')]),
     (n.RunningByDemand(), [("s1", "x", 2)]),
     (n.LiveSessions(), ["s1"]),
@@ -141,7 +148,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 APART = (
     n.PlacementDemands, n.DueTasks, n.NextWakeTime, n.BeginExchange, n.NextRun, n.Lease, n.TaskEnds, n.RunInputs,
     n.ContextOfRun, n.MapArray, n.SignalOfRun, n.Memos, n.Token, n.Measurements, n.Leadership, n.InsistingLeaders,
-    n.TasksPastDeadline, n.LossesByOutage,
+    n.TasksPastDeadline, n.LossesByOutage, n.ParkedTasks,
 )  # fmt: skip
 
 
@@ -150,6 +157,8 @@ def identity(row: Any) -> Any:
         return row.trigger, row.cause
     if isinstance(row, TaskRow | SessionRow | TriggerRow):
         return row.id
+    if isinstance(row, BudgetRow):
+        return row.scope
     if isinstance(row, PoolRow):
         return row.name
     if isinstance(row, HandleRow):
@@ -224,6 +233,23 @@ def test_what_waits_for_its_node(store: Any) -> None:
     assert [tuple(row) for row in found] == [
         ("place:a@pool",), ("place:x",), ("session:s1",), ("session:s1/place:x",),
     ]  # fmt: skip
+
+
+def test_parked_tasks_come_best_rank_first_and_page_by_page(store: Any) -> None:
+    first, last = (-FAR, 0), task_id(1, 3)
+    with store.transaction() as tx:
+        rows = [
+            task_row(1, 0, state="queued", demand="agent@$5"),
+            task_row(1, 1, state="queued", demand="budget:agent@$5", rank=9),
+            task_row(1, 2, state="cancelled", demand="budget:agent@$5"),
+            task_row(1, 3, state="queued", demand="budget:agent@$7", rank=4),
+            task_row(1, 4, state="queued", demand="budgets"),
+        ]
+        put_run(tx, run_row(1), rows)
+        put_run(tx, run_row(2), [task_row(2, 0, state="queued", demand="budget:agent@$5")])
+        asked = [n.ParkedTasks(1, first, 9), n.ParkedTasks(1, first, 1), n.ParkedTasks(1, (4, last), 9)]
+        found = tx.load([*asked, n.ParkedTasks(3, first, 9)])
+    assert [[row.id for row in rows] for rows in found] == [[last, task_id(1, 1)], [last], [task_id(1, 1)], []]
 
 
 def test_only_sessions_with_a_lease_are_live(store: Any) -> None:

@@ -55,6 +55,9 @@ METRICS: dict[str, Known] = {
     "weft_exchange_reports": Known("histogram", _NODE, "How many reports an exchange carried"),
     "weft_start_latency_seconds": Known("histogram", _NODE, "From when a task was ready to when its attempt started"),
     "weft_attempt_seconds": Known("histogram", _NODE, "How long attempts lasted"),
+    "weft_budget_limit": Known("gauge", ("pool", "unit"), "What the tasks in a pool may spend: usd, tokens"),
+    "weft_budget_spent": Known("gauge", ("pool", "unit"), "What the tasks in a pool have spent since it was renewed"),
+    "weft_budget_reserved": Known("gauge", ("pool", "unit"), "What running tasks in a pool may still spend"),
     "weft_stream_readers": Known("gauge", (), "Streams that are read from this server"),
     "weft_requests_waiting": Known("gauge", (), "Requests to this server that wait for a thread, or have one"),
 }  # fmt: skip
@@ -86,10 +89,20 @@ def shown(figures: Figures, state: AppState) -> Iterator[Metric]:
     yield _values("weft_queue_oldest_seconds", [((q.state, str(q.priority)), q.oldest_s) for q in figures.queue])
     yield _values("weft_dead_letters", [((), figures.dead_letters)])
     yield _values("weft_events", [((), figures.events)])
+    yield from _of_budgets(figures)
     yield from _of_nodes(figures)
     yield from _counted(figures)
     yield _values("weft_stream_readers", [((), state.hub.readers)])
     yield _values("weft_requests_waiting", [((), state.waiting)])
+
+
+def _of_budgets(figures: Figures) -> Iterator[Metric]:
+    units = [(pool, unit, budget) for pool, budget in sorted(figures.budgets.items()) for unit in ("usd", "tokens")]
+    limits = [((pool, unit), getattr(budget, unit)) for pool, unit, budget in units]
+    yield _values("weft_budget_limit", [(labels, limit) for labels, limit in limits if limit is not None])
+    for what in ("spent", "reserved"):
+        samples = [((pool, unit), getattr(budget, f"{unit}_{what}")) for pool, unit, budget in units]
+        yield _values(f"weft_budget_{what}", samples)
 
 
 def _of_nodes(figures: Figures) -> Iterator[Metric]:

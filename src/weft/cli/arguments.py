@@ -9,6 +9,7 @@ from weft.cli.exit_codes import BAD_INPUT, GiveUp
 NUMBER_MAX = 2**63 - 1  # what a store can hold
 DIGITS_MAX = 20
 SHOWN_MAX = 60
+USD_MAX = 1_000_000
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -45,3 +46,14 @@ def duration_ms(option: str, text: str) -> int:
         return parse_duration_ms(float(text) if text.isascii() and text.isdecimal() else text)
     except NotReadable as error:
         raise GiveUp(BAD_INPUT, f"{option}: {error}, found {shown(text)!r}", error.fix) from None
+
+
+def dollars(text: str) -> float:
+    """For argparse: an amount of money, such as 5 or 0.25."""
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount <= USD_MAX:
+        raise ArgumentTypeError(f"expected an amount from 0 to {USD_MAX:,}, found {shown(text)!r}")
+    return amount

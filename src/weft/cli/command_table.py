@@ -6,7 +6,7 @@ it gets the parsed arguments and a Session, and returns the exit code.
 
 from typing import Any, NamedTuple
 
-from weft.cli.arguments import whole
+from weft.cli.arguments import dollars, whole
 
 
 class Option(NamedTuple):
@@ -101,6 +101,8 @@ KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, howev
 DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
 NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
+USD = _option("--usd", metavar="N", type=dollars, help="what may be spent, in US dollars")
+TOKENS = _option("--tokens", metavar="N", type=whole, help="what may be spent, in tokens")
 LIMIT = _option("--limit", "-n", metavar="N", type=whole, help="at most so many")
 BY_HAND = _option(
     "--step", action="store_true", dest="manual_advance",
@@ -297,9 +299,17 @@ COMMANDS: tuple[Command, ...] = (
         (_option("action", metavar="set", nargs="?", choices=("set",), help="set: create a pool, or change its size"),
          _option("name", metavar="NAME", nargs="?", help="set: the pool"),
          _option("size", metavar="SIZE", nargs="?", type=whole,
-                 help="set: how many tasks may hold a place at a time")),
+                 help="set: how many tasks may hold a place at a time"),
+         USD, TOKENS,
+         _option("--renew", action="store_true", help="set: what its tasks have spent so far no longer counts")),
         "A task with `pools: NAME` takes a place while it runs, whichever node runs it. Size 0 lets nothing more"
         " start; what runs goes on.",
+    ),
+    Command(
+        "budget", "Change", "show what a run has spent, or change what it may spend", "budget:budget",
+        (RUN, USD, TOKENS),
+        "Without --usd and --tokens it shows. A larger budget lets waiting tasks start; a smaller one stops nothing"
+        " that runs.",
     ),
     Command(
         "apply", "Change", "make definitions current, and their triggers active", "apply:apply",

@@ -17,6 +17,7 @@ from weft.core.workflow import Workflow
 from weft.operations import parameters as p
 from weft.operations.declare import NoArguments, Operation, Request
 from weft.operations.errors import NotFound
+from weft.operations.reading.budgets import RunBudget
 from weft.operations.replies import (
     AttemptInfo,
     EventInfo,
@@ -369,9 +370,12 @@ class Connection:
     def pools(self) -> list[PoolInfo]:
         return self._pages(store.list_pools, store.ListPoolsRequest(), "pools", ALL)[0]
 
-    def set_pool(self, name: str, size: int) -> PoolSet:
-        """Create a pool, or change its size; 0 lets nothing more start."""
-        return self.call(store.set_pool, store.SetPoolRequest(name=name, size=size))
+    def set_pool(
+        self, name: str, size: int, *, usd: float | None = None, tokens: int | None = None, renew: bool = False
+    ) -> PoolSet:
+        """Create a pool, or change its size; 0 lets nothing more start. `usd`, `tokens`: what its tasks may spend."""
+        request = store.SetPoolRequest(name=name, size=size, usd=usd, tokens=tokens, renew=renew)
+        return self.call(store.set_pool, request)
 
     # Workflows and triggers
 
@@ -486,6 +490,15 @@ class Connection:
     def advance(self, ref: str, *, by_task: bool = False) -> Changed:
         """Continue a run that is paused between levels, by one level or one task."""
         return self.call(run_changes.advance_run, run_changes.AdvanceRunRequest(run=ref, by_task=by_task))
+
+    def budget(self, ref: str) -> RunBudget:
+        """What a run may spend, has spent, and has reserved; and what its tasks have spent."""
+        return self.call(runs.get_run_budget, runs.OneRunRequest(run=ref))
+
+    def set_budget(self, ref: str, *, usd: float | None = None, tokens: int | None = None) -> Changed:
+        """Change what a run may spend in all, in US dollars and tokens."""
+        request = run_changes.SetRunBudgetRequest(run=ref, usd=usd, tokens=tokens)
+        return self.call(run_changes.set_run_budget, request)
 
     def rerun(self, ref: str, *, fresh: bool = False) -> Changed:
         """A new run with the same definition and inputs."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from weft.core.rows import ApiRole, Pin
-from weft.core.workflow import TriggerDef
+from weft.core.workflow import TriggerDef, Usage
 
 Role = Literal["auto", "leader", "worker", "observer"]
 ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
@@ -38,6 +38,7 @@ class Report(msgspec.Struct, gc=False):
     cause: int | str | None = None  # of a failure, where `retry` has a word for it
     retry_after_ms: int | None = None  # of a failure: the other side asked for as long a delay
     error_type: str | None = None  # the exception that a function raised, with its module if it is not a built-in
+    usage: tuple[int, int] | None = None  # millionths of a dollar and tokens that no exchange has named yet
 
 
 class Exchange(msgspec.Struct):
@@ -60,6 +61,8 @@ class Exchange(msgspec.Struct):
     notes: list[tuple[int, int, str]] = []  # task, attempt of open handles, what it waits for
     slotless: list[str] = []  # more demands: of tasks that take no slot, because they only wait
     want_slotless: int = 0  # so many of those
+    spends: bool = False  # the session may hold attempts that spend
+    spent: list[tuple[int, int, int, int]] = []  # task, attempt, what it has spent since it was said last
 
 
 class Claim(msgspec.Struct, gc=False):
@@ -72,6 +75,7 @@ class Claim(msgspec.Struct, gc=False):
     waited_ms: int = 0  # in the queue
     memory: int | None = None  # bytes, if earlier attempts ran out of what the task requires
     adopted: bool = False  # an earlier attempt has started it on its engine, where it goes on
+    allowance: Usage | None = None  # the most that it may spend; None: it has no budget
 
 
 class ExchangeReply(msgspec.Struct):
@@ -308,10 +312,22 @@ class Tidy(msgspec.Struct):
 
 
 class SetPool(msgspec.Struct):
-    """Make a pool, or change its size; 0 lets nothing more start."""
+    """Make a pool, or change its size; 0 lets nothing more start. What its tasks may spend stays as it is where
+    nothing is said."""
 
     name: str
     size: int
+    usd: int | None = None  # millionths of a dollar
+    tokens: int | None = None
+    renew: bool = False  # what they have spent no longer counts
+
+
+class SetBudget(msgspec.Struct):
+    """Change what a run may spend in all. What is None stays as it is."""
+
+    run_id: str
+    usd: int | None = None  # millionths of a dollar
+    tokens: int | None = None
 
 
 class CreateToken(msgspec.Struct):
@@ -383,7 +399,7 @@ class Fire(msgspec.Struct):
 
 Command = (
     Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
-    | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | Place
+    | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | SetBudget | Place
     | CreateToken | RevokeToken | OpenHandle | CloseHandles | ReleaseTask | DecideTasks | PauseRun
     | CorrectRun
 )  # fmt: skip

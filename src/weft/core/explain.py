@@ -6,12 +6,13 @@ from typing import Any
 import msgspec
 
 from weft.core.definition.field_types.text_formats import rounded_duration
-from weft.core.placement.demands import PLACE, WORKFLOW_POOL, holder_of
+from weft.core.placement.budgets import NOTHING, POOL, Amount, lacking, left, refusal, standings_of
+from weft.core.placement.demands import PLACE, WORKFLOW_POOL, budget_of, holder_of
 from weft.core.placement.eligibility import INSTALL, NodeFacts, eligible, free, no_room, unknown_types
-from weft.core.rows import HandleRow, RunRow, TaskRow
+from weft.core.rows import BudgetRow, HandleRow, RunRow, TaskRow
 from weft.core.rules.readiness import can_still_start, ending_of
 from weft.core.states import TERMINAL
-from weft.core.workflow import Workflow
+from weft.core.workflow import Usage, Workflow
 
 NO_SLOTS = "it has no slots, and runs nothing"
 
@@ -51,6 +52,8 @@ class Situation(msgspec.Struct):
     longer: int = 0  # queued tasks of its run with longer paths to the end of the run
     child: tuple[str, str, str] | None = None  # of a task that runs another workflow: that run's id, name and state
     handle: HandleRow | None = None  # of an attempt on an engine: the one that is not closed
+    budgets: Sequence[BudgetRow] = ()  # of the run and of its pools, if it spends
+    spent: Amount = NOTHING  # by its attempts so far
 
 
 def explain(s: Situation) -> tuple[str, list[str]]:
@@ -115,7 +118,29 @@ def _other_level(s: Situation, own: int, now: int) -> tuple[str, list[str]]:
     ]
 
 
+def _unaffordable(s: Situation) -> tuple[str, list[str]] | None:
+    """A budget that has no room for it."""
+    need = left(budget_of(s.task.demand) or Usage(), s.spent)
+    for row in s.budgets:
+        lack = lacking(standings_of(row), need)
+        if lack is None:
+            continue
+        standing, never = lack
+        pool = row.scope.removeprefix(POOL)
+        if pool == row.scope:
+            more = f"weft budget {s.run.id} --{standing.unit} N lets it spend more"
+            return refusal(standing, need, "the run"), [
+                "it fails with the next exchange" if never else "it starts when enough of that is given back", more
+            ]  # fmt: skip
+        waits = [] if never else ["it starts when enough of that is given back"]
+        more = f"weft pools set {pool} SIZE --{standing.unit} N lets them spend more, --renew begins anew"
+        return refusal(standing, need, f"the pool {pool}"), [*waits, more]
+    return None
+
+
 def _queued(s: Situation) -> tuple[str, list[str]]:
+    if s.budgets and (answer := _unaffordable(s)) is not None:
+        return answer
     start = "start one: weft worker, or weft resume RUN"
     if not s.nodes:
         return "no node is running", [start]

@@ -6,11 +6,23 @@
 from collections.abc import Iterable, Mapping
 
 from weft.core.history.replay import Replay
-from weft.core.placement.demands import pools_of, private_demand, public
-from weft.core.rows import FireRow, HandleRow, LeadershipRow, MemoRow, PoolRow, RunRow, TaskRow, TriggerRow
+from weft.core.placement.budgets import NOTHING, RUN, Amount, limits, pool_scope, reserved, run_scope
+from weft.core.placement.demands import budget_of, pools_of, private_demand, public
+from weft.core.rows import (
+    ORDINAL_BITS,
+    BudgetRow,
+    FireRow,
+    HandleRow,
+    LeadershipRow,
+    MemoRow,
+    PoolRow,
+    RunRow,
+    TaskRow,
+    TriggerRow,
+)
 from weft.core.rules.readiness import can_still_start
 from weft.core.states import ACTIVE, RUN_TERMINAL, TERMINAL, TRANSITIONS
-from weft.core.workflow import Workflow
+from weft.core.workflow import Usage, Workflow
 
 
 def current_rows(tasks: Iterable[TaskRow]) -> list[TaskRow]:
@@ -162,6 +174,47 @@ def check_pools_step(before: Iterable[PoolRow], after: Iterable[PoolRow]) -> lis
         for pool in after
         if pool.used > pool.size and pool.used > was.get(pool.name, 0)
     ]
+
+
+def check_budgets(
+    budgets: Iterable[BudgetRow], running: Iterable[tuple[int, str]], spending: Mapping[int, Amount]
+) -> list[str]:
+    """`running`: id and demand of all running tasks; `spending`: of all tasks. What is reserved is what running tasks
+    may still spend, and what a run has spent is what its tasks have. (A pool's spending can be set back, and outlives
+    the runs.)"""
+    held: dict[str, Amount] = {}
+    for id, demand in running:
+        budget = budget_of(demand)
+        for scope in () if budget is None else (run_scope(id >> ORDINAL_BITS), *map(pool_scope, pools_of(demand))):
+            amount = reserved(budget or Usage(), spending.get(id, NOTHING))
+            held[scope] = held.get(scope, NOTHING).plus(amount)
+    spent: dict[str, Amount] = {}
+    for id, amount in spending.items():
+        scope = run_scope(id >> ORDINAL_BITS)
+        spent[scope] = spent.get(scope, NOTHING).plus(amount)
+    found = []
+    for row in budgets:
+        said, real = Amount(row.usd_reserved, row.tokens_reserved), held.get(row.scope, NOTHING)
+        if said != real:
+            found.append(f"the budget {row.scope} has {said} reserved, its running tasks may still spend {real}")
+        said, real = Amount(row.usd_spent, row.tokens_spent), spent.get(row.scope, NOTHING)
+        if row.scope.startswith(RUN) and said != real:
+            found.append(f"the budget {row.scope} counts {said} as spent, its tasks have spent {real}")
+    return found
+
+
+def check_budgets_step(before: Iterable[BudgetRow], after: Iterable[BudgetRow]) -> list[str]:
+    """Nothing is reserved past a limit: only attempts that spend more than they may, and people, lead there."""
+    was = {row.scope: row for row in before}
+    found = []
+    for row in after:
+        old = was.get(row.scope)
+        for unit, limit in limits(Usage(row.usd, row.tokens)):
+            now = getattr(row, f"{unit}_reserved"), getattr(row, f"{unit}_spent")
+            then = (0, 0) if old is None else (getattr(old, f"{unit}_reserved"), getattr(old, f"{unit}_spent"))
+            if sum(now) > limit and now[0] > then[0]:
+                found.append(f"the budget {row.scope} has {limit} {unit}: {now[1]} are spent, {now[0]} are reserved")
+    return found
 
 
 TERMINAL_SORTED = tuple(sorted(TERMINAL))

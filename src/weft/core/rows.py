@@ -164,6 +164,19 @@ class LeadershipRow(msgspec.Struct):
     expires_at: int
 
 
+class BudgetRow(msgspec.Struct):
+    """What a run (`run:7`) or all tasks in a pool (`pool:llm`) may spend, have spent, and have reserved: millionths
+    of a US dollar, and tokens. No limit: it is counted all the same."""
+
+    scope: str
+    usd: int | None = None
+    tokens: int | None = None
+    usd_spent: int = 0
+    tokens_spent: int = 0
+    usd_reserved: int = 0
+    tokens_reserved: int = 0
+
+
 class PoolRow(msgspec.Struct):
     """A limit across the cluster: at most `size` running tasks hold a place in it."""
 

@@ -43,6 +43,7 @@ TRANSITIONS: Final[dict[tuple[TaskState, TaskState], str]] = {
     ("pending", "failed"): "its condition could not be evaluated",
     ("pending", "cancelled"): "the run stopped before it was ready",
     ("queued", "running"): "a node claimed it",
+    ("queued", "failed"): "its run has spent too much of its budget to start it",
     ("queued", "cancelled"): "the run stopped before a node claimed it",
     ("queued", "pending"): "the run was paused before a node claimed it",
     ("queued", "succeeded"): "a person marked it, without an attempt",

@@ -16,6 +16,9 @@ BUILT_IN_KINDS: Final = frozenset(
 )
 #: Kinds whose attempts run on an engine: each has a handle in the store.
 REMOTE_KINDS: Final = ("container", "kubernetes", "cloud_run")
+MICROS: Final = 1_000_000  # of a US dollar: all amounts of money are counted in these
+#: Kinds whose attempts cost money and tokens.
+SPENDING_KINDS: Final = ("agent",)
 OnFailure = Literal["halt", "halt_now", "continue"]
 Mode = Literal["eager", "levels"]
 Order = Literal["longest_path", "fifo"]
@@ -56,6 +59,22 @@ class Cache(msgspec.Struct, frozen=True):
 
     key: str | None = None  # text with templates; None: all that the attempt is made of
     ttl_ms: int | None = None  # how long; None: until it is removed
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What an attempt has spent so far, or what may be spent: millionths of a US dollar, and tokens. None, of a
+    limit: there is none."""
+
+    usd: int | None = None
+    tokens: int | None = None
+
+
+def usage_of(value: dict[str, Any] | None) -> Usage | None:
+    """Of `budget: {usd, tokens}` as a definition has it."""
+    if value is None:
+        return None
+    usd = value.get("usd")
+    return Usage(None if usd is None else max(1, round(usd * MICROS)), value.get("tokens"))
 
 
 class TaskDef(msgspec.Struct, frozen=True):
@@ -106,6 +125,16 @@ class TaskDef(msgspec.Struct, frozen=True):
     def remote(self) -> bool:
         """Its attempts may run on engines; those of a plugin's kind do if its executor says so."""
         return self.kind in REMOTE_KINDS or self.kind not in BUILT_IN_KINDS
+
+    @property
+    def spends(self) -> bool:
+        """Its attempts cost money and tokens, which are counted."""
+        return self.kind in SPENDING_KINDS
+
+    @property
+    def budget(self) -> Usage | None:
+        """What all attempts of a generation may spend together."""
+        return usage_of(self.spec[self.kind].get("budget")) if self.kind in SPENDING_KINDS else None
 
     @property
     def mapped(self) -> bool:
@@ -186,6 +215,7 @@ class Workflow(msgspec.Struct, frozen=True):
     triggers: tuple[TriggerDef, ...] = ()
     handlers_timeout_ms: int = 600_000  # how long handlers may take once the run was stopped
     order: Order = "fifo"  # of the ready tasks of a run
+    budget: Usage | None = None  # what one run may spend in all
     head_starts: tuple[int, ...] = ()  # by position, if no earlier run says how long tasks take; empty: all are alike
 
     def place(self, name: str) -> tuple[int, int] | None:

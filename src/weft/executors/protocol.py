@@ -13,6 +13,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from weft.core.workflow import Usage as Usage
+
 #: Why a node stops an attempt.
 StopReason = Literal["cancel", "timeout", "drain", "lease"]
 
@@ -45,14 +47,6 @@ class Handle(msgspec.Struct, frozen=True):
 
 #: Says what an attempt is waiting for: (task id, attempt number, text). Called when the text changes.
 Progress = Callable[[int, int, str], None]
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """What an attempt has spent so far, or may spend: millionths of a US dollar, and tokens. None, of a limit: there
-    is none."""
-
-    usd: int | None = None
-    tokens: int | None = None
 
 
 #: Says what an attempt has spent so far: (task id, attempt number, usage). The numbers never fall.

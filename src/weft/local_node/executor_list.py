@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from weft.executors.boot_clock import boottime
-from weft.local_node.engines import engines
+from weft.local_node.engines import engines, options_of
 from weft.local_node.factory import KINDS
 from weft.operations.replies import ExecutorInfo
 from weft.plugins.isolated import isolated
@@ -23,7 +23,7 @@ def executors_here(config: "Config") -> list[tuple[str, ExecutorInfo]]:
 
 
 async def _check_all(config: "Config") -> list[tuple[str, ExecutorInfo]]:
-    made = engines(config.container_socket, config.artifact_max)
+    made = engines(options_of(config))
     plugins = [plugin for plugin in map(find_plugin, installed_types()) if plugin is not None]
     types = [*KINDS, *(plugin.type for plugin in plugins)]
 
@@ -31,7 +31,9 @@ async def _check_all(config: "Config") -> list[tuple[str, ExecutorInfo]]:
         if kind not in made:
             return ExecutorInfo(usable=True)
         error = await _within(made[kind].check, made[kind].close)
-        return ExecutorInfo(usable=error is None, error=error, engine=made[kind].engine if error is None else None)
+        return ExecutorInfo(
+            usable=error is None, error=error, engine=getattr(made[kind], "engine", None) if error is None else None
+        )
 
     found = await asyncio.gather(*map(engine, KINDS), *(_plugin(config, plugin) for plugin in plugins))
     return list(zip(types, found, strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from weft.core.commands import Claim
-from weft.core.placement.demands import PLACE, private_demand
+from weft.core.placement.demands import PLACE, SPENDS, private_demand
 from weft.core.placement.eligibility import NOT_CHECKED, NodeFacts, costs, eligible, free
 from weft.core.workflow import TaskDef
 
@@ -37,6 +37,7 @@ class Eligibility:
         self._slotless_kinds = slotless
         self.costs: dict[str, dict[str, int]] = {}  # by demand, of those that take something
         self._counted: dict[str, Mapping[str, Any]] = {}  # the `requires` of those
+        self.spends = False  # some demand is of tasks that spend
         self._may_be_down = checked
         self._judged_again: list[tuple[int, str, str]] = []  # when an engine comes or goes
 
@@ -50,6 +51,7 @@ class Eligibility:
                 continue
             if demand in self.demands or demand in self.slotless:
                 continue
+            self.spends = self.spends or SPENDS in demand
             decoded = msgspec.json.decode(body)
             if any(one["kind"] in self._may_be_down for one in decoded.get("all", (decoded,))):
                 self._judged_again.append((number, demand, body))

@@ -17,6 +17,7 @@ from weft.core.decision.draft import Hint
 from weft.core.workflow import Workflow
 from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.memos import Attempting, ResultKeeper
+from weft.node.attempts.usage import UsageKeeper
 from weft.node.attempts.values import Values
 from weft.node.attempts.worker import Worker
 from weft.node.eligibility import Eligibility, requirements
@@ -56,9 +57,11 @@ class ExchangeLoop:
         self.eligible = Eligibility(settings.facts(ports.executors, session), ports.checked, ports.slotless)
         self._memos = ResultKeeper(ports, settings, session, lease)
         self._handles = HandleKeeper(ports, session, lambda: lease.trusted)
+        self._usage = UsageKeeper()
         self.worker = Worker(
-            ports, settings, lambda: lease.trusted, self._reason.set, self._memos.ask, self._meter, self._handles
-        )
+            ports, settings, lambda: lease.trusted, self._reason.set, self._memos.ask, self._meter, self._handles,
+            self._usage,
+        )  # fmt: skip
         self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
         self.unled: Callable[[], None] = lambda: None  # the cluster has no leader
@@ -148,7 +151,7 @@ class ExchangeLoop:
         self.worker.give_back_unstarted()
         return (
             self.finishing or self.worker.has_reports or self.worker.has_started
-            or self._handles.has_notes or bool(self._handles.offers)
+            or self._handles.has_notes or bool(self._handles.offers) or self._usage.due(self._ports.clock())
         )  # fmt: skip
 
     async def _look(self) -> Look | None:
@@ -193,6 +196,7 @@ class ExchangeLoop:
             self.eligible.free(requirements(held.definition, held.claim) for held in worker.held.values()),
             self.eligible.costs, worker.take_following(),
             notes=self._handles.take_notes(), adopt=self._handles.take_offers(),
+            spent=self._usage.take(self._ports.clock()), spends=self._usage.known or self.eligible.spends,
         )  # fmt: skip
         command.remote = self._handles.take_remote(command.reports)
         if self.eligible.slotless and self._lease.trusted:
@@ -244,7 +248,9 @@ class ExchangeLoop:
             bad = reports[0]
             text = f"the store refused its result: {error}"
             command.reports = [
-                Report(bad.task_id, bad.pos, bad.idx, bad.attempt, "failed", error=text, retryable=False)
+                Report(
+                    bad.task_id, bad.pos, bad.idx, bad.attempt, "failed", error=text, retryable=False, usage=bad.usage
+                )
             ]
             return await self._send(command, replaced=True)
         self._settled = None  # what follows is several exchanges
@@ -253,7 +259,8 @@ class ExchangeLoop:
         if await self._send(first) is None:
             return None
         self._number += 1
-        return await self._send(msgspec.structs.replace(command, number=self._number, reports=reports[half:]))
+        rest = msgspec.structs.replace(command, number=self._number, reports=reports[half:], spent=[])
+        return await self._send(rest)
 
     async def _apply(self, reply: ExchangeReply) -> float | None:
         """Take the claims and stops; how long to wait at most before the next exchange."""

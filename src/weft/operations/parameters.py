@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, TypeVar
 from msgspec import Meta
 
 from weft.core.states import RunState, TaskState
+from weft.core.workflow import MICROS
 
 T = TypeVar("T")
 LIMIT_MAX: Final = 1000
@@ -52,6 +53,8 @@ Moment = Annotated[int, Meta(ge=0, le=TIME_MAX, description="A moment of the sto
 RunStates = Annotated[list[RunState], Meta(description="Only runs in this state; may be repeated")]
 TaskStates = Annotated[list[TaskState], Meta(description="Only tasks in this state; may be repeated")]
 Reason = Annotated[str, Meta(max_length=1000, description="Kept in the history")]
+BudgetUsd = Annotated[float, Meta(ge=0, le=1_000_000, description="US dollars that may be spent")]
+BudgetTokens = Annotated[int, Meta(ge=0, le=10**12, description="Tokens that may be spent, of input and output")]
 AttemptNumber = Annotated[int, Meta(ge=1, le=1_000_000, description="Of this attempt, not of the last")]
 
 
@@ -76,3 +79,8 @@ def moment_in(cursor: str | None) -> tuple[int, str]:
 
 def name_in(cursor: str | None) -> str:
     return "" if cursor is None else cursor[2:]
+
+
+def micros(usd: float | None) -> int | None:
+    """The unit in which money is counted."""
+    return None if usd is None else round(usd * MICROS)

@@ -166,12 +166,24 @@ class LeaderInfo(msgspec.Struct, kw_only=True):
     url: str | None = None  # of its HTTP server, if it has one
 
 
+class BudgetInfo(msgspec.Struct, kw_only=True):
+    """What may be spent, was spent, and is reserved for running tasks. A limit of null: there is none."""
+
+    usd: float | None
+    tokens: int | None
+    usd_spent: float
+    tokens_spent: int
+    usd_reserved: float
+    tokens_reserved: int
+
+
 class PoolInfo(msgspec.Struct, kw_only=True):
     name: str
     size: int
     used: int
     waiting: int  # queued tasks that need a place
     holders: list[str]  # RUN/TASK, those that began first come first
+    budget: BudgetInfo | None = None  # what its tasks may spend, and have spent
 
 
 class ClaimInfo(msgspec.Struct, kw_only=True):

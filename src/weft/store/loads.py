@@ -9,6 +9,7 @@ from weft.core.decision import needs as n
 from weft.core.expressions.run_names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,
+    BudgetRow,
     FireRow,
     HandleRow,
     LeadershipRow,
@@ -188,6 +189,10 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.RunningByDemand: lambda need, tx: ("demands_occupied", (), plain),
     n.DemandBodies: lambda need, tx: ("demand_bodies", (need.ids,), plain) if need.ids else None,
     n.Pools: lambda need, tx: ("pools_by_name", (need.names,), _as(PoolRow)) if need.names else None,
+    n.Budgets: lambda need, tx: ("budgets_by_scope", (need.scopes,), _as(BudgetRow)) if need.scopes else None,
+    n.BudgetsIfFree: lambda need, tx: ("budgets_if_free", (need.scopes,), _as(BudgetRow)) if need.scopes else None,
+    n.Spending: lambda need, tx: ("spending_of_tasks", (need.task_ids,), plain) if need.task_ids else None,
+    n.ParkedTasks: lambda need, tx: ("tasks_parked", (need.run_no, *need.after, need.limit), tasks),
     n.ContextOfRun: lambda need, tx: ("context_of_run", (need.run_no,), plain),
     n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
     n.SignalOfRun: lambda need, tx: ("signal_of_run", (need.run_no, need.name), plain),

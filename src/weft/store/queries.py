@@ -14,6 +14,7 @@ from weft.core.rows import (
     EVENT_BLOCK,
     ORDINAL_BITS,
     AttemptRow,
+    BudgetRow,
     FireRow,
     HandleRow,
     MemoRow,
@@ -96,7 +97,7 @@ def _marks() -> dict[str, str]:
     rows: dict[str, tuple[type[msgspec.Struct], str]] = {
         "task": (TaskRow, "t"), "run": (RunRow, "r"), "memo": (MemoRow, "k"), "session": (SessionRow, "s"),
         "trigger": (TriggerRow, "g"), "fire": (FireRow, "f"), "token": (TokenRow, "t"), "pin": (Pin, "p"),
-        "attempt": (AttemptRow, "a"), "handle": (HandleRow, "h"),
+        "attempt": (AttemptRow, "a"), "handle": (HandleRow, "h"), "budget": (BudgetRow, "b"),
     }  # fmt: skip
     marks = {
         "later": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has

@@ -12,6 +12,7 @@ import msgspec
 
 from weft.core.decision.draft import Draft
 from weft.core.decision.groups import (
+    BudgetChanges,
     HandleChanges,
     KeptResults,
     PoolChanges,
@@ -121,6 +122,8 @@ def writes(draft: Draft, now: int) -> Iterator[Write]:
         yield from _of_tasks(changed, draft.created.tasks, now)
     yield from _of_handles(draft.handles, now)
     yield from _of_pools(draft.pools)
+    if draft.budgets.touched:
+        yield from _of_budgets(draft.budgets)
     yield from _of_history(draft, changed.attempts, now)
     yield from _of_values(draft.values, now)
     yield from _of_kept_results(draft.kept_results)
@@ -195,6 +198,22 @@ def _of_pools(pools: PoolChanges) -> Iterator[Write]:
             yield "pool_use", (name, change), None
 
 
+def _of_budgets(budgets: BudgetChanges) -> Iterator[Write]:
+    """After the pools, each by its scope."""
+    for row in budgets.new:
+        yield "budget_insert", _values(row), None
+    for scope, limit in sorted(budgets.limits.items()):
+        yield "budget_limit", (scope, limit.usd, limit.tokens), None
+    for scope in sorted(budgets.renewed):
+        yield "budget_renew", (scope,), None
+    for scope, (spent, reserved) in sorted(budgets.counted.items()):
+        if any(spent) or any(reserved):
+            yield "budget_count", (scope, *spent, *reserved), None
+    for task_id, amount in sorted(budgets.spent.items()):
+        if any(amount):
+            yield "spending_add", (task_id, *amount), None
+
+
 def _of_history(draft: Draft, attempts: list[AttemptRow], now: int) -> Iterator[Write]:
     if attempts:
         yield "attempts_insert", (), [_values(attempt) for attempt in attempts]
@@ -252,8 +271,8 @@ def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
         yield "fire_update_if_queued", _unqueued(fire), None
 
 
-_BY_TASK = ("attempts", "stale", "memos", "handles", "output_chunks", "output_ends", "tasks")
-_BY_RUN = ("_events", "_context", "_signals", "_arrays", "_pins", "_corrections", "")
+_BY_TASK = ("attempts", "spending", "stale", "memos", "handles", "output_chunks", "output_ends", "tasks")
+_BY_RUN = ("_budget", "_events", "_context", "_signals", "_arrays", "_pins", "_corrections", "")
 
 
 def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:

@@ -4,9 +4,10 @@ import msgspec
 
 from tests.core.driver import Engine
 from weft.core.explain import NodeView, PoolView, Situation
-from weft.core.placement.demands import holder_of, pools_of, public
+from weft.core.placement.budgets import NOTHING, Amount, pool_scope, run_scope
+from weft.core.placement.demands import SPENDS, holder_of, pools_of, public, unpark
 from weft.core.placement.eligibility import NodeFacts, node_facts
-from weft.core.rows import HandleRow
+from weft.core.rows import BudgetRow, HandleRow, TaskRow
 
 
 def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ...] = ()) -> Situation:
@@ -15,7 +16,7 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
     needs = {pos: engine.task(run_id, workflow.tasks[pos].name) for pos in workflow.tasks[task.pos].needs}
     reader = engine.store.reader()
     views = tuple(NodeView(facts) for facts in nodes) or _nodes(engine)
-    demand = task.demand if workflow.own is None else workflow.own[0]
+    demand = unpark(task.demand) if workflow.own is None else workflow.own[0]
     body = reader.execute("SELECT body FROM demands WHERE id = ?", (demand,)).get
     ahead = reader.execute(
         "SELECT count(*) FROM tasks WHERE state = 'queued' AND demand = ? AND (rank, id) < (?, ?)",
@@ -36,8 +37,18 @@ def situation(engine: Engine, run_id: str, name: str, nodes: tuple[NodeFacts, ..
     return Situation(
         run, task, workflow, needs, views, msgspec.json.decode(body), ahead, engine.time_ms,
         task.session or holder_of(task.demand), pools, longer=longer, child=None if child is None else tuple(child),
-        handle=_handle(engine, task.id),
+        handle=_handle(engine, task.id), budgets=_budgets(engine, task), spent=_spent(engine, task.id),
     )  # fmt: skip
+
+
+def _budgets(engine: Engine, task: TaskRow) -> list[BudgetRow]:
+    scopes = [run_scope(task.run_no), *map(pool_scope, pools_of(task.demand))]
+    return [row for row in engine.budgets() if row.scope in scopes and SPENDS in task.demand]
+
+
+def _spent(engine: Engine, task_id: int) -> Amount:
+    rows = list(engine.store.reader().execute("SELECT usd, tokens FROM spending WHERE task_id = ?", (task_id,)))
+    return Amount(*rows[0]) if rows else NOTHING
 
 
 def _handle(engine: Engine, task_id: int) -> HandleRow | None:

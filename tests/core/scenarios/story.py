@@ -22,6 +22,10 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     records                     all there are
     node a memory 8GiB disk 1GiB cpus 2 gpus 1 label gaming slots 4 kinds shell,container       a node that has that
     pools set NAME SIZE | pools                                     place: the leader picks nodes
+    pools set NAME SIZE usd 5 tokens 1000 renew yes                 what its tasks may spend
+    spend a x 1.25 [TOKENS]     an attempt says what it has spent since it said so last
+    finish a x spent 1.25       its report says it; also: fail a x "text" spent 1.25
+    budget [usd 5] [tokens N]   the run may spend so much from now on; without, what is spent and reserved
     submit step yes             a run that rests after each level; `step` and `step task` move it on
     canonical                   the level records as they stand
     node b gave_up a            the process of a again: it gave that session up because the store did not answer
@@ -60,7 +64,9 @@ from weft.core.definition.child_workflows import references_of
 from weft.core.definition.field_types.text_formats import format_size, parse_duration_ms, parse_size_bytes
 from weft.core.explain import explain
 from weft.core.history.kinds import canonical_lines
+from weft.core.placement.budgets import in_words, limits_in_words
 from weft.core.rows import TriggerRow
+from weft.core.workflow import MICROS, Usage
 from weft.node.attempts.launch import report_cached
 from weft.store.protocol import StoreError
 
@@ -243,8 +249,28 @@ class Story:
 
     def _do_pools(self, words: list[str]) -> list[str]:
         if words:
-            self.engine.commit(c.SetPool(words[1], int(words[2])))
+            given = dict(zip(words[3::2], words[4::2], strict=True))
+            usd, tokens = _micros(given.get("usd")), int(given["tokens"]) if "tokens" in given else None
+            self.engine.commit(c.SetPool(words[1], int(words[2]), usd, tokens, "renew" in given))
         return [f"{pool.name}: {pool.used} of {pool.size}" for pool in self.engine.pools()]
+
+    def _do_budget(self, words: list[str]) -> list[str]:
+        given = dict(zip(words[::2], words[1::2], strict=True))
+        if given:
+            tokens = int(given["tokens"]) if "tokens" in given else None
+            return _said(self.engine.commit(c.SetBudget(self.run_id, _micros(given.get("usd")), tokens)))
+        out = []
+        for row in self.engine.budgets():
+            limit = limits_in_words(Usage(row.usd, row.tokens))
+            spent = [in_words("usd", row.usd_spent), in_words("tokens", row.tokens_spent)]
+            held = [in_words("usd", row.usd_reserved), in_words("tokens", row.tokens_reserved)]
+            out.append(f"{row.scope}: {', '.join(spent)} of {limit or 'no limit'}; reserved {', '.join(held)}")
+        return out
+
+    def _do_spend(self, words: list[str]) -> list[str]:
+        claim = self.claims[(words[0], words[1])]
+        spent = (claim.task_id, claim.attempt, _micros(words[2]) or 0, int(words[3]) if words[3:] else 0)
+        return self._exchange(words[0], [], 0, spent=[spent])
 
     def _do_place(self, words: list[str]) -> list[str]:
         return _said(self.engine.commit(c.Place()))
@@ -377,8 +403,12 @@ class Story:
 
     def _do_finish(self, words: list[str]) -> list[str]:
         want = _after(words, "want", 100)
-        names = words[1 : words.index("want")] if "want" in words else words[1:]
-        return self._exchange(words[0], [self._report(words[0], name, "ok") for name in names], want)
+        spent = _micros(words[words.index("spent") + 1]) if "spent" in words else None
+        end = min([words.index(word) for word in ("want", "spent") if word in words], default=len(words))
+        reports = [self._report(words[0], name, "ok") for name in words[1:end]]
+        for report in reports:
+            report.usage = None if spent is None else (spent, 0)
+        return self._exchange(words[0], reports, want)
 
     def _do_fail(self, words: list[str]) -> list[str]:
         error = words[2] if len(words) > 2 and words[2] != "want" else "exit code 1"
@@ -387,6 +417,7 @@ class Story:
         report.exit_code = int(how.get("code", 1))
         report.cause, report.error_type = how.get("cause"), how.get("type")
         report.stopped = how.get("stopped")
+        report.usage = (_micros(how["spent"]) or 0, 0) if "spent" in how else None
         return self._exchange(words[0], [report], _after(words, "want", 100))
 
     def _do_report(self, words: list[str]) -> list[str]:
@@ -457,7 +488,8 @@ class Story:
 
     def _claimed(self, claim: c.Claim) -> str:
         raised = "" if claim.memory is None else f" with {format_size(claim.memory)}"
-        return f"{self.engine.name(claim)}#{claim.attempt}{raised}"
+        allowed = "" if claim.allowance is None else f" for {limits_in_words(claim.allowance)}"
+        return f"{self.engine.name(claim)}#{claim.attempt}{raised}{allowed}"
 
     def _reply(self, session: str, reply: c.ExchangeReply) -> list[str]:
         for claim in reply.claims:
@@ -578,6 +610,10 @@ def _said(reply: c.Reply) -> list[str]:
     if reply.more:
         words.append("more to do")
     return [", ".join(words)]
+
+
+def _micros(usd: str | None) -> int | None:
+    return None if usd is None else round(float(usd) * MICROS)
 
 
 def _after(words: list[str], word: str, otherwise: int) -> int:

@@ -4,9 +4,10 @@ from argparse import Namespace
 
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
-from weft.cli.terminal.formats import counted
+from weft.cli.terminal.formats import budget_text, counted
 from weft.cli.terminal.tables import table
 from weft.core.definition.fields import POOL_NAME
+from weft.operations.replies import BudgetInfo
 
 SIZE_MAX = 1_000_000
 
@@ -24,9 +25,20 @@ def _list(args: Namespace, session: CommandSession) -> int:
         session.warn("no pools; make one with `weft pools set NAME SIZE`")
         return OK
     rows = [[pool.name, f"{pool.used:,}/{pool.size:,}", f"{pool.waiting:,}", _few(pool.holders)] for pool in found]
-    for line in table(session.out, ("pool", "used", "waiting", "held by"), rows, ("bold",)):
+    heads: tuple[str, ...] = ("pool", "used", "waiting", "held by")
+    if any(pool.budget is not None and _counts(pool.budget) for pool in found):
+        heads = (*heads[:3], "spent", heads[3])
+        rows = [
+            [*row[:3], budget_text(pool.budget) if pool.budget is not None else "", row[3]]
+            for row, pool in zip(rows, found, strict=True)
+        ]
+    for line in table(session.out, heads, rows, ("bold",)):
         session.print(line)
     return OK
+
+
+def _counts(budget: BudgetInfo) -> bool:
+    return budget.usd is not None or budget.tokens is not None or budget.usd_spent > 0 or budget.tokens_spent > 0
 
 
 def _few(names: list[str]) -> str:
@@ -40,7 +52,9 @@ def _set(args: Namespace, session: CommandSession) -> int:
         raise GiveUp(BAD_INPUT, f"{args.name!r} is not a pool's name", POOL_NAME.fix)
     if not 0 <= args.size <= SIZE_MAX:
         raise GiveUp(BAD_INPUT, f"the size must be a whole number from 0 to {SIZE_MAX:,}, found {args.size}")
-    reply = session.connection(create=True).set_pool(args.name, args.size)
+    reply = session.connection(create=True).set_pool(
+        args.name, args.size, usd=args.usd, tokens=args.tokens, renew=args.renew
+    )
     if args.json:
         session.print_json(reply)
     else:

@@ -10,7 +10,7 @@ from weft.cli.commands.signals import how_to_signal, signals_wanted
 from weft.cli.exit_codes import OK
 from weft.cli.run_view.summary import counts, output_or_why, output_text
 from weft.cli.session import CommandSession
-from weft.cli.terminal.formats import counted, duration, moment, state_word
+from weft.cli.terminal.formats import budget_text, counted, duration, moment, spent_text, state_word
 from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import printable
 from weft.client.critical_path import measured_path, task_ms
@@ -24,6 +24,7 @@ LEVELS = 40
 PATH_SHOWN = 12
 TAIL_LINES = 10
 SIGNALS_SHOWN = 5
+SPENDERS_SHOWN = 5
 
 
 def show(args: Namespace, session: CommandSession) -> int:
@@ -38,9 +39,10 @@ def show(args: Namespace, session: CommandSession) -> int:
     if args.json:
         output, error = output_or_why(connection, run)
         values = {"context": connection.context(run.id), "output": output, "output_error": error}
+        values["budget"] = connection.budget(run.id)
         session.print_json({**_as_json(run, workflow, found, critical, now), **values})
     else:
-        facts = [*_starter(connection, run), *_waits(run, workflow, found), *_values(connection, run)]
+        facts = [*_starter(connection, run), *_waits(run, workflow, found), *_values(connection, run, workflow)]
         _print_run(session, run, now, facts)
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
@@ -76,9 +78,20 @@ def _waits(run: RunInfo, workflow: Workflow, found: list[TaskInfo]) -> list[tupl
     return [("waits", f"for {name}: {how_to_signal(run.id, name)}") for name in names]
 
 
-def _values(connection: Connection, run: RunInfo) -> list[tuple[str, str]]:
+def _spent(connection: Connection, run: RunInfo, workflow: Workflow) -> str:
+    if not any(task.spends for task in workflow.tasks):
+        return ""
+    found = connection.budget(run.id)
+    most = sorted(found.tasks, key=lambda one: (-one.usd, -one.tokens))[:SPENDERS_SHOWN]
+    tasks = ", ".join(f"{one.task} {spent_text(one.usd, one.tokens)}" for one in most)
+    total = "" if found.budget is None else budget_text(found.budget)
+    return total + (f" ({tasks})" if tasks else "")
+
+
+def _values(connection: Connection, run: RunInfo, workflow: Workflow) -> list[tuple[str, str]]:
     output, error = output_or_why(connection, run)
     return [
+        ("spent", _spent(connection, run, workflow)),
         ("context", _inputs(connection.context(run.id))),
         ("output", "" if output is None else output_text(output)),
         ("output", "" if error is None else f"none: {printable(error)}"),

@@ -10,6 +10,7 @@ from typing import Any
 from weft.core import commands as c
 from weft.core.decision.draft import Draft, Rule
 from weft.core.rules.apply import apply, pause_trigger
+from weft.core.rules.budgets import change_limit
 from weft.core.rules.exchange import exchange
 from weft.core.rules.fire import fire
 from weft.core.rules.handles import close_handles, open_handle, release_task
@@ -45,6 +46,12 @@ def _signal(draft: Draft, command: c.Signal) -> Rule:
     return c.Reply(run.id, run.no, run.state, changed=len(ended))
 
 
+def _set_budget(draft: Draft, command: c.SetBudget) -> Rule:
+    run = yield from change_limit(draft, command)
+    yield from settle(draft, [])
+    return c.Reply(run.id, run.no, run.state, changed=1)
+
+
 RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Exchange: exchange,
     c.Once: once,
@@ -67,6 +74,7 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Prune: prune,
     c.Tidy: _tidy,
     c.SetPool: set_pool,
+    c.SetBudget: _set_budget,
     c.Place: place,
     c.Apply: apply,
     c.PauseTrigger: pause_trigger,

@@ -11,6 +11,7 @@ import msgspec
 
 from weft.core.artifacts import Files
 from weft.core.decision.groups import (
+    BudgetChanges,
     Created,
     HandleChanges,
     KeptResults,
@@ -22,7 +23,8 @@ from weft.core.decision.groups import (
     TriggerChanges,
 )
 from weft.core.decision.needs import Need
-from weft.core.placement.demands import pools_of, private, public
+from weft.core.placement.budgets import NOTHING, pool_scope, reserved, run_scope
+from weft.core.placement.demands import SPENDS, budget_of, pools_of, private, public
 from weft.core.rows import (
     CLUSTER,
     ORDINAL_BITS,
@@ -83,6 +85,7 @@ class Draft:
         self.kept_results = KeptResults()
         self.handles = HandleChanges()
         self.pools = PoolChanges()
+        self.budgets = BudgetChanges()
         self.sessions = SessionChanges()
         self.triggers = TriggerChanges()
         self.tokens = TokenChanges()
@@ -221,6 +224,19 @@ class Draft:
     def _count_pools(self, task: TaskRow, change: int) -> None:
         for pool in pools_of(task.demand):
             self.pools.taken[pool] = self.pools.taken.get(pool, 0) + change
+        if SPENDS in task.demand:
+            self._reserve(task, change)
+
+    def _reserve(self, task: TaskRow, change: int) -> None:
+        """What a running task may still spend is set aside for it, and given back when it no longer runs. Its
+        spending has been loaded."""
+        budget = budget_of(task.demand)
+        assert budget is not None
+        amount = reserved(budget, self.budgets.spending[task.id])
+        if change < 0:
+            self.budgets.freed[task.run_no] = None
+        for scope in (run_scope(task.run_no), *map(pool_scope, pools_of(task.demand))):
+            self.budgets.count(scope, NOTHING, NOTHING.plus(amount, change))
 
     def room_in(self, pool: str) -> int:
         """Places that are left; the pool has been loaded, and so locked."""
@@ -234,6 +250,8 @@ class Draft:
 
     def _count_end(self, task: TaskRow, to: TaskState) -> None:
         run = self.runs[task.run_no]
+        if SPENDS in task.demand:  # parked ones may have waited for it, though nothing was reserved for it yet
+            self.budgets.freed[run.no] = None
         definition = self.workflows[run.workflow].tasks[task.pos]
         self.touch_run(run)
         if task.held is None:

@@ -4,7 +4,9 @@ from typing import Any
 
 import msgspec
 
+from weft.core.placement.budgets import NOTHING, Amount, Standing, standings_of
 from weft.core.rows import (
+    BudgetRow,
     FireRow,
     HandleRow,
     LeadershipRow,
@@ -17,6 +19,7 @@ from weft.core.rows import (
     TokenRow,
     TriggerRow,
 )
+from weft.core.workflow import Usage
 
 
 class Created(msgspec.Struct):
@@ -51,6 +54,56 @@ class PoolChanges(msgspec.Struct):
     loaded: dict[str, PoolRow] = {}  # as they are stored
     taken: dict[str, int] = {}  # places taken, and given back
     sizes: dict[str, int] = {}  # pools to create, or to resize
+
+
+class BudgetChanges(msgspec.Struct):
+    loaded: dict[str, BudgetRow] = {}  # as they are stored, by scope
+    spending: dict[int, Amount] = {}  # of tasks whose spending was loaded: with what this draft adds
+    new: list[BudgetRow] = []
+    limits: dict[str, Usage] = {}  # new limits, by scope; what is None stays as it is
+    renewed: dict[str, None] = {}  # scopes whose spending begins anew
+    spent: dict[int, Amount] = {}  # added to tasks
+    counted: dict[str, tuple[Amount, Amount]] = {}  # by scope: added to what is spent, and to what is reserved
+    freed: dict[int, None] = {}  # runs in which parked tasks may have room now
+    parked: bool = False  # a claim found that a run's budget has no room
+    touched: bool = False  # there is something to write
+
+    def add(self, row: BudgetRow) -> None:
+        self.touched = True
+        self.new.append(row)
+
+    def limit(self, scope: str, limit: Usage) -> None:
+        self.touched = True
+        self.limits[scope] = limit
+
+    def renew(self, scope: str) -> None:
+        self.touched = True
+        self.renewed[scope] = None
+
+    def spend(self, task_id: int, amount: Amount) -> None:
+        self.touched = True
+        self.spent[task_id] = self.spent.get(task_id, NOTHING).plus(amount)
+
+    def count(self, scope: str, spent: Amount, reserved: Amount) -> None:
+        self.touched = True
+        before, held = self.counted.get(scope, (NOTHING, NOTHING))
+        self.counted[scope] = before.plus(spent), held.plus(reserved)
+
+    def standings(self, scope: str) -> list[Standing]:
+        """Where a loaded budget stands, with what this draft does to it."""
+        row, limit = self.loaded[scope], self.limits.get(scope, Usage())
+        usd, tokens = (
+            row.usd if limit.usd is None else limit.usd,
+            row.tokens if limit.tokens is None else limit.tokens,
+        )
+        spent, reserved = self.counted.get(scope, (NOTHING, NOTHING))
+        return standings_of(
+            BudgetRow(
+                scope, usd, tokens,
+                row.usd_spent + spent.usd, row.tokens_spent + spent.tokens,
+                row.usd_reserved + reserved.usd, row.tokens_reserved + reserved.tokens,
+            )
+        )  # fmt: skip
 
 
 class SessionChanges(msgspec.Struct):

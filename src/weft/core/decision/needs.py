@@ -111,6 +111,35 @@ class Pools(msgspec.Struct):
     names: list[str]
 
 
+class Budgets(msgspec.Struct):
+    """Budgets of these scopes, locked, ascending. Whoever asks for those of runs holds the runs."""
+
+    scopes: list[str]
+
+
+class BudgetsIfFree(msgspec.Struct):
+    """Those of these budgets that can be locked at once, ascending: a claim does not hold their runs, so it never
+    waits for whoever does."""
+
+    scopes: list[str]
+
+
+class Spending(msgspec.Struct):
+    """(task, usd, tokens): what these tasks have spent so far, by task; none: nothing. Of a task that is queued or
+    running it changes only under the task's lock, or its run's."""
+
+    task_ids: list[int]
+
+
+class ParkedTasks(msgspec.Struct):
+    """The first queued tasks of a run that wait for room in its budget, best rank first, locked; after this (rank,
+    id)."""
+
+    run_no: int
+    after: tuple[int, int]
+    limit: int
+
+
 class Token(msgspec.Struct):
     """The token with this id, locked."""
 
@@ -452,5 +481,5 @@ Need = (
     | TasksClaimedAt | StopRequests | UnsettledTasks | RunsToSweep | UnendedTasks | CurrentTasks | NewDemands
     | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
     | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | Durations | UnclosedHandles
-    | HandleHistory
+    | HandleHistory | Budgets | BudgetsIfFree | Spending | ParkedTasks
 )  # fmt: skip

@@ -41,6 +41,7 @@ from weft.core.workflow import (
     Tolerate,
     TriggerDef,
     Workflow,
+    usage_of,
 )
 
 HANDLERS_TIMEOUT = "10m"
@@ -91,6 +92,7 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         own=own_demand(complete) if in_levels or document.get("ownership") == "run" else None,
         triggers=triggers,
         order=order,
+        budget=usage_of(document.get("budget")),
         head_starts=() if order == "fifo" else head_starts(graph.successors, graph.levels),
     )  # fmt: skip
 

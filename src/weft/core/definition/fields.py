@@ -11,7 +11,7 @@ from weft.core.definition.field_types.collections import Field, FieldType, Json,
 from weft.core.definition.field_types.remote_fields import RemoteType, container_record, kubernetes_record
 from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
-from weft.core.definition.field_types.service_fields import HTTP, ServiceType, agent_record, cloud_run_record
+from weft.core.definition.field_types.service_fields import BUDGET, HTTP, ServiceType, agent_record, cloud_run_record
 from weft.core.definition.field_types.task_fields import WAIT, ArrayToMap, CacheType, NeedsType, Tolerance
 from weft.core.definition.field_types.text_formats import FORMATS
 
@@ -254,6 +254,7 @@ def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) ->
             Field("max_parallel", Number(0, TASKS_MAX),
                   "How many tasks of a run may run at a time; with mode: levels, 0 is one at a time, by name."),
             Field("concurrency", Number(1, TASKS_MAX), "How many tasks of all its runs may run at a time."),
+            Field("budget", BUDGET, "What one run may spend; then each of its agents has a budget of its own."),
             Field("placement", Enum(("pull", "scored")),
                   "Who picks the node of a task: the first with room (pull, the default), or the leader, by score."),
             Field("timeout", Duration(least_ms=1), "How long the whole run may take."),

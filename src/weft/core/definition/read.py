@@ -12,6 +12,7 @@ from weft.core.definition.checks.attempts import check_attempts
 from weft.core.definition.checks.expressions import ExpressionChecker
 from weft.core.definition.checks.tasks import check_task
 from weft.core.definition.checks.workflows import (
+    check_budgets,
     check_encoding,
     check_graph,
     check_mode,
@@ -73,6 +74,7 @@ def _read_document(collector: ProblemCollector, value: Any, name: str, reference
     check_secrets(collector, source, tasks, document)
     check_attempts(collector, source, tasks, document.get("defaults", {}))
     check_mode(collector, document)
+    check_budgets(collector, source, document)
     for key in ("env", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))

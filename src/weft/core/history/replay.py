@@ -18,7 +18,7 @@ from weft.core.workflow import Workflow
 #: Events that may stand between an end and what follows from it, within one transaction.
 _BEFORE_TELLING = frozenset((
     "finished", "lost", "returned", "overdue", "unverified", "released", "progress", "promoted", "reopened",
-    "halted", "stopped", "voided", "begun",
+    "halted", "stopped", "voided", "begun", "budget",
 ))  # fmt: skip
 
 
@@ -178,6 +178,11 @@ class Replay:
 
     def _on_refused(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self._set(place, data["state"])
+
+    def _on_budget(self, place: tuple[int, int] | None, data: dict[str, Any]) -> None:
+        """A run may spend more from now on; or a task of it does not start, because it might spend too much."""
+        if place is not None:
+            self._set(place, data["state"])
 
     def _on_waiting(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self.tasks[place].state, self.tasks[place].wake_at = "waiting", data["wake_at"]

@@ -5,6 +5,9 @@ Its id says who may claim what is queued under it, and from which pools a place 
     shell                          any node with that executor
     shell:4f0c…                    those that satisfy the requirements in its body
     shell:4f0c…@license,render     the same, with a place in each of these pools
+    agent:4f0c…@$2000000/9000,llm  the same, of a task that spends: what it may spend, in millionths of a dollar and
+                                   in tokens; `@$` alone: it has no budget of its own
+    budget:agent:4f0c…@$2000000    nobody, until other tasks of its run have given back what is reserved for them
     shell:4f0c…+memory=2147483648  the same with more memory, after an attempt that ran out of it; pools follow
     place:shell:4f0c…              nobody, until the leader has picked a node (`placement: scored`)
     session:9a3b…/place:shell:…    that session only, until a deadline
@@ -17,10 +20,12 @@ from typing import Any, Final
 
 import msgspec
 
-from weft.core.workflow import TaskDef
+from weft.core.workflow import TaskDef, Usage
 
 PLACE: Final = "place:"
 SESSION: Final = "session:"
+PARKED: Final = "budget:"
+SPENDS: Final = "@$"
 #: In the name of a workflow's own pool, because demands separate pools by commas.
 _ESCAPED: Final = str.maketrans({",": "%2C", "%": "%25"})
 WORKFLOW_POOL: Final = "workflow:"  # no pool that people make may be called so: their names have no colon
@@ -38,7 +43,7 @@ def _plain_demand(kind: str, function: str | None) -> tuple[str, str]:
 
 def demand_of(task: TaskDef) -> tuple[str, str]:
     """(id, body) of what a task is queued under."""
-    if not (task.requires or task.pools or task.scored):
+    if not (task.requires or task.pools or task.scored or task.spends):
         return _plain_demand(task.kind, task.spec["inline"] if task.kind == "inline" else None)
     body: dict[str, Any] = {"kind": task.kind}
     id = task.kind
@@ -48,9 +53,33 @@ def demand_of(task: TaskDef) -> tuple[str, str]:
     if task.requires:
         body["requires"] = task.requires
         id += f":{hashlib.sha256(msgspec.json.encode(body, order='sorted')).hexdigest()[:16]}"
-    if task.pools:
-        id += f"@{','.join(task.pools)}"
+    if task.pools or task.spends:
+        id += f"@{','.join((_spending(task), *task.pools) if task.spends else task.pools)}"
     return (PLACE if task.scored else "") + id, msgspec.json.encode(body, order="sorted").decode()
+
+
+def _spending(task: TaskDef) -> str:
+    budget = task.budget or Usage()
+    tokens = "" if budget.tokens is None else f"/{budget.tokens}"
+    return f"${'' if budget.usd is None else budget.usd}{tokens}"
+
+
+def budget_of(demand: str) -> Usage | None:
+    """What a task may spend, all its attempts together; None: it spends nothing."""
+    _, found, rest = demand.partition(SPENDS)
+    if not found:
+        return None
+    usd, _, tokens = rest.partition(",")[0].partition("/")
+    return Usage(int(usd) if usd else None, int(tokens) if tokens else None)
+
+
+def park(demand: str) -> str:
+    """What a task is queued under while its run's budget has no room for it."""
+    return PARKED + demand
+
+
+def unpark(demand: str) -> str:
+    return demand.removeprefix(PARKED)
 
 
 def with_memory(task: TaskDef, memory: int) -> tuple[str, str]:
@@ -76,6 +105,8 @@ def workflow_pool(name: str) -> str:
 def pools_of(demand: str) -> list[str]:
     """The pools a task takes a place of while it runs, ascending."""
     _, at, names = demand.partition("@")
+    if names.startswith("$"):
+        _, at, names = names.partition(",")
     return names.split(",") if at else []
 
 

@@ -9,6 +9,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import LossesByOutage, UnclosedHandles
 from weft.core.placement.demands import memory_of
 from weft.core.rows import AttemptRow, HandleRow, StaleRow, TaskRow
+from weft.core.rules.budgets import load_spending, out_of_budget
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.memos import keep_result
 from weft.core.rules.ownership import enqueue
@@ -141,6 +142,8 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
     task.failures += 1
     task.reason = report.error or "failed"
     may_start = can_still_start(run, definition) and not _unwanted(task)
+    if may_start and "@" in task.demand and (spent := out_of_budget(draft, task)) is not None:
+        may_start, task.reason = False, f"{task.reason}; {spent}"
     if task.failures <= retry.max and may_start and retried(retry, report):
         task.wake_at = draft.now + delay_ms(retry, task.failures, task.id, task.attempt, report.retry_after_ms or 0)
         draft.move(task, "scheduled")
@@ -157,7 +160,10 @@ def _fail(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> 
 
 
 def load_handles(draft: Draft, tasks: Iterable[TaskRow]) -> Rule:
-    """Those of the remote ones among these tasks, whose runs are loaded: before any of them may count as lost."""
+    """Those of the remote ones among these tasks, whose runs are loaded: before any of them may count as lost. And
+    what they have spent."""
+    tasks = list(tasks)
+    yield from load_spending(draft, tasks)
     ids = [t.id for t in tasks if draft.definition(t).remote]
     if ids:
         (rows,) = yield (UnclosedHandles(ids),)
@@ -207,6 +213,10 @@ def _go_back(draft: Draft, task: TaskRow, kind: str, ended: list[TaskRow], lost:
         ended.append(task)
     elif kind == "lost" and not definition.retry.on_lost:
         task.reason = "its node was lost, and it may not be tried again (retry.on_lost: false)"
+        _end(draft, task, "failed")
+        ended.append(task)
+    elif (spent := out_of_budget(draft, task)) is not None:
+        task.reason = spent
         _end(draft, task, "failed")
         ended.append(task)
     elif lost > LOST_MAX:

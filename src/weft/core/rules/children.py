@@ -35,6 +35,7 @@ from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.expressions.run_names import array_of, with_item
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
 from weft.core.rules.attempts import conclude
+from weft.core.rules.budgets import LOOK
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.names import names_of, names_of_run
 from weft.core.rules.new_runs import NewRun, create_run, create_tasks
@@ -72,6 +73,7 @@ def work_on_children(draft: Draft, run_no: int | None) -> Rule:
     ended: list[TaskRow] = []
     yield from _report_ends(draft, unreported, ended)
     yield from _stop(draft, ended)
+    _look_at_budgets(draft)
     yield from settle(draft, ended)
     known = _Known()
     while True:
@@ -90,6 +92,15 @@ def work_on_children(draft: Draft, run_no: int | None) -> Rule:
                 yield from _begin(draft, task, known, following)
         yield from settle(draft, following)
     return bool(ready) or len(stored) == BEGIN_MAX or len(unreported) == REPORT_MAX or draft.left_over()
+
+
+def _look_at_budgets(draft: Draft) -> None:
+    """A claim, which did not hold the run, found that a task may never fit into its budget: now it is held."""
+    for task in draft.child_actions:
+        if task.child_action == LOOK:
+            draft.touch(task)
+            task.child_action = None
+            draft.budgets.freed[task.run_no] = None
 
 
 def _swept(draft: Draft, task: TaskRow) -> bool:

@@ -1,4 +1,5 @@
-"""Which queued tasks a node gets: best rank first, never more than it has room for, nor than a pool has places.
+"""Which queued tasks a node gets: best rank first, never more than it has room for, nor than a pool has places or
+money.
 
 A node says what it has free and what a task of each demand takes of it. A pool is one more thing to have free, but
 its row is locked before it is counted. A demand without such limits costs nothing of this.
@@ -13,13 +14,19 @@ from typing import Final
 
 from weft.core.commands import Claim, Exchange
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import DemandsWithQueued, Pools, QueuedTasks, QueuedTasksPerDemand
-from weft.core.placement.demands import OWN, memory_of, pools_of
+from weft.core.decision.needs import Budgets, DemandsWithQueued, Pools, QueuedTasks, QueuedTasksPerDemand
+from weft.core.placement.budgets import Amount, Standing, left, pool_scope
+from weft.core.placement.demands import OWN, SPENDS, budget_of, memory_of, pools_of
 from weft.core.placement.eligibility import EACH
 from weft.core.rows import TaskRow
+from weft.core.rules.budgets import allowance_of, park_unaffordable, within_budgets
 from weft.core.rules.ownership import take_runs
+from weft.core.workflow import Usage
 
 POOL: Final = "pool:"
+MONEY: Final = "money:"
+LOOK_PAST: Final = 100  # tasks that their runs have no money for, in one claim
+UNBOUNDED: Final = 1 << 62
 PATIENCE_MS: Final = 60_000
 #: A task that needs places in several pools at once holds up more than one node, so it waits longer before it does.
 POOLS_PATIENCE_MS: Final = 600_000
@@ -60,16 +67,19 @@ def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
     limited = yield from _with_room(draft, command, limited, room)
     plain = unlimited(command.demands, command)
     changed = _changed(draft)
-    most = max((room.times(d) for d in limited), default=0)
+    most = min(command.want, max(1, max((room.times(d) for d in limited), default=0)))
+    if any(SPENDS in d for d in limited):
+        most = command.want + LOOK_PAST
     rows, others = yield (
         QueuedTasks(plain, command.scope, command.want + changed if changed else 0),
-        QueuedTasksPerDemand(limited, command.scope, min(command.want, max(1, most)) + changed),
+        QueuedTasksPerDemand(limited, command.scope, most + changed),
     )
     draft.add_loaded(rows)
     draft.add_loaded(others)
-    fitting = [task for task in _queued(draft, command, [*plain, *limited]) if room.take(task)]
-    chosen = yield from _chosen(draft, command, fitting)
-    return _take(draft, command, chosen)
+    queued = yield from park_unaffordable(draft, _queued(draft, command, [*plain, *limited]))
+    room.spending = draft.budgets.spending
+    chosen = yield from _chosen(draft, command, [task for task in queued if room.take(task)])
+    return _take(draft, command, within_budgets(draft, chosen))
 
 
 def _chosen(draft: Draft, command: Exchange, queued: list[TaskRow]) -> Rule:
@@ -93,7 +103,8 @@ def _with_room(draft: Draft, command: Exchange, limited: list[str], room: "_Room
     if names:
         (rows,) = yield (Pools(names),)
         draft.pools.loaded |= {row.name: row for row in rows}
-    left = []
+    yield from _load_pool_budgets(draft, limited)
+    fitting = []
     for demand in limited:
         pools = pools_of(demand)
         cost = dict(command.costs.get(demand, {}))
@@ -104,11 +115,30 @@ def _with_room(draft: Draft, command: Exchange, limited: list[str], room: "_Room
             cost[POOL + pool] = 1
         paused = any(draft.pools.loaded[pool].size == 0 for pool in pools)
         full = any(draft.room_in(pool) <= 0 for pool in pools)
-        if paused or (full and len(pools) == 1):
+        spent = SPENDS in demand and room.count_money(demand, _standings(draft, pools))
+        if paused or spent or (full and len(pools) == 1):
             continue
         room.costs[demand] = cost
-        left.append(demand)
-    return left
+        fitting.append(demand)
+    return fitting
+
+
+def _load_pool_budgets(draft: Draft, limited: list[str]) -> Rule:
+    """After the pools themselves."""
+    scopes = sorted({pool_scope(pool) for demand in limited if SPENDS in demand for pool in pools_of(demand)})
+    if scopes:
+        (rows,) = yield (Budgets(scopes),)
+        draft.budgets.loaded |= {row.scope: row for row in rows}
+
+
+def _standings(draft: Draft, pools: list[str]) -> dict[str, Standing]:
+    """Where the budgets of these pools stand, by what a task takes of them: `money:usd:llm`."""
+    scopes = {pool: pool_scope(pool) for pool in pools}
+    return {
+        f"{MONEY}{standing.unit}:{pool}": standing
+        for pool, scope in scopes.items() if scope in draft.budgets.loaded
+        for standing in draft.budgets.standings(scope)
+    }  # fmt: skip
 
 
 class _Room:
@@ -118,6 +148,26 @@ class _Room:
         self.left = dict(free)
         self.costs: dict[str, dict[str, int]] = {}
         self._kept: dict[str, int] = {}  # for a task that waits: those of a worse rank than this may not have it
+        self.money: dict[str, dict[str, Standing]] = {}  # by demand: the budgets of its pools
+        self.spending: Mapping[int, Amount] = {}  # of tasks
+
+    def count_money(self, demand: str, standings: dict[str, Standing]) -> bool:
+        """Tasks of this demand take part in these budgets. True: nothing is left in one of them."""
+        if standings:
+            self.money[demand] = standings
+        for name, standing in standings.items():
+            self.left[name] = standing.free
+        return any(standing.free <= 0 for standing in standings.values())
+
+    def _cost(self, task: TaskRow, cost: Mapping[str, int]) -> Mapping[str, int]:
+        """With what it may still spend; one without a budget fits into none."""
+        standings = self.money.get(task.demand)
+        if standings is None:
+            return cost
+        rest = left(budget_of(task.demand) or Usage(), self.spending[task.id])
+        amounts = {"usd": rest.usd, "tokens": rest.tokens}
+        wanted = {name: amounts[standing.unit] for name, standing in standings.items()}
+        return {**cost, **{name: UNBOUNDED if amount is None else amount for name, amount in wanted.items()}}
 
     def times(self, demand: str) -> int:
         """How many tasks of a demand would fit if there were no others."""
@@ -126,9 +176,10 @@ class _Room:
         )
 
     def take(self, task: TaskRow) -> bool:
-        cost = self.costs.get(task.demand)
-        if cost is None:
+        shared = self.costs.get(task.demand)
+        if shared is None:
             return True
+        cost = self._cost(task, shared)
         missing = [name for name, amount in cost.items() if self.left.get(name, 0) < amount]
         if missing:
             self._keep(task, cost, missing)
@@ -145,6 +196,11 @@ class _Room:
         runs here as often as it may (max_per_node) keeps nothing from others."""
         if any(name.startswith(EACH) for name in missing):
             return
+        if any(name.startswith(MONEY) for name in missing):
+            standings = self.money[task.demand]
+            if any(cost[name] > one.limit - one.spent for name, one in standings.items()):
+                return  # only a person can help
+            missing = [name for name in missing if name.startswith(MONEY)]
         lacks_pool = any(name.startswith(POOL) for name in missing)
         names = [name for name in cost if name.startswith(POOL)] if lacks_pool else missing
         for name in names:
@@ -176,13 +232,17 @@ def _changed(draft: Draft) -> int:
 def _take(draft: Draft, command: Exchange, tasks: list[TaskRow]) -> list[Claim]:
     draft.claim(tasks, command.session, command.number)
     now = draft.now
-    return [
+    claims = [
         Claim(
             t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation, now - (t.ready_at or now),
             memory_of(t.demand) if "+" in t.demand else None,
         )
         for t in tasks
     ]  # fmt: skip
+    if draft.budgets.spending:
+        for task, one in zip(tasks, claims, strict=True):
+            one.allowance = allowance_of(draft, task)
+    return claims
 
 
 _order = attrgetter("rank", "id")

@@ -25,6 +25,7 @@ from weft.core.decision.needs import (
 from weft.core.placement.demands import memory_of
 from weft.core.rows import ORDINAL_BITS, TaskRow
 from weft.core.rules.attempts import apply_report, keep_stale, load_handles
+from weft.core.rules.budgets import allowance_of, load_spending, take_spending
 from weft.core.rules.children import begin_again, child_due
 from weft.core.rules.claims import claim, remaining, unlimited
 from weft.core.rules.context import update_context
@@ -77,6 +78,7 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     draining = session.state == "draining"
     idle = draining or command.want + command.want_slotless <= 0 or session.role == "observer"
     claims = [] if idle else (yield from _claim(draft, command))
+    more = more or draft.budgets.parked
     demands: list[tuple[int, str, str]] = []
     if newest_demand > command.known_demands:
         (demands,) = yield (NewDemands(command.known_demands),)
@@ -94,8 +96,9 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
 def _named(command: Exchange) -> list[int]:
     """The tasks that it speaks of, ascending."""
     ids = [r.task_id for r in command.reports] + [task_id for task_id, *_ in command.started]
-    if command.adopt or command.notes:
-        ids = [*dict.fromkeys([*ids, *(id for id, _ in command.adopt), *(id for id, _, _ in command.notes)])]
+    if command.adopt or command.notes or command.spent:
+        ids += [id for id, _ in command.adopt] + [id for id, *_ in command.notes] + [id for id, *_ in command.spent]
+        ids = [*dict.fromkeys(ids)]
     return sorted(ids)
 
 
@@ -126,6 +129,8 @@ def _apply_reports(draft: Draft, command: Exchange) -> Rule:
     """Returns the tasks that ended, and (task, attempt) of reports that came too late."""
     if command.remote:
         yield from load_handles(draft, [draft.tasks[id] for id in command.remote if id in draft.tasks])
+    if command.spends:
+        yield from take_spending(draft, command)
     ended: list[TaskRow] = []
     stale: list[tuple[int, int]] = []
     for report in command.reports:
@@ -190,12 +195,14 @@ def _repeat(draft: Draft, command: Exchange) -> Rule:
     claimed, stopping = yield (TasksClaimedAt(command.session, command.number), StopRequests(command.session))
     (handles,) = yield (UnclosedHandles([t.id for t in claimed]),)  # only what was adopted has one before it starts
     adopted = frozenset(handle.task_id for handle in handles)
+    yield from load_spending(draft, claimed)
     claims = [
         Claim(
-            t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation, memory=memory_of(t.demand), adopted=t.id in adopted
+            t.id, t.attempt, t.run_no, t.pos, t.idx, t.generation, memory=memory_of(t.demand),
+            adopted=t.id in adopted, allowance=allowance_of(draft, t),
         )
         for t in claimed
-    ]
+    ]  # fmt: skip
     return ExchangeReply(claims, [(t.id, t.attempt, t.stop) for t in stopping if t.stop], [], None, True)
 
 

@@ -12,6 +12,7 @@ from weft.core.decision.needs import HandleHistory, Runs, Session, Tasks, Unclos
 from weft.core.placement.demands import memory_of
 from weft.core.rows import ORDINAL_BITS, HandleRow, RunRow, TaskRow
 from weft.core.rules.attempts import LOST_MAX, load_handles, lose
+from weft.core.rules.budgets import allowance_of, load_spending, out_of_budget
 from weft.core.rules.readiness import can_still_start
 from weft.core.rules.run_commands import named_run, named_task
 from weft.core.rules.sessions import OVER
@@ -56,6 +57,7 @@ def close_handles(draft: Draft, command: CloseHandles) -> Rule:
     (handles,) = yield (UnclosedHandles(ids),)
     draft.add_loaded_runs(runs)
     by_id = {task.id: task for task in draft.add_loaded(tasks)}
+    yield from load_spending(draft, by_id.values())
     gone = frozenset(command.gone)
     ended: list[TaskRow] = []
     changed = 0
@@ -94,7 +96,7 @@ def adopt(draft: Draft, command: Exchange) -> Rule:
         claims.append(
             Claim(
                 task.id, task.attempt, task.run_no, task.pos, task.idx, task.generation,
-                memory=memory_of(task.demand), adopted=True,
+                memory=memory_of(task.demand), adopted=True, allowance=allowance_of(draft, task),
             )
         )  # fmt: skip
     return claims
@@ -123,6 +125,7 @@ def _may_be_adopted(draft: Draft, task: TaskRow, handle: HandleRow, command: Exc
         and (task.id, handle.attempt) in command.adopt
         and task.stop is None
         and task.lost < LOST_MAX
+        and out_of_budget(draft, task) is None
         and workflow.own is None  # its tasks are one node's
         and can_still_start(run, workflow.tasks[task.pos])
     )

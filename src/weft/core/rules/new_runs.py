@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from weft.core.decision.draft import Draft, Rule, add_first_tasks
-from weft.core.placement.demands import demand_of, open_to_all
+from weft.core.placement.demands import SPENDS, demand_of, open_to_all
 from weft.core.rows import RunRow, TaskRow
+from weft.core.rules.budgets import first_budget
 from weft.core.rules.levels import begin_level
 from weft.core.rules.order import head_starts_of
 from weft.core.rules.settle import decide_start, started_at_once
@@ -89,7 +90,9 @@ def _demands(draft: Draft, workflow: Workflow) -> list[str]:
         key = (definition.kind, definition.spec["inline"] if definition.kind == "inline" else None)
         demand = plain.get(key)
         if demand is None:
-            demand = plain[key] = note_demand(draft, workflow, definition)
+            demand = note_demand(draft, workflow, definition)
+            if not definition.spends:  # its budget is in the demand
+                plain[key] = demand
         out.append(demand)
     return out
 
@@ -99,6 +102,8 @@ def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow], durations:
     workflow = draft.workflows[run.workflow]
     heads = head_starts_of(workflow, durations)
     rows = add_first_tasks(draft, run, _demands(draft, workflow), heads)
+    if any(SPENDS in demand for demand in draft.created.demands):
+        first_budget(draft, run.no, workflow)
     if run.level is not None:
         yield from begin_level(draft, run, decide_start, following)
         return

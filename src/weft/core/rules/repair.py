@@ -10,6 +10,7 @@ from typing import Any, Final
 from weft.core.commands import CorrectRun, DecideTasks, PauseRun, Refused, Reply
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import CurrentTasks, QueuedTasksOfRun, ReadyTasks
+from weft.core.placement.demands import PARKED, unpark
 from weft.core.rows import TASKS_MAX, AttemptRow, RunRow, TaskRow
 from weft.core.rules.correction import changed_positions
 from weft.core.rules.generations import begin_generation
@@ -136,6 +137,9 @@ def pause_run(draft: Draft, command: PauseRun) -> Rule:
     queued = [task for task in draft.add_loaded(rows) if task.state == "queued"]
     for task in queued:
         draft.move(task, "pending")
+        if task.demand.startswith(PARKED):  # it is parked again if it still cannot be afforded then
+            draft.unplace(task, unpark(task.demand))
+            task.child_action = None
     draft.event(run.no, "paused", {**data, "tasks": [[task.pos, task.idx] for task in queued]})
     return Reply(run.id, run.no, run.state, changed=len(queued))
 

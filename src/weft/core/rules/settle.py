@@ -10,6 +10,7 @@ from weft.core.decision.draft import Draft, Rule, queue
 from weft.core.decision.needs import ReadyTasks, TasksAt, UnsettledTasks
 from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
+from weft.core.rules.budgets import look_at_parked
 from weft.core.rules.levels import begin_level, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
 from weft.core.rules.names import names_of
@@ -34,6 +35,8 @@ SETTLE_MAX = 1000
 
 def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
     """Tell dependents, wave by wave, then admit, start the run's handlers, and end runs."""
+    if draft.budgets.freed:
+        yield from look_at_parked(draft, ended)
     wave = ended
     count = 0
     while True:

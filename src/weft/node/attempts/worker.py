@@ -24,6 +24,7 @@ from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
 from weft.node.attempts.secrets import MissingSecret
+from weft.node.attempts.usage import UsageKeeper
 from weft.node.meter import Meter
 from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
@@ -32,6 +33,7 @@ AHEAD_MAX = 1000
 AHEAD_WINDOW_S = 0.1
 LONG_TASK_S = 1.0
 UNSTARTED_MAX_S = 1.0
+FREE_KINDS = ("shell", "python", "inline")  # attempts of all other kinds may say what they spend
 ANNOUNCE_S = 0.25  # an attempt that outlives this says when it started before it ends
 FAILED_STARTS_MAX = 3
 FAILED_STARTS_PAUSE_S = 5.0
@@ -74,9 +76,12 @@ class Worker:
         ask: Ask | None = None,
         meter: Meter | None = None,
         handles: HandleKeeper | None = None,
+        usage: UsageKeeper | None = None,
     ) -> None:
         self._ports = ports
         self._handles = handles
+        self._usage = usage or UsageKeeper()
+        self._costly = ports.remote | {kind for kind in ports.executors if kind not in FREE_KINDS}
         self._settings = settings
         self._trusted = trusted  # past the lease's trust nothing starts: the attempt may be somebody else's by now
         self._changed = changed  # an attempt ended: there is something to report
@@ -235,11 +240,24 @@ class Worker:
         if self.output is not None:
             self.output.began(launch)
         reach("attempt.before_start")
-        if definition.kind in self._ports.remote:
-            launch.adoptable = definition.retry.on_lost == "adopt"
-            self._spawn(self._start_remote(held, launch))
+        if definition.kind in self._costly:
+            self._start_costly(held, launch)
         else:
             self._ports.executors[definition.kind].start(launch, self._on_end)
+
+    def _start_costly(self, held: HeldAttempt, launch: Launch) -> None:
+        """One that may spend, or that runs on an engine."""
+        launch.allowance, launch.spent = held.claim.allowance, self._usage.note
+        if launch.kind in self._ports.remote:
+            launch.adoptable = held.definition.retry.on_lost == "adopt"
+            self._spawn(self._start_remote(held, launch))
+        else:
+            self._ports.executors[launch.kind].start(launch, self._on_costly_end)
+
+    def _on_costly_end(self, outcome: Outcome) -> None:
+        if outcome.usage is not None:
+            self._usage.note(outcome.task_id, outcome.attempt, outcome.usage)
+        self._on_end(outcome)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -270,7 +288,7 @@ class Worker:
         if held.stopping is not None and not launch.adopted:
             self._on_end(_unstarted(launch, held.stopping, self._ports.clock()))
             return
-        executor.start(launch, self._on_end)
+        executor.start(launch, self._on_costly_end)
         if held.stopping is not None:
             executor.stop(*key, held.stopping, held.definition.grace_ms / 1000)
 
@@ -458,7 +476,14 @@ class Worker:
     # -- reports -----------------------------------------------------------------------------------------
 
     def take_reports(self) -> list[Report]:
-        """The next batch: at most 500 reports or 4 MiB."""
+        """The next batch: at most 500 reports or 4 MiB, with what attempts have spent since they said so last."""
+        batch = self._next_reports()
+        if self._usage.known:
+            for report in batch:
+                self._usage.complete(report)
+        return batch
+
+    def _next_reports(self) -> list[Report]:
         if len(self._reports) <= REPORTS_MAX and self._report_bytes <= REPORT_BYTES_MAX:
             batch = list(self._reports)
             self._reports.clear()
@@ -530,6 +555,7 @@ class Worker:
         self._reports.clear()
         self._report_bytes = 0
         self._following.clear()
+        self._usage.forget()
         self.running = 0
 
 

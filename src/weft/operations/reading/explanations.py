@@ -10,6 +10,7 @@ from weft.core.placement.demands import holder_of
 from weft.core.rows import ORDINAL_BITS, HandleRow, TaskRow
 from weft.core.workflow import TaskDef
 from weft.operations.errors import NotFound
+from weft.operations.reading.budgets import budgets_for
 from weft.operations.reading.placement import demand_body, node_views, pool_views
 from weft.operations.reading.runs import find_run, one_task, run_info, run_row, task_position
 from weft.operations.replies import Explanation, RunInfo
@@ -48,6 +49,7 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
     needs = {need.pos: need for need in _tasks_at(access, no, list(positions), -1)}
     out = []
     for row in rows:
+        budgets, spent = budgets_for(access, row)
         demand = row.demand if workflow.own is None else workflow.own[0]
         situation = Situation(
             run, row, workflow, needs, nodes, demand_body(access, demand), ahead.get(row.id, 0), access.now(),
@@ -56,6 +58,7 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
             sum(count for head_start, count in queued if head_start > row.head_start),
             _child(access, row),
             _handle(access, row) if workflow.tasks[row.pos].remote else None,
+            budgets, spent,
         )  # fmt: skip
         summary, details = explain(situation)
         name = workflow.tasks[row.pos].called(row.idx)

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from weft.core.placement.budgets import POOL
+from weft.core.rows import BudgetRow
 from weft.operations.reading import nodes as node_reading
-from weft.operations.replies import LeaderInfo, NodeInfo
+from weft.operations.reading.budgets import budget_info
+from weft.operations.replies import BudgetInfo, LeaderInfo, NodeInfo
 
 if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
@@ -30,6 +33,7 @@ class Figures(msgspec.Struct, kw_only=True):
     nodes: list[NodeInfo]
     leader: LeaderInfo
     events: int
+    budgets: dict[str, BudgetInfo]  # of pools
 
 
 def figures(access: "StoreAccess") -> Figures:
@@ -40,6 +44,7 @@ def figures(access: "StoreAccess") -> Figures:
             found = msgspec.json.decode(body).get("counted")
             if found is not None:
                 counted.setdefault(node, []).append(found)
+        rows = access.read("budgets_of_pools")
         return Figures(
             queue=[
                 QueueFigures(
@@ -55,4 +60,5 @@ def figures(access: "StoreAccess") -> Figures:
             leases_expired=dict(access.read("metrics_expired")),
             counted=counted, nodes=node_reading.nodes(access, False), leader=node_reading.leader(access),
             events=int(access.read("event_last")[0][0]),
+            budgets={row[0].removeprefix(POOL): budget_info(BudgetRow(*row)) for row in rows},
         )  # fmt: skip

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from weft.core.explain import NodeView, PoolView
-from weft.core.placement.demands import demand_of, pools_of, public
+from weft.core.placement.budgets import pool_scope
+from weft.core.placement.demands import demand_of, pools_of, public, unpark
 from weft.core.placement.eligibility import NodeFacts, eligible, engines_down, engines_up, unknown_types
+from weft.core.rows import BudgetRow
 from weft.core.workflow import Workflow
 from weft.operations.reading import nodes as node_reading
+from weft.operations.reading.budgets import budget_info
 from weft.operations.replies import NodeInfo, PoolInfo
 
 if TYPE_CHECKING:
@@ -76,7 +79,7 @@ def node_views(access: "StoreAccess") -> list[NodeView]:
 
 
 def demand_body(access: "StoreAccess", demand: str) -> dict[str, Any]:
-    for name in (demand, public(demand)):  # that of a session which is over may be gone
+    for name in (demand, unpark(public(demand))):  # that of a session which is over may be gone
         rows = access.read("demand_body", name)
         if rows:
             body: dict[str, Any] = msgspec.json.decode(rows[0][0])
@@ -94,10 +97,14 @@ def pools(access: "StoreAccess") -> list[PoolInfo]:
         task = access.workflow(workflow).tasks[pos].called(idx)
         for name in pools_of(demand):
             holders.setdefault(name, []).append(f"{run_id}/{task}")
+    budgets = {row[0]: budget_info(BudgetRow(*row)) for row in access.read("budgets_of_pools")}
     return [
-        PoolInfo(name=name, size=size, used=used, waiting=waiting.get(name, 0), holders=holders.get(name, []))
+        PoolInfo(
+            name=name, size=size, used=used, waiting=waiting.get(name, 0), holders=holders.get(name, []),
+            budget=budgets.get(pool_scope(name)),
+        )
         for name, size, used in access.read("pools_all")
-    ]
+    ]  # fmt: skip
 
 
 def pool_views(access: "StoreAccess", demand: str) -> list[PoolView]:

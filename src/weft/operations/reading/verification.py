@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 
 from weft.core.history.batches import expanded
 from weft.core.history.replay import Replay
-from weft.core.invariants import check_family, check_history, check_pools, check_run, current_rows
+from weft.core.invariants import check_budgets, check_family, check_history, check_pools, check_run, current_rows
+from weft.core.placement.budgets import run_scope
 from weft.core.rows import ORDINAL_BITS, WHOLE, PoolRow, TaskRow
 from weft.core.rules.maps import array_hash
+from weft.operations.reading.budgets import budgets_of, spending
 from weft.operations.reading.runs import family_of, run_row
 from weft.operations.replies import Verification
 from weft.store.queries import TASK_COLUMNS
@@ -53,6 +55,11 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
     arrays = {(pos, generation): text for pos, generation, text in access.read("arrays_of_run", no)}
     replay.settle()
     differences = check_run(run, rows, workflow)
+    running = [
+        (t.id, t.demand) for t in rows if t.state == "running" and t.elements is None and t.session is not None
+    ]
+    budgets = budgets_of(access, [run_scope(no)])
+    differences += check_budgets(budgets, running, spending(access, no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
     current = current_rows(rows)
     for pos, generation in sorted({*arrays, *replay.arrays}):
         text = arrays.get((pos, generation))

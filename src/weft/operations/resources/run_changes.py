@@ -12,7 +12,16 @@ from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource, ToolHints
 from weft.operations.errors import REFUSABLE
 from weft.operations.ids import id_from
-from weft.operations.parameters import TASK_PATTERN, TIME_MAX, Reason, RunRef, TaskRef
+from weft.operations.parameters import (
+    TASK_PATTERN,
+    TIME_MAX,
+    BudgetTokens,
+    BudgetUsd,
+    Reason,
+    RunRef,
+    TaskRef,
+    micros,
+)
 from weft.operations.reading.runs import find_run, pins_of, run_info, workflow_of
 from weft.operations.resources.runs import OneRunRequest
 from weft.operations.submission import same_again
@@ -111,6 +120,20 @@ def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
     if access.command_id is not None:
         command.run_id = id_from(access.command_id)
     return changed(access.commit(command))
+
+
+class SetRunBudgetRequest(Request):
+    run: RunRef
+    usd: BudgetUsd | None = None
+    tokens: BudgetTokens | None = None
+
+
+@resource.operation("PUT", "/v1/runs/{run}/budget", role="operator", errors=REFUSABLE, example={"usd": 10})
+def set_run_budget(access: StoreAccess, request: SetRunBudgetRequest) -> Changed:
+    """Change what a run may spend in all; what is left out stays as it is. What waits for it goes on; a smaller
+    budget stops nothing that runs."""
+    _, run_id = find_run(access, request.run)
+    return changed(access.commit(c.SetBudget(run_id, micros(request.usd), request.tokens)))
 
 
 class AdvanceRunRequest(Request):

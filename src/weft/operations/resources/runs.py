@@ -8,11 +8,12 @@ from msgspec import Meta
 from weft.core.commands import Refused
 from weft.core.history.kinds import RECORD_KINDS, canonical_lines
 from weft.operations.access import StoreAccess
-from weft.operations.declare import Request, Resource
+from weft.operations.declare import Request, Resource, ToolHints
 from weft.operations.errors import FINDABLE
 from weft.operations.parameters import FamilyCursor, Limit, Moment, RunCursor, RunRef, RunStates, number_in
 from weft.operations.reading import results
 from weft.operations.reading import verification as verifying
+from weft.operations.reading.budgets import RunBudget, run_budget
 from weft.operations.reading.explanations import Explanations, why
 from weft.operations.reading.runs import (
     TaskFilter,
@@ -191,6 +192,14 @@ def get_run_output(access: StoreAccess, request: GetRunOutputRequest) -> RunOutp
         if refused.code != "invalid":
             raise
         return RunOutput(output=None, error=refused.message)
+
+
+@resource.operation("GET", "/v1/runs/{run}/budget", role="viewer", errors=FINDABLE, tool=ToolHints())
+def get_run_budget(access: StoreAccess, request: OneRunRequest) -> RunBudget:
+    """What a run may spend, has spent, and has reserved for its running tasks, in US dollars and tokens; and what
+    each of its tasks has spent."""
+    with access.snapshot():
+        return run_budget(access, request.run)
 
 
 class RunContext(msgspec.Struct, kw_only=True):

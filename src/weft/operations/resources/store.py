@@ -8,7 +8,16 @@ from msgspec import Meta
 from weft.core import commands as c
 from weft.operations.access import StoreAccess
 from weft.operations.declare import NoArguments, Request, Resource
-from weft.operations.parameters import Limit, PoolCursor, PoolName, name_in, page_of
+from weft.operations.parameters import (
+    BudgetTokens,
+    BudgetUsd,
+    Limit,
+    PoolCursor,
+    PoolName,
+    micros,
+    name_in,
+    page_of,
+)
 from weft.operations.reading import nodes as node_reading
 from weft.operations.reading import placement as placing
 from weft.operations.replies import PoolInfo, StoreInfo
@@ -68,12 +77,17 @@ class PoolSet(msgspec.Struct, kw_only=True):
 class SetPoolRequest(Request):
     name: PoolName
     size: Annotated[int, Meta(ge=0, le=1_000_000)]
+    usd: BudgetUsd | None = None
+    tokens: BudgetTokens | None = None
+    renew: Annotated[bool, Meta(description="What its tasks have spent so far no longer counts")] = False
 
 
 @resource.operation(
     "PUT", "/v1/pools/{name}", role="admin", errors=("conflict", "command_used", "observer"), example={"size": 4}
 )
 def set_pool(access: StoreAccess, request: SetPoolRequest) -> PoolSet:
-    """Create a pool, or change its size. 0 lets nothing more start; what runs goes on."""
-    reply = access.commit(c.SetPool(request.name, request.size))
+    """Create a pool, or change its size. 0 lets nothing more start; what runs goes on. With `usd` and `tokens`, all
+    tasks in it together may spend no more than that; what is left out stays as it is."""
+    usd, tokens = micros(request.usd), request.tokens
+    reply = access.commit(c.SetPool(request.name, request.size, usd, tokens, request.renew))
     return PoolSet(name=request.name, size=request.size, used=reply.data["used"], existing=reply.existing)

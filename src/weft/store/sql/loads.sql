@@ -89,6 +89,19 @@ SELECT {task} FROM (
 -- began
 SELECT p.name, p.size, p.used FROM pools p WHERE p.name IN :names ORDER BY p.name {lock}
 
+-- name: budgets_by_scope (scopes text[]): after the runs, and after the pools, that they belong to
+SELECT {budget} FROM budgets b WHERE b.scope IN :scopes ORDER BY b.scope {lock}
+
+-- name: budgets_if_free (scopes text[]): of runs that this transaction does not hold; who holds one waits for its budget
+SELECT {budget} FROM budgets b WHERE b.scope IN :scopes ORDER BY b.scope {lock_or_skip}
+
+-- name: spending_of_tasks (task_ids bigint[])
+SELECT s.task_id, s.usd, s.tokens FROM spending s WHERE s.task_id IN :task_ids ORDER BY s.task_id
+
+-- name: tasks_parked (run_no bigint, rank bigint, id bigint, limit int): those that wait for room in the run's budget
+SELECT {task} FROM tasks t WHERE t.state = 'queued' AND t.run_no = :run_no AND (t.rank, t.id) > (:rank, :id)
+AND t.demand >= 'budget:' AND t.demand < 'budget;' ORDER BY t.rank, t.id LIMIT :limit {lock}
+
 -- name: demands_placing: two ranges of the queue's index; an OR of them would scan the whole queue
 SELECT d.demand FROM (
   SELECT DISTINCT t.demand FROM tasks t WHERE t.state = 'queued' AND t.demand >= 'place:' AND t.demand < 'place;'

@@ -24,6 +24,18 @@ FROM handles h WHERE h.state = 'orphaned' AND h.engine IN :engines ORDER BY h.ta
 -- name: handle_of_task (task_id bigint): the one that is not closed
 SELECT {handle} FROM handles h WHERE h.task_id = :task_id AND h.state IN ('open', 'orphaned')
 
+-- name: budgets_of (scopes json)
+SELECT {budget} FROM budgets b WHERE b.scope IN :scopes ORDER BY b.scope
+
+-- name: budgets_of_pools
+SELECT {budget} FROM budgets b WHERE b.scope >= 'pool:' AND b.scope < 'pool;' ORDER BY b.scope
+
+-- name: spending_between (first bigint, end bigint): by the range of a run's ids
+SELECT s.task_id, s.usd, s.tokens FROM spending s WHERE s.task_id >= :first AND s.task_id < :end ORDER BY s.task_id
+
+-- name: task_place (id bigint)
+SELECT t.pos, t.idx, t.generation FROM tasks t WHERE t.id = :id
+
 -- name: memos_cached (keys text[], now bigint): results that may stand for others now
 SELECT {memo} FROM memos k WHERE k.key IN :keys
 AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY k.key

@@ -78,6 +78,30 @@ INSERT INTO pools (name, size, used) VALUES (:name, :size, 0) ON CONFLICT (name)
 -- name: pool_use (name text, change bigint) guarded: it may have gone
 UPDATE pools SET used = used + :change WHERE name = :name
 
+-- name: budget_insert ({budget_typed})
+INSERT INTO budgets ({budget_columns}) VALUES ({budget_values})
+
+-- name: budget_limit (scope text, usd bigint, tokens bigint) guarded
+UPDATE budgets SET usd = coalesce(:usd, usd), tokens = coalesce(:tokens, tokens) WHERE scope = :scope
+
+-- name: budget_renew (scope text) guarded
+UPDATE budgets SET usd_spent = 0, tokens_spent = 0 WHERE scope = :scope
+
+-- name: budget_count (scope text, usd_spent bigint, tokens_spent bigint, usd_reserved bigint, tokens_reserved bigint): a
+-- workflow's own pool has none
+UPDATE budgets SET usd_spent = usd_spent + :usd_spent, tokens_spent = tokens_spent + :tokens_spent,
+  usd_reserved = usd_reserved + :usd_reserved, tokens_reserved = tokens_reserved + :tokens_reserved WHERE scope = :scope
+
+-- name: spending_add (task_id bigint, usd bigint, tokens bigint)
+INSERT INTO spending (task_id, usd, tokens) VALUES (:task_id, :usd, :tokens)
+ON CONFLICT (task_id) DO UPDATE SET usd = spending.usd + excluded.usd, tokens = spending.tokens + excluded.tokens
+
+-- name: run_delete_budget (run_no bigint)
+DELETE FROM budgets WHERE scope = 'run:' || :run_no
+
+-- name: run_delete_spending (first bigint, end bigint)
+DELETE FROM spending WHERE task_id >= :first AND task_id < :end
+
 -- name: attempts_insert v ({attempt_typed})
 INSERT INTO attempts ({attempt_columns}) SELECT * FROM v
 

@@ -5,6 +5,7 @@ from typing import Any
 from weft.core.definition.checks.expressions import ExpressionChecker
 from weft.core.definition.document import Document, encode_document
 from weft.core.definition.field_types.remote_fields import container_of
+from weft.core.definition.field_types.service_fields import budget_of
 from weft.core.definition.inferred_needs import all_edges
 from weft.core.definition.problems import NO_EXPRESSION, Path, ProblemCollector, encodes, has_expression, quoted
 from weft.core.definition.source_paths import SourcePaths
@@ -110,10 +111,36 @@ def check_mode(collector: ProblemCollector, document: Document) -> None:
         _check_owned_run(collector, document)
 
 
+def check_budgets(collector: ProblemCollector, source: SourcePaths, document: Document) -> None:
+    """What a run may spend bounds what its tasks may spend: each says how much of it may be set aside for it."""
+    of_run = document["budget"] if isinstance(document.get("budget"), dict) else {}
+    if document.get("placement") == "scored":
+        why = "tasks that the leader places (placement: scored) have no budgets"
+        if "budget" in document:
+            collector.problem_at(("budget",), why, "remove it, or use placement: pull", "key")
+        for name, task in document["tasks"].items():
+            if budget_of(task) is not None:
+                path = (*source.task(name)[0], "agent", "budget")
+                collector.problem_at(path, why, "remove it, or use placement: pull", "key")
+        return
+    for name, task in document["tasks"].items() if of_run else ():
+        own = budget_of(task) or {}
+        lacking = [unit for unit in of_run if "agent" in task and unit not in own]
+        for unit in of_run:
+            if unit in own and own[unit] > of_run[unit]:
+                message = f"the task {quoted(name)} may spend more than the whole run: it would never start"
+                path = (*source.task(name)[0], "agent", "budget", unit)
+                collector.problem_at(path, message, f"use at most {of_run[unit]}, or raise the run's budget")
+        if lacking:
+            message = f"a run has a budget, so the agent {quoted(name)} needs one of its own, with {lacking[0]}"
+            fix = f"add budget: {{{lacking[0]}: …}} to its agent: the most that it may spend of the run's"
+            collector.problem_at((*source.task(name)[0], "agent"), message, fix)
+
+
 def _check_owned_run(collector: ProblemCollector, document: Document) -> None:
     """The owner takes the tasks of its run in any order: nothing is counted for each task."""
     why = "a run that one node owns (mode: levels, ownership: run) counts nothing for each task"
-    for key in ("concurrency", "placement"):
+    for key in ("concurrency", "placement", "budget"):
         if key in document and document[key] != "pull":
             collector.problem_at((key,), f"{why}, so it has no `{key}`", "remove it", "key")
     for name, task in document["tasks"].items():
@@ -121,6 +148,9 @@ def _check_owned_run(collector: ProblemCollector, document: Document) -> None:
             collector.problem_at(
                 ("tasks", name, "pools"), f"{why}, so its tasks take no places in pools", "remove them", "key"
             )
+        if budget_of(task) is not None:
+            path = ("tasks", name, "agent", "budget")
+            collector.problem_at(path, f"{why}, so its agents have no budget", "remove it", "key")
         for counted in ("memory", "disk", "cpus", "gpu", "max_per_node"):
             if counted in task.get("requires", ()):
                 fix = "remove it, or require a label or a capability"

@@ -194,3 +194,10 @@ def agent_record(argument: FieldType, env: FieldType, secret: FieldType) -> Reco
         ),
         "agent",
     )  # fmt: skip
+
+
+def budget_of(task: dict[str, Any]) -> dict[str, Any] | None:
+    """The one place that knows where a task says what it may spend."""
+    agent = task.get("agent")
+    budget = agent.get("budget") if isinstance(agent, dict) else None
+    return budget if isinstance(budget, dict) else None

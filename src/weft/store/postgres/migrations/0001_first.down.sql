@@ -1,4 +1,6 @@
 DROP TABLE tokens;
+DROP TABLE spending;
+DROP TABLE budgets;
 DROP TABLE handles;
 DROP TABLE output_ends;
 DROP TABLE output_chunks;

@@ -386,6 +386,25 @@ CREATE TABLE handles (
 CREATE UNIQUE INDEX handles_unclosed ON handles (task_id) WHERE state IN ('open', 'orphaned');
 CREATE INDEX handles_orphaned ON handles (engine, task_id) WHERE state = 'orphaned';
 
+-- What a run (run:7) or all tasks in a pool (pool:llm) may spend, have spent, and have reserved for running tasks:
+-- millionths of a US dollar, and tokens. Changed relatively, like pools.
+CREATE TABLE budgets (
+  scope           TEXT PRIMARY KEY,
+  usd             INTEGER,
+  tokens          INTEGER,
+  usd_spent       INTEGER NOT NULL CHECK (usd_spent >= 0),
+  tokens_spent    INTEGER NOT NULL CHECK (tokens_spent >= 0),
+  usd_reserved    INTEGER NOT NULL CHECK (usd_reserved >= 0),
+  tokens_reserved INTEGER NOT NULL CHECK (tokens_reserved >= 0)
+) WITHOUT ROWID;
+
+-- What the attempts of a task have spent together. A new generation is another task.
+CREATE TABLE spending (
+  task_id INTEGER PRIMARY KEY,
+  usd     INTEGER NOT NULL CHECK (usd >= 0),
+  tokens  INTEGER NOT NULL CHECK (tokens >= 0)
+);
+
 -- Bearer tokens of the API: hashes only. Revoked ones stay, so that the history can be understood.
 CREATE TABLE tokens (
   id         TEXT PRIMARY KEY,
