@@ -131,8 +131,11 @@ class Agent:
                 signal.signal(signal.SIGTERM, signal.SIG_IGN)
             case "flee":
                 code = "import os, signal, time; signal.signal(15, signal.SIG_IGN); os.fork() and os._exit(0)"
-                code += "; open(os.environ['FLED'], 'w').write(str(os.getpid())); time.sleep(300)"
+                code += "; f = open(os.environ['FLED'], 'w'); f.write(str(os.getpid())); f.close(); time.sleep(300)"
                 subprocess.Popen([sys.executable, "-c", code], start_new_session=True).wait()
+                fled = Path(os.environ["FLED"])
+                while not fled.exists() or not fled.read_text():
+                    time.sleep(0.01)
             case "denied":
                 self.denials.append({"tool_name": values[0], "tool_use_id": "toolu_1", "tool_input": {}})
             case "touch":

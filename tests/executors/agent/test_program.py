@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from tests.executors.attempts import ends, is_alive
 from tests.executors.test_run_as import interpreter
 from weft.executors import linux
 from weft.executors.agent.command_line import ARGUMENT_MAX
+from weft.executors.agent.messages import AgentRequest
+from weft.executors.agent.runner import AgentRun
 from weft.executors.protocol import Outcome, Usage
 from weft.executors.run_as import find_user
 
@@ -417,6 +421,16 @@ def test_a_stop_while_it_starts(tmp_path: Path, delay_s: float) -> None:
             assert (outcome.ok, outcome.stopped) == (False, "cancel")
 
     asyncio.run(whole())
+
+
+def test_a_stop_that_came_before_the_program_was_there_reaches_it(tmp_path: Path) -> None:
+    request = AgentRequest({"prompt": "x", "command": ["sleep", "100"]}, ["claude"], {}, 1 << 20, 1 << 20)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, (tmp_path / "messages").open("wb") as file:
+        began = time.monotonic()
+        ended, code = AgentRun(request, theirs, file.fileno(), file.fileno(), [signal.SIGTERM]).run()
+    assert (ended.error, code) == ("exit code 143", 143)
+    assert time.monotonic() - began < 50
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start tasks as another user")

@@ -245,6 +245,9 @@ class _Watch:
             yield bytes(self._partial)
         code = self._program.returncode
         self.exit_code = 128 - code if code < 0 else code
+        for pipe in (self._program.stdout, self._program.stderr):
+            if pipe is not None:
+                pipe.close()
         if pidfd is not None:
             os.close(pidfd)
 
