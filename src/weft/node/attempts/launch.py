@@ -84,9 +84,9 @@ def _with_marks(spec: dict[str, Any], definition: TaskDef) -> dict[str, Any]:
     """Where the texts of a request name secrets: marked before expressions bring values into them."""
     if definition.kind != "http":
         return spec
-    from weft.executors.http_call.secret_references import marked  # most runs have no such task
+    from weft.executors.http_call.secret_references import marked_request  # most runs have no such task
 
-    return {"http": marked(spec["http"], definition.secrets)}
+    return {"http": marked_request(spec["http"], definition.secrets)}
 
 
 #: Keys of a spec whose values are resolved in a way of their own.
