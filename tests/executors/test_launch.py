@@ -8,6 +8,7 @@ from weft.authoring.load import load_text
 from weft.core.commands import Claim
 from weft.core.expressions import ExpressionError
 from weft.core.workflow import Workflow
+from weft.executors.http_call.secret_references import revealed, unmarked
 from weft.executors.protocol import Launch, Outcome
 from weft.node.attempts.launch import make_launch, make_report, take_context_update
 from weft.node.attempts.secrets import MissingSecret, Secrets
@@ -143,3 +144,33 @@ def test_other_output_updates_nothing(printed: str) -> None:
 def test_an_update_that_is_no_mapping_fails() -> None:
     outcome = _left(output={"context_update": [1]})
     assert (outcome.ok, outcome.error) == (False, "the context_update in its result is no mapping of keys to values")
+
+
+REQUEST = """
+inputs: {x: string}
+tasks:
+  a:
+    secrets: [TOKEN]
+    http:
+      url: https://a.example/${{ inputs.x }}
+      headers: {Authorization: "Bearer $TOKEN", X-A: "${TOKEN} ${{ inputs.x }} $OTHER"}
+      expect: {json: {/a: $TOKEN}}
+      poll: {url: "https://a.example/$TOKEN"}
+"""
+
+
+def test_a_value_never_names_a_secret() -> None:
+    """What an expression brings into a text of a request may come from anywhere."""
+    made = launch(REQUEST, {"inputs": {"x": "$TOKEN"}}, secrets={"TOKEN": "hush", "OTHER": "not listed"})
+    spec = made.spec["http"]
+
+    def sent(text: str) -> str:
+        return revealed(text, made.secrets)
+
+    assert sent(spec["url"]) == "https://a.example/$TOKEN"
+    assert sent(spec["headers"]["Authorization"]) == "Bearer hush"
+    assert sent(spec["headers"]["X-A"]) == "hush $TOKEN $OTHER"
+    assert sent(spec["poll"]["url"]) == "https://a.example/hush"
+    assert spec["expect"] == {"json": {"/a": "$TOKEN"}}
+    assert unmarked(spec)["headers"]["Authorization"] == "Bearer ${TOKEN}"  # the same in every process
+    assert "hush" not in str(spec)

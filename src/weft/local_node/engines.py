@@ -9,6 +9,7 @@ import msgspec
 
 from weft.core.workflow import Workflow
 from weft.executors.protocol import CheckedExecutor, Ended, Handle, Launch, RemoteExecutor, StopReason
+from weft.node.eligibility import NOT_CHECKED
 
 if TYPE_CHECKING:
     from weft.config import Config
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 #: Of tasks that every node has executors for, if it has the engine, or what else they need.
 ENGINE_KINDS: Final = ("container", "kubernetes", "http", "cloud_run")
+_SETTLE_S = 15.0
 _E = TypeVar("_E", bound=CheckedExecutor)
 
 
@@ -144,8 +146,17 @@ async def _check(config: "Config", kinds: list[str]) -> dict[str, str]:
     found = {}
     made = engines(options_of(config))
     for kind in kinds:
-        why = await made[kind].check()
+        why = await _settled(made[kind])
         if why is not None:
             found[kind] = why
         await made[kind].close()
     return found
+
+
+async def _settled(executor: ExecutorOnDemand[Any]) -> str | None:
+    """What a check says once it has found out: credentials may take seconds."""
+    end = asyncio.get_running_loop().time() + _SETTLE_S
+    while True:
+        why = await executor.check()
+        if why is None or not why.startswith(NOT_CHECKED) or asyncio.get_running_loop().time() >= end:
+            return why

@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 
+from weft.authoring.load import load_text
+from weft.config import load
 from weft.executors.cloud_run import credentials as module
 from weft.executors.cloud_run.credentials import LOOKED_FOR, MISSING, GoogleCredentials, NoCredentials, TokenFile
 from weft.executors.cloud_run.executor import CloudRunExecutor
+from weft.local_node.engines import engines_down
 
 
 def test_a_file_is_read_again(tmp_path: Path) -> None:
@@ -118,3 +121,17 @@ def test_a_check_does_not_wait_for_a_metadata_server(monkeypatch: pytest.MonkeyP
         assert await credentials.check() == "no credentials: Your default credentials were not found."
 
     asyncio.run(main())
+
+
+def test_a_run_is_not_refused_while_credentials_are_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def default(scopes: object) -> tuple[Found, str]:
+        time.sleep(1.0)
+        return Found(3600.0), "p"
+
+    google(monkeypatch, default)
+    workflow = load_text("tasks: {a: {cloud_run: {project: p, region: r, job: j}}}", "w").workflow
+    assert engines_down(load({}, tmp_path), [workflow]) == {}
+    monkeypatch.setattr(module, "_is_installed", lambda: False)
+    assert engines_down(load({}, tmp_path), [workflow]) == {"cloud_run": MISSING}

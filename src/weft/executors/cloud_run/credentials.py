@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 MISSING = "google-auth is not installed: pip install 'weft[cloud_run]'"
-LOOKED_FOR = "credentials are being looked for"
+LOOKED_FOR = "it has not been checked yet: credentials are looked for"
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _RENEW_BEFORE_S = 300.0
 _AGAIN_S = 60.0  # after credentials were looked for in vain

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_SENT = ("url", "headers", "json", "body")
 _WORD = secrets.token_hex(16)  # of this process: marks never leave it
 _MARK = re.compile(f"\x02{_WORD}:([A-Za-z0-9_]+)\x03")
 
@@ -23,6 +24,14 @@ def marked(value: Any, names: Collection[str]) -> Any:
         return f"\x02{_WORD}:{name}\x03" if name in names else match[0]
 
     return _mapped(value, lambda text: _REFERENCE.sub(mark, text) if "$" in text else text)
+
+
+def marked_request(spec: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The spec of a task with marks in what is sent: nowhere else is a secret put in."""
+    out = {key: marked(value, names) if key in _SENT else value for key, value in spec.items()}
+    if "url" in spec.get("poll", {}):
+        out["poll"] = {**spec["poll"], "url": marked(spec["poll"]["url"], names)}
+    return out
 
 
 def unmarked(value: Any) -> Any:

@@ -14,7 +14,6 @@ from weft.core.expressions import ExpressionError, compile_shell, resolve_value
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
 from weft.core.rows import MemoRow
 from weft.core.workflow import TaskDef, Workflow
-from weft.executors.http_call.secret_references import marked
 from weft.executors.masking import Masker
 from weft.executors.protocol import Ask, Launch, Outcome
 from weft.node.attempts.secrets import Secrets
@@ -51,8 +50,8 @@ def make_launch(
         env = {**env, **definition.env, **inside.get("env", {})}
     elif definition.env:
         env = {**env, **definition.env}
-    if definition.kind == "http" and definition.secrets:
-        spec = {"http": marked(spec["http"], definition.secrets)}  # before values come into its texts
+    if definition.secrets:
+        spec = _with_marks(spec, definition)
     if names is not None:
         spec, cwd, env = _resolve(spec, cwd, env, names)
     env = {
@@ -79,6 +78,15 @@ def make_launch(
     if "with" in spec and "function" not in spec and definition.kind in ("shell", *CONTAINERS):
         launch.input = msgspec.json.encode(spec["with"])
     return launch
+
+
+def _with_marks(spec: dict[str, Any], definition: TaskDef) -> dict[str, Any]:
+    """Where the texts of a request name secrets: marked before expressions bring values into them."""
+    if definition.kind != "http":
+        return spec
+    from weft.executors.http_call.secret_references import marked_request  # most runs have no such task
+
+    return {"http": marked_request(spec["http"], definition.secrets)}
 
 
 #: Keys of a spec whose values are resolved in a way of their own.

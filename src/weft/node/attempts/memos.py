@@ -14,7 +14,6 @@ from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.memo_keys import content_key, named_key
 from weft.core.rows import MemoRow
 from weft.core.workflow import Workflow
-from weft.executors.http_call.secret_references import unmarked
 from weft.executors.protocol import OnceAnswer, OnceQuestion
 from weft.executors.python_functions.source import FunctionSources
 from weft.node.attempts.launch import OWN_VARIABLES, make_launch
@@ -80,7 +79,11 @@ class ResultKeeper:
                 self._ports.log("not cached: its source was not found; give it a cache key", {"function": function})
                 return None
         env = {name: value for name, value in launch.env.items() if name not in OWN_VARIABLES}
-        spec = unmarked(launch.spec) if launch.kind == "http" else launch.spec
+        spec = launch.spec
+        if launch.kind == "http" and launch.secrets:
+            from weft.executors.http_call.secret_references import unmarked  # most runs have no such task
+
+            spec = unmarked(spec)
         return content_key(definition.kind, spec, env, launch.cwd, claim.idx, source)
 
     async def _look(self, keys: list[str]) -> dict[str, MemoRow]:
