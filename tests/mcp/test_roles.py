@@ -22,11 +22,11 @@ ASKED_FOR = {
     "get_workflow_status", "list_dead_letter_tasks", "retry_dead_letter_task", "drain_node_tasks",
     "stream_task_output", "validate_workflow", "explain_task", "preview", "signal", "get_critical_path",
 }  # fmt: skip
-BEYOND = {"list_runs", "list_nodes", "cancel_run", "resume_run"}
+BEYOND = {"list_runs", "list_nodes", "cancel_run", "resume_run", "get_run_budget"}
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
-    "get_critical_path",
+    "get_critical_path", "get_run_budget",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -63,7 +63,7 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "get_workflow_status": "get_run", "list_dead_letter_tasks": "list_dead", "cancel_run": "cancel_run",
         "retry_dead_letter_task": "retry_dead", "drain_node_tasks": "drain_node", "list_runs": "list_runs",
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
-        "list_nodes": "list_nodes", "resume_run": "resume_run",
+        "list_nodes": "list_nodes", "resume_run": "resume_run", "get_run_budget": "get_run_budget",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}

@@ -194,7 +194,7 @@ def get_run_output(access: StoreAccess, request: GetRunOutputRequest) -> RunOutp
         return RunOutput(output=None, error=refused.message)
 
 
-@resource.operation("GET", "/v1/runs/{run}/budget", role="viewer", errors=FINDABLE, tool=ToolHints())
+@resource.operation("GET", "/v1/runs/{run}/budget", role="viewer", errors=FINDABLE, tool=ToolHints(idempotent=True))
 def get_run_budget(access: StoreAccess, request: OneRunRequest) -> RunBudget:
     """What a run may spend, has spent, and has reserved for its running tasks, in US dollars and tokens; and what
     each of its tasks has spent."""
