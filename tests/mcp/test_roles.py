@@ -162,7 +162,7 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
         given: dict[str, dict[str, Any]] = {
             "get_task_result": {"run": run}, "stream_task_output": {"run": run}, "get_workflow_status": {"run": run},
             "explain_task": {"run": run}, "get_critical_path": {"run": run}, "preview": {"workflow": "w"},
-            "validate_workflow": {"definition": ["true"]},
+            "validate_workflow": {"definition": ["true"]}, "get_run_budget": {"run": run},
         }  # fmt: skip
         for name in sorted(READING):
             await calls(name, **given.get(name, {}))
