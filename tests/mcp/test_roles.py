@@ -22,11 +22,11 @@ ASKED_FOR = {
     "get_workflow_status", "list_dead_letter_tasks", "retry_dead_letter_task", "drain_node_tasks",
     "stream_task_output", "validate_workflow", "explain_task", "preview", "signal", "get_critical_path",
 }  # fmt: skip
-BEYOND = {"list_runs", "list_nodes", "cancel_run", "resume_run", "get_run_budget"}
+BEYOND = {"list_runs", "list_nodes", "cancel_run", "resume_run"}
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
-    "get_critical_path", "get_run_budget",
+    "get_critical_path",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -63,7 +63,7 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "get_workflow_status": "get_run", "list_dead_letter_tasks": "list_dead", "cancel_run": "cancel_run",
         "retry_dead_letter_task": "retry_dead", "drain_node_tasks": "drain_node", "list_runs": "list_runs",
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
-        "list_nodes": "list_nodes", "resume_run": "resume_run", "get_run_budget": "get_run_budget",
+        "list_nodes": "list_nodes", "resume_run": "resume_run",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}
@@ -162,7 +162,7 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
         given: dict[str, dict[str, Any]] = {
             "get_task_result": {"run": run}, "stream_task_output": {"run": run}, "get_workflow_status": {"run": run},
             "explain_task": {"run": run}, "get_critical_path": {"run": run}, "preview": {"workflow": "w"},
-            "validate_workflow": {"definition": ["true"]}, "get_run_budget": {"run": run},
+            "validate_workflow": {"definition": ["true"]},
         }  # fmt: skip
         for name in sorted(READING):
             await calls(name, **given.get(name, {}))
