@@ -194,7 +194,9 @@ def test_who_changed_what_leaves_no_event_is_told_too(
     server = serving(node=False, connection=connection)
     assert server.call("PUT", "/v1/pools/p", {"size": 3}).status == 200
     assert server.post("/v1/runs:batch", {"runs": [{"definition": CHAIN}]}).status in (200, 201, 404)
-    assert events(connection, "asked") == [{"actor": "local", "command": "set_pool", "name": "p", "size": 3}]
+    assert events(connection, "asked") == [
+        {"actor": "local", "command": "set_pool", "name": "p", "size": 3, "renew": False}
+    ]
     before = len(events(connection, "asked"))
     server.post("/v1/runs:prune", {"before": 1})
     assert len(events(connection, "asked")) == before, "nothing was changed"

@@ -17,7 +17,7 @@ def budget(args: Namespace, session: CommandSession) -> int:
     if args.json:
         session.print_json(found)
         return OK
-    if found.budget is None:
+    if not found.spends:
         session.warn(f"none of the tasks of run {run_id} can spend anything")
         return OK
     session.print(budget_text(found.budget))

@@ -84,8 +84,7 @@ def _spent(connection: Connection, run: RunInfo, workflow: Workflow) -> str:
     found = connection.budget(run.id)
     most = sorted(found.tasks, key=lambda one: (-one.usd, -one.tokens))[:SPENDERS_SHOWN]
     tasks = ", ".join(f"{one.task} {spent_text(one.usd, one.tokens)}" for one in most)
-    total = "" if found.budget is None else budget_text(found.budget)
-    return total + (f" ({tasks})" if tasks else "")
+    return budget_text(found.budget) + (f" ({tasks})" if tasks else "")
 
 
 def _values(connection: Connection, run: RunInfo, workflow: Workflow) -> list[tuple[str, str]]:

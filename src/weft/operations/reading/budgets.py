@@ -25,9 +25,10 @@ class TaskSpending(msgspec.Struct, kw_only=True):
 
 
 class RunBudget(msgspec.Struct, kw_only=True):
-    """`budget` is null where no task of the run can have one."""
+    """`spends`: some of its tasks can have a budget."""
 
-    budget: BudgetInfo | None
+    spends: bool
+    budget: BudgetInfo
     tasks: list[TaskSpending]  # those that have spent something
 
 
@@ -68,4 +69,5 @@ def run_budget(access: "StoreAccess", ref: str) -> RunBudget:
             name = workflow.tasks[pos].called(idx)
             usd = amount.usd / MICROS
             tasks.append(TaskSpending(task=name, generation=generation, usd=usd, tokens=amount.tokens))
-    return RunBudget(budget=budget_info(rows[0]) if rows else None, tasks=tasks)
+    scope = run_scope(no)
+    return RunBudget(spends=bool(rows), budget=budget_info(rows[0] if rows else BudgetRow(scope)), tasks=tasks)

@@ -8,7 +8,7 @@ from msgspec import Meta
 from weft.core.commands import Refused
 from weft.core.history.kinds import RECORD_KINDS, canonical_lines
 from weft.operations.access import StoreAccess
-from weft.operations.declare import Request, Resource, ToolHints
+from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE
 from weft.operations.parameters import FamilyCursor, Limit, Moment, RunCursor, RunRef, RunStates, number_in
 from weft.operations.reading import results
@@ -194,7 +194,7 @@ def get_run_output(access: StoreAccess, request: GetRunOutputRequest) -> RunOutp
         return RunOutput(output=None, error=refused.message)
 
 
-@resource.operation("GET", "/v1/runs/{run}/budget", role="viewer", errors=FINDABLE, tool=ToolHints())
+@resource.operation("GET", "/v1/runs/{run}/budget", role="viewer", errors=FINDABLE)
 def get_run_budget(access: StoreAccess, request: OneRunRequest) -> RunBudget:
     """What a run may spend, has spent, and has reserved for its running tasks, in US dollars and tokens; and what
     each of its tasks has spent."""
