@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
+from weft.core.placement.eligibility import NOT_CHECKED
 from weft.core.workflow import Workflow
 from weft.executors.protocol import CheckedExecutor, Ended, Handle, Launch, RemoteExecutor, StopReason
-from weft.node.eligibility import NOT_CHECKED
 
 if TYPE_CHECKING:
     from weft.config import Config

@@ -19,23 +19,23 @@ class SchemaMismatch(Exception):
     """The answer is not what the schema asks for. Another attempt may do better."""
 
 
-class BadSchema(Exception):
+class UnusableSchema(Exception):
     """No answer could match: the schema itself is wrong, or the library is missing."""
 
 
 class AnswerSchema:
     def __init__(self, schema: Any) -> None:
-        """Raises BadSchema."""
+        """Raises UnusableSchema."""
         try:
             import jsonschema_rs
         except ImportError:
-            raise BadSchema("output_schema needs jsonschema-rs on the node: install weft[agent]") from None
+            raise UnusableSchema("output_schema needs jsonschema-rs on the node: install weft[agent]") from None
         try:
             self._validator = jsonschema_rs.validator_for(
                 schema, offline=True, pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACK_MAX)
             )
         except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise BadSchema(f"output_schema cannot be used: {_short(str(error).splitlines()[0])}") from None
+            raise UnusableSchema(f"output_schema cannot be used: {_short(str(error).splitlines()[0])}") from None
 
     def check(self, value: Any) -> None:
         """Raises SchemaMismatch, which names the place of what is wrong."""

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from weft.executors.agent.answer import AnswerSchema, BadSchema, SchemaMismatch, parse_answer_json
+from weft.executors.agent.answer import AnswerSchema, SchemaMismatch, UnusableSchema, parse_answer_json
 from weft.executors.agent.command_line import CannotBuild, CommandLine, build_command
 from weft.executors.agent.messages import AgentEnded, AgentRequest, RunnerMessage, SessionKnown, SpentSoFar
 from weft.executors.agent.stream import ClaudeReader, OutputReader, TextReader
@@ -88,7 +88,7 @@ class AgentRun:
         schema = self._request.agent.get("output_schema")
         try:
             validator = None if schema is None else AnswerSchema(schema)
-        except BadSchema as error:
+        except UnusableSchema as error:
             return AgentEnded(error=str(error), retryable=False), 1
         session = self._request.session
         ended, code, unknown = self._once(session)
