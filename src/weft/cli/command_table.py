@@ -93,7 +93,12 @@ ALLOW_HOST = _option(
     help="a name that requests may be addressed to; may be given several times",
 )  # fmt: skip
 INPUT = _option(
-    "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
+    "--input",
+    "-i",
+    metavar="K=V",
+    action="append",
+    default=[],
+    help="an input; K=@FILE takes its value from a file, K=@@TEXT is the text @TEXT",
 )
 PARALLEL = _option("--max-parallel", metavar="N", type=whole, help="at most this many tasks of the run at a time")
 PRIORITY = _option("--priority", metavar="N", type=whole, default=0, help="0 to 10; higher goes first")
@@ -117,7 +122,8 @@ COMMANDS: tuple[Command, ...] = (
         "run", "Run", "run a workflow here and watch it", "run:run",
         (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
          NO_CACHE, BY_HAND, *WORKING),
-        "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
+        "`weft run -- CMD…` runs one command durably, and ends with its exit code (1 if it has none: it was cancelled,"
+        " or never ran). The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on. With `--server` the server's nodes run it, and ^C only stops watching.",
     ),
     Command(
@@ -319,12 +325,13 @@ COMMANDS: tuple[Command, ...] = (
         " it went; looking at it still works.",
     ),
     Command("validate", "Define", "check definitions", "validate:validate", (
-        _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON, or flows"),
+        _option("files", metavar="FILE", nargs="+",
+                help="definitions in YAML or JSON, or flows; - reads standard input"),
         _option("--import", dest="imports", action="store_true", help="import flows that tasks run, and check them"),
     ), "No code of a file is run: flows that its tasks name (workflow: module:flow) are checked with --import only. A"
        " FILE that is a flow itself (module:flow) is imported.", store=False),
     Command("graph", "Define", "draw a definition's graph", "validate:graph", (
-        _option("file", metavar="FILE", help="a definition in YAML or JSON, or a flow"),
+        _option("file", metavar="FILE", help="a definition in YAML or JSON, or a flow; - reads standard input"),
         _option("--format", choices=("text", "mermaid", "dot"), default="text", help="how (default: text)"),
     ), store=False),
     Command("export", "Define", "print a flow as a definition in YAML", "export:export", (
@@ -342,7 +349,10 @@ ELSEWHERE = {
     "check": "validate", "lint": "validate", "server": "serve", "history": "events", "gc": "prune",
     "cleanup": "prune", "approve": "signal", "deploy": "apply", "schedule": "triggers", "cron": "triggers",
 }  # fmt: skip
+#: What is never proposed for a word that only looks like it: `pause` is two letters away from `prune`. A word that
+#: means the same elsewhere (`kill`) still finds it.
+DESTRUCTIVE = ("prune", "cancel", "release", "drain")
 EXIT_CODES = (
     "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store or the server does not"
-    " answer, or the output cannot be written · 130 interrupted"
+    " answer, or the output cannot be written · 130 interrupted · `weft run -- CMD` ends with the code of CMD"
 )

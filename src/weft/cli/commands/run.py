@@ -8,7 +8,7 @@ from weft.authoring.children import workflows_of
 from weft.authoring.load import Loaded, with_defaults
 from weft.cli.command_table import OF_A_NODE
 from weft.cli.definition_input import load, read_inputs, source_directory
-from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
 from weft.cli.run_view.summary import summarise, summary_lines
@@ -32,8 +32,18 @@ def run(args: Namespace, session: CommandSession) -> int:
     if reply.existing:
         session.warn(f"run {reply.run_id} has this key already")
         if connection.run(reply.run_id).finished:
-            return _say_end(args, session, connection, reply.run_id)
-    return work_here(args, session, connection, reply.run_id, 0)
+            code = _say_end(args, session, connection, reply.run_id)
+            return code if args.argv is None else _command_code(connection, reply.run_id, code)
+    code = work_here(args, session, connection, reply.run_id, 0)
+    return code if args.argv is None else _command_code(connection, reply.run_id, code)
+
+
+def _command_code(connection: Connection, run_id: str, code: int) -> int:
+    """The exit code of the one command that the run has, if the run failed with it."""
+    if code != FAILED:
+        return code
+    tasks, _ = connection.tasks(run_id, limit=1)
+    return tasks[0].exit_code or code if tasks and tasks[0].state != "cancelled" else code
 
 
 def submit(args: Namespace, session: CommandSession) -> int:
