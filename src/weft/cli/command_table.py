@@ -102,6 +102,10 @@ INPUT = _option(
 )
 PARALLEL = _option("--max-parallel", metavar="N", type=whole, help="at most this many tasks of the run at a time")
 PRIORITY = _option("--priority", metavar="N", type=whole, default=0, help="0 to 10; higher goes first")
+RUN_LABEL = _option(
+    "--run-label", metavar="K=V", action="append", default=[],
+    help="a label of the run, by which `weft ls` finds it; may be given several times",
+)  # fmt: skip
 KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, however often it is asked for")
 DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
@@ -120,15 +124,15 @@ DIR = _option("--dir", metavar="DIR", help="apply the definitions of this direct
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "run:run",
-        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
+        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, RUN_LABEL, PARALLEL, PRIORITY, KEY,
          NO_CACHE, BY_HAND, *WORKING),
-        "`weft run -- CMD…` runs one command durably, and ends with its exit code (1 if it has none: it was cancelled,"
-        " or never ran). The first ^C lets running tasks finish, the second kills them;"
+        "`weft run -- CMD…` runs one command durably, and ends with its exit code (1 if it has none: it was"
+        " cancelled, or never ran). The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on. With `--server` the server's nodes run it, and ^C only stops watching.",
     ),
     Command(
         "submit", "Run", "store a run for workers to take", "run:submit",
-        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE, BY_HAND),
+        (FILE, INPUT, RUN_LABEL, PARALLEL, PRIORITY, KEY, NO_CACHE, BY_HAND),
         "What no live worker could run is accepted with a warning (`warnings` in JSON) and waits for one that can;"
         " `weft why` explains it.",
     ),
@@ -183,6 +187,17 @@ COMMANDS: tuple[Command, ...] = (
         "ls", "Look", "list runs, newest first", "ls:ls",
         (_option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
          _option("--name", metavar="NAME", help="only runs of this workflow"),
+         _option("--run-label", metavar="K=V", action="append", default=[],
+                 help="only runs with this label; may be given several times"),
+         _option("--input", "-i", metavar="K=V", action="append", default=[],
+                 help="only runs with this value of an input; may be given several times"),
+         _option("--trigger", metavar="TRIGGER",
+                 help="only runs that this trigger made: workflow/name, or one of the two where that is enough"),
+         _option("--since", metavar="TIME",
+                 help="only runs submitted since then, e.g. 10m; or a date and time"),
+         _option("--until", metavar="TIME", help="only runs submitted before then; or a date and time"),
+         _option("--text", metavar="TEXT",
+                 help="only runs with this text in their id, name, labels, inputs or reason; A to Z are as a to z"),
          _flag("--all", help="also runs that tasks of other runs have started"),
          LIMIT, _option("--before", metavar="NO", type=whole, help="the page before this one ended at this number")),
     ),
@@ -199,7 +214,15 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "logs", "Look", "show the output of tasks", "logs:logs",
         (RUN, TASK, FOLLOW, _option("--attempt", metavar="N", type=whole, help="of this attempt, not of the last"),
-         _option("--stream", choices=("stdout", "stderr"), help="one stream only")),
+         _option("--stream", choices=("stdout", "stderr"), help="one stream only"),
+         _option("--tail", metavar="N", type=whole, help="only the last N lines of each task's streams; -f goes on"),
+         _flag("--timestamps", help="a time before each line: with -f, when it was seen here; of older output, when"
+                                    " its attempt began, because lines have no times of their own")),
+    ),
+    Command(
+        "watch", "Look", "watch a run as `weft run` shows it, wherever it runs", "run:watch",
+        (RUN, LOGS),
+        "It begins now, ends with the run, and has the run's exit code. ^C stops watching, and nothing else.",
     ),
     Command(
         "events", "Look", "show a run's history, or what happens in the whole cluster", "events:events",

@@ -169,10 +169,20 @@ class Connection:
         before: int | None = None,
         limit: int = 20,
         children: bool = True,
+        labels: list[str] | None = None,
+        inputs: list[str] | None = None,
+        trigger: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        text: str | None = None,
     ) -> list[RunInfo]:
-        """Newest first; `before` is the `no` of the last run of the page before."""
+        """Newest first; `before` is the `no` of the last run of the page before. `labels` and `inputs` are texts
+        `k=v`, all of which a run must have."""
         cursor = None if before is None else f"r{before}"
-        request = runs.ListRunsRequest(state=states, name=name, cursor=cursor, children=children)
+        request = runs.ListRunsRequest(
+            state=states, name=name, cursor=cursor, children=children, label=labels or None, input=inputs or None,
+            trigger=trigger, since=since, until=until, text=text,
+        )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
 
     def workflow(self, ref: str) -> Workflow:

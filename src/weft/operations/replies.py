@@ -39,6 +39,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     owner: str | None = None  # the session that owns it
     parent: str | None = None  # the run whose task started it
     root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
+    labels: dict[str, str] = {}  # that it was submitted with
+    trigger: str | None = None  # that made it: workflow/name
 
     @property
     def finished(self) -> bool:

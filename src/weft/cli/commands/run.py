@@ -1,4 +1,4 @@
-"""run, submit, resume and rerun: a run is stored, and then worked on here or left to workers."""
+"""run, submit, resume, rerun and watch: a run is stored, then worked on here or left to workers, and watched."""
 
 from argparse import Namespace
 from collections.abc import Iterable
@@ -6,20 +6,21 @@ from typing import Any
 
 from weft.authoring.children import workflows_of
 from weft.authoring.load import Loaded, with_defaults
+from weft.cli.arguments import shown
 from weft.cli.command_table import OF_A_NODE
 from weft.cli.definition_input import load, read_inputs, source_directory
 from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
 from weft.cli.run_view.summary import summarise, summary_lines
-from weft.cli.run_view.watching import watch
+from weft.cli.run_view.watching import watch_run
 from weft.cli.run_view.working import work_on
 from weft.cli.session import CommandSession
 from weft.client.verbs import Connection
 from weft.core.commands import Reply
 from weft.core.workflow import Workflow
 from weft.operations.resources.run_changes import Changed
-from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
+from weft.operations.submission import KEY_MAX, LABEL_NAME_MAX, LABEL_VALUE_MAX, PRIORITY_MAX, submission
 
 
 def run(args: Namespace, session: CommandSession) -> int:
@@ -88,7 +89,21 @@ def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
         raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
     if args.key is not None and not 0 < len(args.key) <= KEY_MAX:
         raise GiveUp(BAD_INPUT, f"--key must have 1 to {KEY_MAX} characters")
+    run_labels(args.run_label)
     return loaded, inputs
+
+
+def run_labels(given: list[str]) -> dict[str, str]:
+    """`--run-label` values, with the bounds that the API has."""
+    labels: dict[str, str] = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not 0 < len(name) <= LABEL_NAME_MAX or len(value) > LABEL_VALUE_MAX or "\0" in word:
+            what = f"--run-label: expected NAME=VALUE, found {shown(word)!r}"
+            fix = f"names have 1 to {LABEL_NAME_MAX} characters, values at most {LABEL_VALUE_MAX}"
+            raise GiveUp(BAD_INPUT, what, fix)
+        labels[name] = value
+    return labels
 
 
 def _store_run(
@@ -101,6 +116,7 @@ def _store_run(
         priority=args.priority,
         max_parallel=args.max_parallel,
         key=args.key,
+        labels=run_labels(args.run_label),
         fresh=args.no_cache,
         manual_advance=args.manual_advance,
     )
@@ -168,10 +184,23 @@ def work_here(args: Namespace, session: CommandSession, connection: Connection, 
         if not args.json:
             for warning in waits(session, connection, connection.workflows(run_id)):
                 session.warn(warning)
-        return watch(session, connection, run_id, after, options)
+        return watch_run(session, connection, run_id, after, options)
     if connection.run(run_id).finished and after == 0:
         return _say_end(args, session, connection, run_id)
     return work_on(session, session.local(), run_id, after, options)
+
+
+def watch(args: Namespace, session: CommandSession) -> int:
+    """The view of `weft run` on a run that others work on."""
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    after = connection.last_event(run_id)  # before the state is read: the run's end comes after it, or has been
+    if connection.run(run_id).finished:
+        return _say_end(args, session, connection, run_id)
+    if not args.json:
+        for warning in waits(session, connection, connection.workflows(run_id)):
+            session.warn(warning)
+    return watch_run(session, connection, run_id, after, Options(logs=args.logs, json=args.json))
 
 
 def refuse_for_server(args: Namespace, session: CommandSession) -> None:

@@ -10,10 +10,22 @@ from weft.core.history.kinds import RECORD_KINDS, canonical_lines
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE
-from weft.operations.parameters import FamilyCursor, Limit, Moment, RunCursor, RunRef, RunStates, number_in
+from weft.operations.parameters import (
+    FamilyCursor,
+    Limit,
+    Moment,
+    Pairs,
+    RunCursor,
+    RunRef,
+    RunStates,
+    RunText,
+    RunTrigger,
+    number_in,
+)
 from weft.operations.reading import results
 from weft.operations.reading import verification as verifying
 from weft.operations.reading.explanations import Explanations, why
+from weft.operations.reading.run_filters import RunFilter, page_of_runs
 from weft.operations.reading.runs import (
     TaskFilter,
     family_of,
@@ -33,7 +45,6 @@ from weft.store.queries import TaskView
 resource = Resource("runs")
 TASKS_SHOWN: Final = 200
 WHOLE_MAX: Final = 64 * 1024 * 1024  # of artifacts, in one output: they are held in memory
-CLOCK_SLACK_MS: Final = 60_000  # runs are numbered as they come; their times may be out of order by no more than this
 
 
 class OneRunRequest(Request):
@@ -48,7 +59,14 @@ class RunPage(msgspec.Struct, kw_only=True):
 class ListRunsRequest(Request):
     state: RunStates | None = None
     name: Annotated[str, Meta(max_length=128, description="Only runs of this workflow")] | None = None
+    label: Annotated[Pairs, Meta(description="Only runs with this label, `k=v`; may be repeated")] | None = None
+    input: (
+        Annotated[Pairs, Meta(description="Only runs with this value of an input, `k=v`; may be repeated")] | None
+    ) = None
+    trigger: RunTrigger | None = None
     since: Moment | None = None
+    until: Moment | None = None
+    text: RunText | None = None
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
     cursor: RunCursor | None = None
     limit: Limit = 50
@@ -56,15 +74,15 @@ class ListRunsRequest(Request):
 
 @resource.operation("GET", "/v1/runs", role="viewer")
 def list_runs(access: StoreAccess, request: ListRunsRequest) -> RunPage:
-    """List runs, newest first. `since`: only those that were submitted at or after this moment."""
-    states = None if request.state is None else msgspec.json.encode(request.state).decode()
-    before = number_in(request.cursor, 2**62)
-    rows = access.read("runs_page", before, states, request.name, request.limit, request.children)
-    found = run_infos(rows)
-    since = request.since
-    more = len(found) == request.limit and (since is None or found[-1].created_at >= since - CLOCK_SLACK_MS)
-    shown = [run for run in found if since is None or run.created_at >= since]
-    return RunPage(runs=shown, next=f"r{found[-1].no}" if more else None)
+    """List runs, newest first. `since`, `until`: only those that were submitted at or after the one, and before the
+    other. Values of inputs are compared as text; in `text`, A to Z are as a to z."""
+    wanted = RunFilter(
+        states=request.state, name=request.name, labels=request.label, inputs=request.input, trigger=request.trigger,
+        since=request.since, until=request.until, text=request.text, children=request.children,
+    )  # fmt: skip
+    found = run_infos(page_of_runs(access, wanted, number_in(request.cursor, 2**62), request.limit))
+    more = len(found) == request.limit
+    return RunPage(runs=found, next=f"r{found[-1].no}" if more else None)
 
 
 class RunDetail(msgspec.Struct, kw_only=True):
