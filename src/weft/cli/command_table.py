@@ -124,7 +124,8 @@ DIR = _option("--dir", metavar="DIR", help="apply the definitions of this direct
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "run:run",
-        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, RUN_LABEL, PARALLEL, PRIORITY, KEY,
+        (_option("file", metavar="FILE", nargs="?", help=FILE.help + "; or the name of an applied workflow"),
+         INPUT, RUN_LABEL, PARALLEL, PRIORITY, KEY,
          NO_CACHE, BY_HAND, *WORKING),
         "`weft run -- CMD…` runs one command durably, and ends with its exit code (1 if it has none: it was"
         " cancelled, or never ran). The first ^C lets running tasks finish, the second kills them;"
@@ -209,7 +210,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "show", "Look", "show a run's graph, or a task's attempts", "show:show",
-        (RUN, TASK, _flag("--all", help="every task, however many there are")),
+        (RUN, TASK, _flag("--all", help="every task, however many there are"),
+         _flag("--definition", help="the definition that it runs, as YAML")),
+    ),
+    Command(
+        "diff", "Look", "compare two runs: definition, inputs, durations, outcomes", "workflows:diff",
+        (RUN, _option("other", metavar="RUN", help="the run to compare it with"),
+         _flag("--all", help="also tasks that ended alike")),
     ),
     Command(
         "logs", "Look", "show the output of tasks", "logs:logs",

@@ -28,6 +28,7 @@ from weft.operations.replies import (
     NodeWork,
     OutputPart,
     PoolInfo,
+    RunDiff,
     RunInfo,
     StoreInfo,
     TaskInfo,
@@ -184,6 +185,10 @@ class Connection:
             trigger=trigger, since=since, until=until, text=text,
         )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
+
+    def diff_runs(self, old: str, new: str) -> RunDiff:
+        """How two runs differ: definition, inputs, durations, outcomes."""
+        return self.call(runs.diff_runs, runs.DiffRunsRequest(run=old, other=new))
 
     def workflow(self, ref: str) -> Workflow:
         return self.workflow_of_hash(self.run(ref).workflow)
@@ -395,11 +400,15 @@ class Connection:
 
     def applied(self) -> dict[str, str]:
         """The current versions, by the names of their workflows."""
-        found: dict[str, str] = {}
+        return {name: hash for name, (hash, _) in self.applied_sources().items()}
+
+    def applied_sources(self) -> dict[str, tuple[str, str | None]]:
+        """(the current version, the directory in which its tasks start), by the names of workflows."""
+        found: dict[str, tuple[str, str | None]] = {}
         request = workflows.ListAppliedRequest()
         while True:
             page = self.call(workflows.list_applied, request)
-            found |= page.current
+            found |= {name: (hash, page.sources.get(name)) for name, hash in page.current.items()}
             if page.next is None:
                 return found
             request.cursor = page.next

@@ -47,6 +47,28 @@ class RunInfo(msgspec.Struct, kw_only=True):
         return self.state in ("succeeded", "failed", "cancelled")
 
 
+class TaskDiff(msgspec.Struct, kw_only=True):
+    """One task in two runs; null where a run does not have it, or where it did not run."""
+
+    task: str
+    old_state: str | None
+    new_state: str | None
+    old_ms: int | None
+    new_ms: int | None
+    changed: bool  # its definition
+
+
+class RunDiff(msgspec.Struct, kw_only=True):
+    """How a run differs from an older one."""
+
+    old: RunInfo
+    new: RunInfo
+    definition: list[str]  # lines of a unified diff; none if both ran the same
+    inputs: dict[str, list[Any]]  # those that differ: [the old value, the new one]; null where one has none
+    tasks: list[TaskDiff]  # in the order of the new definition, then those that only the old one has
+    left_out: int = 0  # tasks beyond the limit
+
+
 class TaskInfo(msgspec.Struct, kw_only=True):
     run_id: str
     name: str  # "transform", or "transform.3" for an element

@@ -1,15 +1,18 @@
 """run, submit, resume, rerun and watch: a run is stored, then worked on here or left to workers, and watched."""
 
+import re
 from argparse import Namespace
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from weft.authoring.children import workflows_of
+from weft.authoring.flow_files import names_a_flow
 from weft.authoring.load import Loaded, with_defaults
 from weft.cli.arguments import shown
 from weft.cli.command_table import OF_A_NODE
 from weft.cli.definition_input import load, read_inputs, source_directory
-from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
+from weft.cli.exit_codes import BAD_INPUT, FAILED, NOT_FOUND, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
 from weft.cli.run_view.summary import summarise, summary_lines
@@ -18,9 +21,13 @@ from weft.cli.run_view.working import work_on
 from weft.cli.session import CommandSession
 from weft.client.verbs import Connection
 from weft.core.commands import Reply
+from weft.core.definition.document import encode_document
+from weft.core.definition.suggest import nearest
 from weft.core.workflow import Workflow
 from weft.operations.resources.run_changes import Changed
 from weft.operations.submission import KEY_MAX, LABEL_NAME_MAX, LABEL_VALUE_MAX, PRIORITY_MAX, submission
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def run(args: Namespace, session: CommandSession) -> int:
@@ -78,7 +85,7 @@ def _left_to_others(
 
 def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
     """(what to run, its inputs), checked before anything is made."""
-    loaded = with_defaults(load(args), session.config.definition_defaults)
+    loaded = _load_applied(args, session) or with_defaults(load(args), session.config.definition_defaults)
     inputs = read_inputs(loaded.workflow, args.input)
     least = 1 if loaded.workflow.level_plan is None else 0
     if args.max_parallel is not None and args.max_parallel < least:
@@ -91,6 +98,30 @@ def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
         raise GiveUp(BAD_INPUT, f"--key must have 1 to {KEY_MAX} characters")
     run_labels(args.run_label)
     return loaded, inputs
+
+
+def _load_applied(args: Namespace, session: CommandSession) -> Loaded | None:
+    """The current version of an applied workflow, if FILE is no file but may be such a name."""
+    name = args.file
+    if name is None or args.argv is not None or not _NAME.fullmatch(name) or Path(name).exists():
+        return None
+    if names_a_flow(name) or Path(name).suffix in (".yaml", ".yml", ".json"):
+        return None
+    try:
+        connection = session.connection()
+        applied = connection.applied_sources()
+    except GiveUp:  # there is no store yet
+        applied = {}
+    if name not in applied:
+        fix = "weft run FILE, or weft apply FILE and then weft run NAME; weft workflows lists names"
+        meant = nearest(name, applied)
+        raise GiveUp(
+            NOT_FOUND, f"there is no file {name}, and no applied workflow of that name",
+            f"did you mean {meant!r}?" if meant else fix,
+        )  # fmt: skip
+    hash, args.applied_source = applied[name]
+    document = connection.document(hash)
+    return Loaded(document, encode_document(document), hash)
 
 
 def run_labels(given: list[str]) -> dict[str, str]:
@@ -112,7 +143,8 @@ def _store_run(
     command = submission(
         loaded,
         inputs,
-        source=source_directory(loaded, session.config.workdir or session.directory),
+        source=getattr(args, "applied_source", None)
+        or source_directory(loaded, session.config.workdir or session.directory),
         priority=args.priority,
         max_parallel=args.max_parallel,
         key=args.key,

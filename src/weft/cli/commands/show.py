@@ -7,7 +7,7 @@ import msgspec
 
 from weft.cli.commands.ls import task_took
 from weft.cli.commands.signals import how_to_signal, signals_wanted
-from weft.cli.exit_codes import OK
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.run_view.summary import counts, output_or_why, output_text
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted, duration, moment, state_word
@@ -17,6 +17,7 @@ from weft.client.critical_path import measured_path, task_ms
 from weft.client.verbs import Connection
 from weft.core.graph import CriticalPath
 from weft.core.workflow import Workflow
+from weft.operations.reading.unified_diff import yaml_lines
 from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo
 
 LEVEL_ROWS = 12  # tasks shown of a level
@@ -28,9 +29,13 @@ SIGNALS_SHOWN = 5
 
 def show(args: Namespace, session: CommandSession) -> int:
     connection = session.connection()
+    if args.definition and args.task is not None:
+        raise GiveUp(BAD_INPUT, "--definition is of a whole run", f"weft show {args.run} --definition")
     if args.task is not None:
         return _show_task(args, session, connection)
     run = connection.run(args.run)
+    if args.definition:
+        return _show_definition(args, session, connection, run)
     workflow = connection.workflow(run.id)
     now = connection.now()
     found = list(connection.all_tasks(run.id))
@@ -44,6 +49,16 @@ def show(args: Namespace, session: CommandSession) -> int:
         _print_run(session, run, now, facts)
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
+    return OK
+
+
+def _show_definition(args: Namespace, session: CommandSession, connection: Connection, run: RunInfo) -> int:
+    document = connection.document(run.workflow)
+    if args.json:
+        session.print_json({"run": run.id, "workflow": run.workflow, "definition": document})
+        return OK
+    for line in yaml_lines(document):
+        session.print(line)
     return OK
 
 

@@ -25,6 +25,7 @@ from weft.operations.parameters import (
 from weft.operations.reading import results
 from weft.operations.reading import verification as verifying
 from weft.operations.reading.explanations import Explanations, why
+from weft.operations.reading.run_diff import diff_of
 from weft.operations.reading.run_filters import RunFilter, page_of_runs
 from weft.operations.reading.runs import (
     TaskFilter,
@@ -38,7 +39,7 @@ from weft.operations.reading.runs import (
     task_page,
     workflow_hashes,
 )
-from weft.operations.replies import RunInfo, TaskInfo, Verification, WantedSignal
+from weft.operations.replies import RunDiff, RunInfo, TaskInfo, Verification, WantedSignal
 from weft.operations.resources.events import events_page
 from weft.store.queries import TaskView
 
@@ -112,6 +113,17 @@ def get_run(access: StoreAccess, request: GetRunRequest) -> RunDetail:
         run=info, tasks=tasks, next=None if after is None else f"t{after}", awaiting_advance=is_resting(access, info),
         last_event=int(access.read("event_last_of_run", info.no)[0][0]),
     )  # fmt: skip
+
+
+class DiffRunsRequest(Request):
+    run: RunRef
+    other: RunRef
+
+
+@resource.operation("GET", "/v1/runs/{run}/diff/{other}", role="viewer", errors=FINDABLE)
+def diff_runs(access: StoreAccess, request: DiffRunsRequest) -> RunDiff:
+    """How the run `other` differs from this one: definition, inputs, durations and outcomes of tasks."""
+    return diff_of(access, request.run, request.other)
 
 
 class RunWorkflows(msgspec.Struct, kw_only=True):
