@@ -32,6 +32,7 @@ from weft.operations.replies import (
     RunInfo,
     StoreInfo,
     TaskInfo,
+    TaskLaunch,
     TokenInfo,
     TriggerInfo,
     Verification,
@@ -302,6 +303,10 @@ class Connection:
     def attempts(self, ref: str, task: str) -> list[AttemptInfo]:
         """All attempts of a task, of all generations; the one that runs now is the last."""
         return self.call(tasks.get_task, tasks.OneTaskRequest(run=ref, task=task)).attempts
+
+    def launch(self, ref: str, task: str) -> TaskLaunch:
+        """What a task runs: item, command, arguments, variables; no secrets."""
+        return self.call(tasks.get_task_launch, tasks.OneTaskRequest(run=ref, task=task))
 
     def dead_letters(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[TaskInfo], int | None]:
         request = tasks.ListDeadRequest(cursor=f"d{after}" if after else None)

@@ -102,6 +102,18 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     child: str | None = None  # the run that it started, the last one
 
 
+class TaskLaunch(msgspec.Struct, kw_only=True):
+    """What a task is given, worked out anew when it is read; long values are cut. No value of a secret is in it."""
+
+    kind: str
+    item: Any  # of an element of a mapped task
+    spec: dict[str, Any]  # what runs, by kind: run, argv, function, with …; values in `run` are variables WEFT_V1 …
+    env: dict[str, str]  # of the workflow and the task; not the node's own
+    cwd: str | None  # as it is written: relative to the definition's directory
+    secrets: list[str]  # names of the variables that the node adds
+    error: str | None = None  # why an expression has no value
+
+
 class AttemptInfo(msgspec.Struct, kw_only=True):
     run_id: str
     task: str

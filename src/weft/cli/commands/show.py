@@ -18,13 +18,14 @@ from weft.client.verbs import Connection
 from weft.core.graph import CriticalPath
 from weft.core.workflow import Workflow
 from weft.operations.reading.unified_diff import yaml_lines
-from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo
+from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo, TaskLaunch
 
 LEVEL_ROWS = 12  # tasks shown of a level
 LEVELS = 40
 PATH_SHOWN = 12
 TAIL_LINES = 10
 SIGNALS_SHOWN = 5
+PART_SHOWN = 300
 
 
 def show(args: Namespace, session: CommandSession) -> int:
@@ -212,8 +213,9 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
     _, run_id = connection.find(args.run)
     task = connection.task(run_id, args.task)
     attempts = connection.attempts(run_id, args.task)
+    launch = connection.launch(run_id, args.task)
     if args.json:
-        session.print_json({"task": task, "attempts": attempts})
+        session.print_json({"task": task, "attempts": attempts, "launch": launch})
         return OK
     out = session.out
     now = connection.now()
@@ -228,6 +230,7 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
         ("elements", "" if task.elements is None else f"{task.elements:,}: weft tasks {run_id}"),
         ("lost", counted(task.lost, "time") if task.lost else ""),
         ("claimed", _claim(task, now)),
+        *_launch(launch),
     ]
     for name, value in facts:
         if value:
@@ -235,6 +238,23 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
     for attempt in attempts:
         _print_attempt(session, attempt, now)
     return OK
+
+
+def _launch(launch: TaskLaunch) -> list[tuple[str, str]]:
+    """What it runs, a line for each part."""
+    parts = {"item": launch.item, **launch.spec, "env": launch.env or None, "cwd": launch.cwd}
+    lines = [(name, _part(value)) for name, value in parts.items() if value is not None]
+    return [
+        *lines, ("secrets", ", ".join(launch.secrets)),
+        ("problem", "" if launch.error is None else printable(launch.error)),
+    ]  # fmt: skip
+
+
+def _part(value: Any) -> str:
+    import json
+
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return printable(text if len(text) <= PART_SHOWN else f"{text[:PART_SHOWN]}…")
 
 
 def _claim(task: TaskInfo, now: int) -> str:

@@ -51,7 +51,7 @@ def make_launch(
     elif definition.env:
         env = {**env, **definition.env}
     if names is not None:
-        spec, cwd, env = _resolve(spec, cwd, env, names)
+        spec, cwd, env = resolve_launch(spec, cwd, env, names)
     env = {
         **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
         "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",
@@ -82,7 +82,7 @@ def make_launch(
 _UNRESOLVED = ("run", "argv", *CONTAINERS)
 
 
-def _resolve(
+def resolve_launch(
     spec: dict[str, Any], cwd: str | None, env: dict[str, str], names: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None, dict[str, str]]:
     """In a shell text a value never enters the text: it becomes a variable. Everywhere else it stands for itself."""
