@@ -17,7 +17,7 @@ WORDS = re.compile(
 )
 ALLOWED_WORDS = {
     "src/weft/core/expressions": "an expression's bound is counted in steps of evaluation",
-    "src/weft/core/definition/read.py": "`jobs` and `steps` are what people write by mistake; the fix names `tasks`",
+    "src/weft/core/definition/field_types/foreign_keys.py": "the words of other tools",
     "src/weft/core/definition/field_types/remote_fields.py": "what Kubernetes runs has these names",
     "src/weft/core/definition/field_types/service_fields.py": "the words of Cloud Run",
     "src/weft/core/definition/fields.py": "the words of Cloud Run",

@@ -145,3 +145,29 @@ def test_a_reader_that_has_seen_enough(history: Path) -> None:
     script = f"set -o pipefail; {' '.join(WEFT)} events last | head -n 1"
     done = subprocess.run(["bash", "-c", script], cwd=history, env=environment(), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_ls_finds_runs_by_label_input_time_and_text(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(
+        "inputs: {day: {default: monday}, n: {type: integer, default: 1}}\ntasks: {a: 'true'}\n"
+    )
+    first = weft("submit", "w.yaml", "--run-label", "team=blue", "-i", "day=friday").out.strip()
+    second = weft("submit", "w.yaml", "--run-label", "team=red", "--run-label", "env=prod", "-i", "n=2").out.strip()
+
+    def ids(*words: str) -> list[str]:
+        return [run["id"] for run in weft("ls", "--json", *words).json["runs"]]
+
+    assert ids() == [second, first]
+    assert ids("--run-label", "team=blue") == [first]
+    assert ids("--run-label", "team=red", "--run-label", "env=prod") == [second]
+    assert ids("-i", "day=friday") == [first]
+    assert ids("-i", "n=2") == [second]
+    assert ids("--text", "FRIDAY") == [first]
+    assert ids("--since", "1h") == [second, first]
+    assert ids("--until", "1h") == []
+    assert weft("ls", "--json", "--run-label", "env=prod").json["runs"][0]["labels"] == {"team": "red", "env": "prod"}
+    assert "no runs like that" in weft("ls", "--text", "nothing").err
+    assert weft("ls", "--trigger", "nightly").code == 3
+    for wrong in (("--run-label", "team"), ("--run-label", "=x"), ("-i", "day"), ("--since", "soon"), ("--text", "")):
+        assert weft("ls", *wrong).code == 2, wrong
+    assert weft("submit", "w.yaml", "--run-label", "team").code == 2

@@ -57,3 +57,19 @@ def dollars(text: str) -> float:
     if not 0 <= amount <= USD_MAX:
         raise ArgumentTypeError(f"expected an amount from 0 to {USD_MAX:,}, found {shown(text)!r}")
     return amount
+
+
+def moment_given(option: str, text: str, now: int) -> int:
+    """`10m` is ten minutes ago; everything else is a date and time, local unless it says otherwise."""
+    from datetime import datetime
+
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return now - duration_ms(option, text)
+    except GiveUp:
+        fix = "write 10m for ten minutes ago, or 2026-01-31T14:00"
+        what = f"{option}: expected a duration or a date and time, found {shown(text)!r}"
+        raise GiveUp(BAD_INPUT, what, fix) from None

@@ -93,10 +93,19 @@ ALLOW_HOST = _option(
     help="a name that requests may be addressed to; may be given several times",
 )  # fmt: skip
 INPUT = _option(
-    "--input", "-i", metavar="K=V", action="append", default=[], help="an input; K=@FILE takes its value from a file"
+    "--input",
+    "-i",
+    metavar="K=V",
+    action="append",
+    default=[],
+    help="an input; K=@FILE takes its value from a file, K=@@TEXT is the text @TEXT",
 )
 PARALLEL = _option("--max-parallel", metavar="N", type=whole, help="at most this many tasks of the run at a time")
 PRIORITY = _option("--priority", metavar="N", type=whole, default=0, help="0 to 10; higher goes first")
+RUN_LABEL = _option(
+    "--run-label", metavar="K=V", action="append", default=[],
+    help="a label of the run, by which `weft ls` finds it; may be given several times",
+)  # fmt: skip
 KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, however often it is asked for")
 DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
@@ -117,14 +126,16 @@ DIR = _option("--dir", metavar="DIR", help="apply the definitions of this direct
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "run:run",
-        (_option("file", metavar="FILE", nargs="?", help=FILE.help), INPUT, PARALLEL, PRIORITY, KEY,
+        (_option("file", metavar="FILE", nargs="?", help=FILE.help + "; or the name of an applied workflow"),
+         INPUT, RUN_LABEL, PARALLEL, PRIORITY, KEY,
          NO_CACHE, BY_HAND, *WORKING),
-        "`weft run -- CMD…` runs one command durably. The first ^C lets running tasks finish, the second kills them;"
+        "`weft run -- CMD…` runs one command durably, and ends with its exit code (1 if it has none: it was"
+        " cancelled, or never ran). The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on. With `--server` the server's nodes run it, and ^C only stops watching.",
     ),
     Command(
         "submit", "Run", "store a run for workers to take", "run:submit",
-        (FILE, INPUT, PARALLEL, PRIORITY, KEY, NO_CACHE, BY_HAND),
+        (FILE, INPUT, RUN_LABEL, PARALLEL, PRIORITY, KEY, NO_CACHE, BY_HAND),
         "What no live worker could run is accepted with a warning (`warnings` in JSON) and waits for one that can;"
         " `weft why` explains it.",
     ),
@@ -183,6 +194,17 @@ COMMANDS: tuple[Command, ...] = (
         "ls", "Look", "list runs, newest first", "ls:ls",
         (_option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
          _option("--name", metavar="NAME", help="only runs of this workflow"),
+         _option("--run-label", metavar="K=V", action="append", default=[],
+                 help="only runs with this label; may be given several times"),
+         _option("--input", "-i", metavar="K=V", action="append", default=[],
+                 help="only runs with this value of an input; may be given several times"),
+         _option("--trigger", metavar="TRIGGER",
+                 help="only runs that this trigger made: workflow/name, or one of the two where that is enough"),
+         _option("--since", metavar="TIME",
+                 help="only runs submitted since then, e.g. 10m; or a date and time"),
+         _option("--until", metavar="TIME", help="only runs submitted before then; or a date and time"),
+         _option("--text", metavar="TEXT",
+                 help="only runs with this text in their id, name, labels, inputs or reason; A to Z are as a to z"),
          _flag("--all", help="also runs that tasks of other runs have started"),
          LIMIT, _option("--before", metavar="NO", type=whole, help="the page before this one ended at this number")),
     ),
@@ -194,12 +216,26 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "show", "Look", "show a run's graph, or a task's attempts", "show:show",
-        (RUN, TASK, _flag("--all", help="every task, however many there are")),
+        (RUN, TASK, _flag("--all", help="every task, however many there are"),
+         _flag("--definition", help="the definition that it runs, as YAML")),
+    ),
+    Command(
+        "diff", "Look", "compare two runs: definition, inputs, durations, outcomes", "workflows:diff",
+        (RUN, _option("other", metavar="RUN", help="the run to compare it with"),
+         _flag("--all", help="also tasks that ended alike")),
     ),
     Command(
         "logs", "Look", "show the output of tasks", "logs:logs",
         (RUN, TASK, FOLLOW, _option("--attempt", metavar="N", type=whole, help="of this attempt, not of the last"),
-         _option("--stream", choices=("stdout", "stderr"), help="one stream only")),
+         _option("--stream", choices=("stdout", "stderr"), help="one stream only"),
+         _option("--tail", metavar="N", type=whole, help="only the last N lines of each task's streams; -f goes on"),
+         _flag("--timestamps", help="a time before each line: with -f, when it was seen here; of older output, when"
+                                    " its attempt began, because lines have no times of their own")),
+    ),
+    Command(
+        "watch", "Look", "watch a run as `weft run` shows it, wherever it runs", "run:watch",
+        (RUN, LOGS),
+        "It begins now, ends with the run, and has the run's exit code. ^C stops watching, and nothing else.",
     ),
     Command(
         "events", "Look", "show a run's history, or what happens in the whole cluster", "events:events",
@@ -361,12 +397,13 @@ COMMANDS: tuple[Command, ...] = (
         " it went; looking at it still works.",
     ),
     Command("validate", "Define", "check definitions", "validate:validate", (
-        _option("files", metavar="FILE", nargs="+", help="definitions in YAML or JSON, or flows"),
+        _option("files", metavar="FILE", nargs="+",
+                help="definitions in YAML or JSON, or flows; - reads standard input"),
         _option("--import", dest="imports", action="store_true", help="import flows that tasks run, and check them"),
     ), "No code of a file is run: flows that its tasks name (workflow: module:flow) are checked with --import only. A"
        " FILE that is a flow itself (module:flow) is imported.", store=False),
     Command("graph", "Define", "draw a definition's graph", "validate:graph", (
-        _option("file", metavar="FILE", help="a definition in YAML or JSON, or a flow"),
+        _option("file", metavar="FILE", help="a definition in YAML or JSON, or a flow; - reads standard input"),
         _option("--format", choices=("text", "mermaid", "dot"), default="text", help="how (default: text)"),
     ), store=False),
     Command("export", "Define", "print a flow as a definition in YAML", "export:export", (
@@ -384,7 +421,10 @@ ELSEWHERE = {
     "check": "validate", "lint": "validate", "server": "serve", "history": "events", "gc": "prune",
     "cleanup": "prune", "approve": "signal", "deploy": "apply", "schedule": "triggers", "cron": "triggers",
 }  # fmt: skip
+#: What is never proposed for a word that only looks like it: `pause` is two letters away from `prune`. A word that
+#: means the same elsewhere (`kill`) still finds it.
+DESTRUCTIVE = ("prune", "cancel", "release", "drain")
 EXIT_CODES = (
     "0 succeeded · 1 the run failed or was cancelled · 2 bad input · 3 not found · 4 the store or the server does not"
-    " answer, or the output cannot be written · 130 interrupted"
+    " answer, or the output cannot be written · 130 interrupted · `weft run -- CMD` ends with the code of CMD"
 )

@@ -5,8 +5,9 @@ import re
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from weft.authoring.children import LoadTrail
 from weft.authoring.flow_files import load_definition
 from weft.authoring.load import Loaded, load_text, load_value
 from weft.cli.exit_codes import BAD_INPUT, GiveUp
@@ -24,17 +25,19 @@ def load(args: Namespace) -> Loaded:
         return _load_command(argv)
     if args.file is None:
         raise GiveUp(BAD_INPUT, "nothing to run", "weft run FILE, or weft run -- CMD…")
-    if args.file == "-":
-        try:
-            text = sys.stdin.buffer.read()
-            return load_text(
-                text.decode(), "stdin", "json" if text.lstrip()[:1] == b"{" else "yaml", directory=Path.cwd()
-            )
-        except UnicodeDecodeError:
-            raise GiveUp(BAD_INPUT, "standard input is not UTF-8") from None
-        except OSError as error:
-            raise GiveUp(BAD_INPUT, f"standard input cannot be read: {error.strerror}") from None
-    return load_definition(args.file)
+    return load_standard_input() if args.file == "-" else load_definition(args.file)
+
+
+def load_standard_input(trail: LoadTrail | None = None) -> Loaded:
+    """Its first character says whether it is JSON. Files that it names are relative to the current directory."""
+    try:
+        text = sys.stdin.buffer.read()
+        form: Literal["json", "yaml"] = "json" if text.lstrip()[:1] == b"{" else "yaml"
+        return load_text(text.decode(), "stdin", form, directory=Path.cwd(), trail=trail)
+    except UnicodeDecodeError:
+        raise GiveUp(BAD_INPUT, "standard input is not UTF-8") from None
+    except OSError as error:
+        raise GiveUp(BAD_INPUT, f"standard input cannot be read: {error.strerror}") from None
 
 
 def _load_command(argv: list[str]) -> Loaded:
@@ -62,7 +65,7 @@ def read_inputs(workflow: Workflow, given: list[str]) -> str:
             continue
         try:
             if text.startswith("@"):
-                text = _read_value(text[1:])
+                text = text[1:] if text.startswith("@@") else _read_value(text[1:])
             declared = workflow.inputs.get(name)
             values[name] = text if declared is None else parse_input(declared, text)
         except (InputError, OSError, ValueError) as error:

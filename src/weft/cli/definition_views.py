@@ -9,12 +9,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import msgspec
 
 from weft.cli.terminal.graph_text import draw, times
 from weft.core.workflow import Workflow
+
+if TYPE_CHECKING:
+    from weft.authoring.children import LoadTrail
+    from weft.authoring.load import Loaded
 
 GraphFormat = Literal["text", "mermaid", "dot"]
 OK, BAD_INPUT = 0, 2
@@ -25,14 +29,13 @@ def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO, 
     the author's modules (`imports`)."""
     from weft.authoring.children import LoadTrail
     from weft.authoring.errors import DefinitionErrors
-    from weft.authoring.flow_files import load_definition
 
     reports: list[dict[str, Any]] = []
     wrong = 0
     for path in paths:
         trail = LoadTrail(imports=imports)
         try:
-            workflow = load_definition(path, trail).workflow
+            workflow = _load(path, trail).workflow
         except DefinitionErrors as errors:
             wrong += 1
             reports.append({"file": str(path), "valid": False, **errors.as_json()})
@@ -49,6 +52,13 @@ def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO, 
     elif wrong and len(paths) > 1:
         _print(err, f"{wrong} of {len(paths)} files have errors")
     return BAD_INPUT if wrong else OK
+
+
+def _load(path: str | Path, trail: "LoadTrail") -> "Loaded":
+    from weft.authoring.flow_files import load_definition
+    from weft.cli.definition_input import load_standard_input
+
+    return load_standard_input(trail) if path == "-" else load_definition(path, trail)
 
 
 def schema(out: TextIO) -> int:
@@ -68,10 +78,9 @@ def graph(
 ) -> int:
     from weft.authoring.children import LoadTrail
     from weft.authoring.errors import DefinitionErrors
-    from weft.authoring.flow_files import load_definition
 
     try:
-        workflow = load_definition(path, LoadTrail(imports=False)).workflow
+        workflow = _load(path, LoadTrail(imports=False)).workflow
     except DefinitionErrors as errors:
         if json:
             _print_json(out, {"file": str(path), "valid": False, **errors.as_json()})

@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from weft.cli import exit_codes as exits
-from weft.cli.command_table import BY_NAME, ELSEWHERE
+from weft.cli.command_table import BY_NAME, DESTRUCTIVE, ELSEWHERE
 from weft.cli.interrupts import uninterrupted
 from weft.cli.standard_streams import OutputLost
 
@@ -55,7 +55,8 @@ def _parse(words: list[str]) -> "Namespace | None":
     if first is not None and first not in BY_NAME and (at == 0 or words[at - 1] not in ("--store", "--server")):
         from weft.core.definition.suggest import nearest
 
-        meant = ELSEWHERE.get(first) or nearest(first, BY_NAME)
+        safe = [name for name in BY_NAME if name not in DESTRUCTIVE]
+        meant = ELSEWHERE.get(first) or nearest(first, safe)
         fix = f"did you mean {meant!r}?" if meant else "weft --help lists the commands"
         raise exits.GiveUp(exits.BAD_INPUT, f"there is no command {shown(first)!r}", fix)
     command: list[str] | None = None
@@ -71,7 +72,7 @@ def _parse(words: list[str]) -> "Namespace | None":
         return None
     args.argv = command
     if args.version:
-        args.command, args.json = "version", False
+        args.command = "version"
     if args.command is None:
         raise exits.GiveUp(exits.BAD_INPUT, "no command", "weft --help lists the commands")
     return args

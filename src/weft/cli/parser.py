@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
     def unknown(self, command: str | None, word: str) -> NoReturn:
         from weft.core.definition.suggest import nearest
 
-        options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE, SERVER)
+        options = all_options(BY_NAME[command]) if command in BY_NAME else (STORE, SERVER, JSON)
         names = {name.lstrip("-"): name for option in options for name in option.names if name.startswith("--")}
         meant = names.get(nearest(word.split("=")[0].lstrip("-"), names) or "")
         called = "weft" if command is None else f"weft {command}"
@@ -42,7 +42,8 @@ class Parser(argparse.ArgumentParser):
 def make_parser(only: str | None = None) -> Parser:
     """With all commands, or with the `only` one that will be parsed: to describe all of them takes 19 ms."""
     parser = Parser(prog="weft", add_help=True, allow_abbrev=False)
-    parser.add_argument("--version", action="store_true")
+    parser.add_argument("--version", "-V", action="store_true")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("--store", default=None)
     parser.add_argument("--server", default=None)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
@@ -61,7 +62,7 @@ def _add(commands: "argparse._SubParsersAction[Parser]", command: Command) -> No
     )
     for option in all_options(command):
         given = dict(option.given)
-        if option in (STORE, SERVER):
+        if option in (STORE, SERVER, JSON):
             given["default"] = argparse.SUPPRESS  # may stand before the command, too
         sub.add_argument(*option.names, help=option.help.replace("%", "%%"), **given)
 

@@ -29,9 +29,11 @@ from weft.operations.replies import (
     NodeWork,
     OutputPart,
     PoolInfo,
+    RunDiff,
     RunInfo,
     StoreInfo,
     TaskInfo,
+    TaskLaunch,
     TokenInfo,
     TriggerInfo,
     Verification,
@@ -182,11 +184,25 @@ class Connection:
         before: int | None = None,
         limit: int = 20,
         children: bool = True,
+        labels: list[str] | None = None,
+        inputs: list[str] | None = None,
+        trigger: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        text: str | None = None,
     ) -> list[RunInfo]:
-        """Newest first; `before` is the `no` of the last run of the page before."""
+        """Newest first; `before` is the `no` of the last run of the page before. `labels` and `inputs` are texts
+        `k=v`, all of which a run must have."""
         cursor = None if before is None else f"r{before}"
-        request = runs.ListRunsRequest(state=states, name=name, cursor=cursor, children=children)
+        request = runs.ListRunsRequest(
+            state=states, name=name, cursor=cursor, children=children, label=labels or None, input=inputs or None,
+            trigger=trigger, since=since, until=until, text=text,
+        )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
+
+    def diff_runs(self, old: str, new: str) -> RunDiff:
+        """How two runs differ: definition, inputs, durations, outcomes."""
+        return self.call(runs.diff_runs, runs.DiffRunsRequest(run=old, other=new))
 
     def workflow(self, ref: str) -> Workflow:
         return self.workflow_of_hash(self.run(ref).workflow)
@@ -301,6 +317,10 @@ class Connection:
         """All attempts of a task, of all generations; the one that runs now is the last."""
         return self.call(tasks.get_task, tasks.OneTaskRequest(run=ref, task=task)).attempts
 
+    def launch(self, ref: str, task: str) -> TaskLaunch:
+        """What a task runs: item, command, arguments, variables; no secrets."""
+        return self.call(tasks.get_task_launch, tasks.OneTaskRequest(run=ref, task=task))
+
     def dead_letters(self, *, after: int = 0, limit: int = PAGE) -> tuple[list[TaskInfo], int | None]:
         request = tasks.ListDeadRequest(cursor=f"d{after}" if after else None)
         found, more = self._pages(tasks.list_dead, request, "tasks", limit)
@@ -401,11 +421,15 @@ class Connection:
 
     def applied(self) -> dict[str, str]:
         """The current versions, by the names of their workflows."""
-        found: dict[str, str] = {}
+        return {name: hash for name, (hash, _) in self.applied_sources().items()}
+
+    def applied_sources(self) -> dict[str, tuple[str, str | None]]:
+        """(the current version, the directory in which its tasks start), by the names of workflows."""
+        found: dict[str, tuple[str, str | None]] = {}
         request = workflows.ListAppliedRequest()
         while True:
             page = self.call(workflows.list_applied, request)
-            found |= page.current
+            found |= {name: (hash, page.sources.get(name)) for name, hash in page.current.items()}
             if page.next is None:
                 return found
             request.cursor = page.next

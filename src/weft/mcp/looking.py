@@ -13,10 +13,14 @@ from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
 from weft.operations.parameters import (
     DeadCursor,
+    Moment,
     NodeCursor,
     NodeRef,
+    Pairs,
     RunCursor,
     RunRef,
+    RunText,
+    RunTrigger,
     TaskCursor,
     TaskRef,
     WorkflowCursor,
@@ -54,6 +58,12 @@ def list_workflows(context: RequestContext, request: ListWorkflowsArguments) -> 
 class ListRunsArguments(a.Arguments):
     states: Annotated[list[RunState], Meta(description="Only runs in one of these states")] | None = None
     workflow: a.Workflow | None = None
+    labels: Annotated[Pairs, Meta(description="Only runs with all of these labels, each `k=v`")] | None = None
+    inputs: Annotated[Pairs, Meta(description="Only runs with all of these inputs, each `k=v`")] | None = None
+    trigger: RunTrigger | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    text: RunText | None = None
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
     cursor: RunCursor | None = None
     limit: a.Limit = 20
@@ -66,7 +76,8 @@ def list_runs(context: RequestContext, request: ListRunsArguments) -> r.RunLines
         runs.list_runs,
         runs.ListRunsRequest(
             state=request.states, name=request.workflow, children=request.children, cursor=request.cursor,
-            limit=request.limit,
+            limit=request.limit, label=request.labels, input=request.inputs, trigger=request.trigger,
+            since=request.since, until=request.until, text=request.text,
         ),
     )  # fmt: skip
     return r.RunLines(runs=[r.run_line(run) for run in page.runs], next=page.next)

@@ -33,6 +33,8 @@ class RunLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     finished_at: int | None = None
     key: str | None = None
     parent: str | None = None  # the run whose task started it
+    labels: dict[str, str] = {}
+    trigger: str | None = None  # that made it
 
 
 class TaskLine(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -251,6 +253,7 @@ def run_line(run: RunInfo) -> RunLine:
         dead_letter=run.dead_letter, cancelled=run.cancelled, skipped=run.skipped, active=run.active,
         generation=run.generation, reason=shortened(run.reason), created_at=run.created_at,
         started_at=run.started_at, finished_at=run.finished_at, key=run.key, parent=run.parent,
+        labels=run.labels, trigger=run.trigger,
     )  # fmt: skip
 
 

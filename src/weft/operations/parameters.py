@@ -9,6 +9,10 @@ from weft.core.states import RunState, TaskState
 from weft.core.workflow import MICROS
 
 T = TypeVar("T")
+_PAIR: Final = r"^[^=\x00]{1,64}=[^\x00]*$"
+PAIR_MAX: Final = 4096
+PAIRS_MAX: Final = 20
+Pairs = Annotated[list[Annotated[str, Meta(pattern=_PAIR, max_length=PAIR_MAX)]], Meta(max_length=PAIRS_MAX)]
 LIMIT_MAX: Final = 1000
 TIME_MAX: Final = 2**53
 ID_MAX: Final = 2**62
@@ -50,6 +54,10 @@ TriggerCursor = Annotated[str, Meta(pattern=r"^g\.[A-Za-z0-9_./-]{1,200}$", desc
 PoolCursor = Annotated[str, Meta(pattern=r"^p\.[A-Za-z_][A-Za-z0-9_-]{0,63}$", description=_NEXT)]
 Limit = Annotated[int, Meta(ge=1, le=LIMIT_MAX, description="At most so many lines")]
 Moment = Annotated[int, Meta(ge=0, le=TIME_MAX, description="A moment of the store's clock, in ms since 1970")]
+RunTrigger = Annotated[str, Meta(max_length=200, description="Only runs that this trigger made: workflow/name")]
+RunText = Annotated[
+    str, Meta(min_length=1, max_length=256, description="Only runs with this in id, name, labels, inputs or reason")
+]
 RunStates = Annotated[list[RunState], Meta(description="Only runs in this state; may be repeated")]
 TaskStates = Annotated[list[TaskState], Meta(description="Only tasks in this state; may be repeated")]
 Reason = Annotated[str, Meta(max_length=1000, description="Kept in the history")]

@@ -40,10 +40,34 @@ class RunInfo(msgspec.Struct, kw_only=True):
     paused: bool = False  # by a person: nothing more starts
     parent: str | None = None  # the run whose task started it
     root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
+    labels: dict[str, str] = {}  # that it was submitted with
+    trigger: str | None = None  # that made it: workflow/name
 
     @property
     def finished(self) -> bool:
         return self.state in ("succeeded", "failed", "cancelled")
+
+
+class TaskDiff(msgspec.Struct, kw_only=True):
+    """One task in two runs; null where a run does not have it, or where it did not run."""
+
+    task: str
+    old_state: str | None
+    new_state: str | None
+    old_ms: int | None
+    new_ms: int | None
+    changed: bool  # its definition
+
+
+class RunDiff(msgspec.Struct, kw_only=True):
+    """How a run differs from an older one."""
+
+    old: RunInfo
+    new: RunInfo
+    definition: list[str]  # lines of a unified diff; none if both ran the same
+    inputs: dict[str, list[Any]]  # those that differ: [the old value, the new one]; null where one has none
+    tasks: list[TaskDiff]  # in the order of the new definition, then those that only the old one has
+    left_out: int = 0  # tasks beyond the limit
 
 
 class TaskInfo(msgspec.Struct, kw_only=True):
@@ -77,6 +101,18 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     claim_expires_at: int | None = None  # until when its lease lasts,
     claim_attempt: int | None = None  # and the attempt that it holds
     child: str | None = None  # the run that it started, the last one
+
+
+class TaskLaunch(msgspec.Struct, kw_only=True):
+    """What a task is given, worked out anew when it is read; long values are cut. No value of a secret is in it."""
+
+    kind: str
+    item: Any  # of an element of a mapped task
+    spec: dict[str, Any]  # what runs, by kind: run, argv, function, with …; values in `run` are variables WEFT_V1 …
+    env: dict[str, str]  # of the workflow and the task; not the node's own
+    cwd: str | None  # as it is written: relative to the definition's directory
+    secrets: list[str]  # names of the variables that the node adds
+    error: str | None = None  # why an expression has no value
 
 
 class AttemptInfo(msgspec.Struct, kw_only=True):

@@ -103,6 +103,14 @@ class Weft(ConnectionOwner["StoreConnection"]):
         Raises RunFailed."""
         return self.finish(self._store(flow, arguments, named, in_process=True), flow)
 
+    def run_shown(self, flow: Flow[P, R], /, *arguments: P.args, **named: P.kwargs) -> R:
+        """Like `run`, with a line on the terminal that says how far the run is."""
+        from weft.sdk.progress import shown_progress
+
+        run_id = self._store(flow, arguments, named, in_process=True)
+        with shown_progress(self.connection, run_id):
+            return self.finish(run_id, flow)
+
     def submit(self, flow: Flow[P, R], /, *arguments: P.args, **named: P.kwargs) -> str:
         """Store a run of a flow, which workers execute, and return its id."""
         return self._store(flow, arguments, named, in_process=self._worker)

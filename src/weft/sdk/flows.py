@@ -276,13 +276,13 @@ class Flow(PythonDefinition, Generic[P, R]):
         return trace.record(name, {"workflow": reference, **body, **options}, chosen="name" in self._called)
 
     def run(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Run the flow durably in this process, in the store of the command line, and return its result. Raises
-        RunFailed."""
+        """Run the flow durably in this process, in the store of the command line, and return its result. On a
+        terminal, a line says how far it is. Raises RunFailed."""
         from weft.sdk.embedded import open as open_store
 
         _refuse_while_loading(self, "run")
         with open_store() as weft:
-            return weft.run(self, *arguments, **named)
+            return weft.run_shown(self, *arguments, **named)
 
     def submit(self, *arguments: P.args, **named: P.kwargs) -> str:
         """Store a run, which workers execute, in the store of the command line. Return its id."""

@@ -167,7 +167,7 @@ def queries(dialect: str) -> dict[str, Query]:
 
 
 class RunView(NamedTuple):
-    """What the statements run_shown and runs_page give."""
+    """What the statements run_shown, runs_page and runs_found give."""
 
     run: RunRow
     inputs: str
@@ -175,6 +175,8 @@ class RunView(NamedTuple):
     key: str | None
     parent_id: str | None
     root_id: str
+    labels: str
+    trigger: str | None
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "RunView":

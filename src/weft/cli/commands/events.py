@@ -2,10 +2,9 @@
 
 import json
 from argparse import Namespace
-from datetime import datetime
 from typing import Any
 
-from weft.cli.arguments import duration_ms, shown
+from weft.cli.arguments import moment_given
 from weft.cli.commands.ls import limit_of
 from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.run_view.text_views import event_json
@@ -69,8 +68,8 @@ def _filters(args: Namespace, now: int) -> dict[str, Any]:
     return {
         "node": args.node,
         "task": args.task,
-        "since": None if args.since is None else _moment("--since", args.since, now),
-        "until": None if args.until is None else _moment("--until", args.until, now),
+        "since": None if args.since is None else moment_given("--since", args.since, now),
+        "until": None if args.until is None else moment_given("--until", args.until, now),
     }
 
 
@@ -80,20 +79,6 @@ def _kind(word: str) -> str:
         fix = f"did you mean {meant!r}?" if meant else "docs/reference/events.md has them all"
         raise GiveUp(BAD_INPUT, f"--kind: no event is called {word.strip()!r}", fix)
     return word.strip()
-
-
-def _moment(option: str, text: str, now: int) -> int:
-    """`10m` is ten minutes ago; everything else is a date and time, local unless it says otherwise."""
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        pass
-    try:
-        return now - duration_ms(option, text)
-    except GiveUp:
-        fix = "write 10m for ten minutes ago, or 2026-01-31T14:00"
-        what = f"{option}: expected a duration or a date and time, found {shown(text)!r}"
-        raise GiveUp(BAD_INPUT, what, fix) from None
 
 
 def _line(session: CommandSession, event: EventInfo, *, with_run: bool) -> str:

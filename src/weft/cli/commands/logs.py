@@ -4,12 +4,14 @@ import base64
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from weft.cli.exit_codes import NOT_FOUND, OK, GiveUp
-from weft.cli.run_view.output_following import Prefixer, Streams
+from weft.cli.exit_codes import BAD_INPUT, NOT_FOUND, OK, GiveUp
+from weft.cli.run_view.output_following import Prefixer, Streams, TailFilter, Take
 from weft.cli.run_view.tracker import Tracker
 from weft.cli.session import CommandSession, json_text
+from weft.cli.terminal.formats import moment
 from weft.cli.terminal.terminal import padded, width_of
 from weft.client.following import EventFollower
 from weft.client.verbs import Connection
@@ -19,29 +21,42 @@ from weft.operations.reading.attempt_output import AttemptOutput
 from weft.operations.replies import TaskInfo
 
 PREFIX_WIDTH_MAX = 24
+TAIL_MAX = 1_000_000
+SORTED_MAX = 100_000
 SENDING_MAX_S = 5.0  # an attempt has ended, and its node is still sending
 SENDING_LOOK_S = 0.05
 
 
 def logs(args: Namespace, session: CommandSession) -> int:
+    if args.tail is not None and not 0 <= args.tail <= TAIL_MAX:
+        raise GiveUp(BAD_INPUT, f"--tail must be from 0 to {TAIL_MAX:,}")
     connection = session.connection()
     _, run_id = connection.find(args.run)
     chosen = _chosen(args, connection, run_id)
     many = args.task is None or chosen[0].elements is not None
     follower = connection.follow(run_id)
-    streams = _streams(args, session, connection, follower, run_id, many)
+    output = LogOutput(args, session, connection, follower, run_id, many)
     sys.stdout.flush()
     try:
         if args.follow:
-            _follow(args, connection, follower, run_id, streams)
+            _follow(args, connection, follower, run_id, output)
         else:
-            tasks = connection.all_tasks(run_id) if args.task is None else iter(chosen)
-            _print_what_is_there(args, session, connection, run_id, tasks, streams)
+            tasks = _in_order(connection, run_id) if args.task is None else chosen
+            _print_what_is_there(args, session, connection, run_id, tasks, output)
+            output.caught_up()
     finally:
-        streams.close()
+        output.streams.close()
         follower.close()
         sys.stdout.flush()
     return OK
+
+
+def _in_order(connection: Connection, run_id: str) -> Iterable[TaskInfo]:
+    """As the definition has them, elements beside each other. Of a very large run in the order in which they were
+    created, where elements come last: it is not held in memory."""
+    if connection.run(run_id).total > SORTED_MAX:
+        return connection.all_tasks(run_id)
+    return sorted(connection.all_tasks(run_id), key=lambda task: (task.pos, task.idx))
 
 
 def _chosen(args: Namespace, connection: Connection, run_id: str) -> list[TaskInfo]:
@@ -58,24 +73,78 @@ def _chosen(args: Namespace, connection: Connection, run_id: str) -> list[TaskIn
     return [task, *(t for t in connection.all_tasks(run_id) if t.pos == task.pos and t.idx >= 0)]
 
 
-def _streams(
-    args: Namespace, session: CommandSession, connection: Connection, follower: EventFollower, run_id: str, many: bool
-) -> Streams:
-    def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
-        return follower.open_output(task, attempt, stream)
+class LineTimes:
+    """The time that stands before a line: of output that was there already, when its attempt began."""
 
-    if args.json:
-        return Streams(opened, _write_json, args.stream)
-    if not many:
-        return Streams(opened, lambda task, stream, data: _write(stream, data), args.stream)
-    longest = max((width_of(task.name) for task in connection.workflow(run_id).tasks), default=0)
-    width = min(longest, PREFIX_WIDTH_MAX)
-    bar = session.out.sign("bar")
-    encoding = session.out.stream.encoding or "utf-8"
-    prefixer = Prefixer(_write, lambda task: f"{padded(task, width)} {bar} ".encode(encoding, "replace"))
-    streams = Streams(opened, prefixer.take, args.stream)
-    streams.ended = prefixer.ended
-    return streams
+    def __init__(self, connection: Connection) -> None:
+        self._ahead = connection.now() - _now_ms()
+        self.began: dict[str, int | None] = {}
+        self.live = False
+
+    def at(self, task: str) -> int | None:
+        return _now_ms() + self._ahead if self.live else self.began.get(task)
+
+
+class LogOutput:
+    """Where output goes to: `streams` reads it, and what it hands on is cut, headed and written."""
+
+    def __init__(
+        self,
+        args: Namespace,
+        session: CommandSession,
+        connection: Connection,
+        follower: EventFollower,
+        run_id: str,
+        many: bool,
+    ) -> None:
+        self.times = LineTimes(connection) if args.timestamps else None
+        self._ended: list[Callable[[str], None]] = []
+        take = self._writer(args, session, connection, run_id, many)
+        self._tail = None if args.tail is None else TailFilter(take, args.tail)
+        if self._tail is not None:
+            take = self._tail.take
+            self._ended.insert(0, self._tail.ended)
+
+        def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
+            return follower.open_output(task, attempt, stream)
+
+        self.streams = Streams(opened, take, args.stream)
+        self.streams.ended = self._end
+
+    def _end(self, task: str) -> None:
+        for ended in self._ended:
+            ended(task)
+
+    def _writer(
+        self, args: Namespace, session: CommandSession, connection: Connection, run_id: str, many: bool
+    ) -> Take:
+        if args.json:
+            return lambda task, stream, data: _write_json(task, stream, data, self.times)
+        if not many and self.times is None:
+            return lambda task, stream, data: _write(stream, data)
+        longest = max((width_of(task.name) for task in connection.workflow(run_id).tasks), default=0)
+        width = min(longest, PREFIX_WIDTH_MAX)
+        bar = session.out.sign("bar")
+        encoding = session.out.stream.encoding or "utf-8"
+
+        def prefix(task: str) -> bytes:
+            at = "" if self.times is None else f"{moment(self.times.at(task))} "
+            return (at + (f"{padded(task, width)} {bar} " if many else "")).encode(encoding, "replace")
+
+        prefixer = Prefixer(_write, prefix)
+        self._ended.append(prefixer.ended)
+        return prefixer.take
+
+    def caught_up(self) -> None:
+        """What comes from now on was written while it was followed."""
+        if self._tail is not None:
+            self._tail.release()
+        if self.times is not None:
+            self.times.live = True
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
 
 
 def _write(stream: StreamName, data: bytes) -> None:
@@ -84,8 +153,10 @@ def _write(stream: StreamName, data: bytes) -> None:
     target.buffer.flush()
 
 
-def _write_json(task: str, stream: StreamName, data: bytes) -> None:
-    value = {"task": task, "stream": stream, "encoding": "utf-8"}
+def _write_json(task: str, stream: StreamName, data: bytes, times: LineTimes | None) -> None:
+    value: dict[str, Any] = {"task": task, "stream": stream, "encoding": "utf-8"}
+    if times is not None:
+        value["at"] = times.at(task)
     try:
         value["data"] = data.decode()
     except UnicodeDecodeError:
@@ -99,9 +170,10 @@ def _print_what_is_there(
     session: CommandSession,
     connection: Connection,
     run_id: str,
-    tasks: Iterator[TaskInfo],
-    streams: Streams,
+    tasks: Iterable[TaskInfo],
+    output: LogOutput,
 ) -> None:
+    streams = output.streams
     alone: TaskInfo | None = None
     for task in tasks:
         alone = alone or task
@@ -109,12 +181,21 @@ def _print_what_is_there(
             source = task.cached
             session.warn(f"{task.name} was cached, its output: weft logs {source['run']} {source['task']}")
         elif task.attempt and task.elements is None and task.kind != "workflow":
+            if output.times is not None:
+                output.times.began[task.name] = _began(connection, run_id, task, args.attempt)
             streams.end(task.name, args.attempt or task.attempt)
             _read_to_its_end(streams)
     if args.task is not None and alone is not None and alone.child is not None:
         session.warn(f"{alone.name} has run as run {alone.child}: weft logs {alone.child}")
     elif args.task is not None and alone is not None and alone.attempt == 0 and alone.elements is None:
         session.warn(f"{alone.name} is {alone.state} and has not run: weft why {run_id} {alone.name}")
+
+
+def _began(connection: Connection, run_id: str, task: TaskInfo, attempt: int | None) -> int | None:
+    if attempt in (None, task.attempt):
+        return task.started_at or task.claimed_at
+    found = [one for one in connection.attempts(run_id, task.name) if one.attempt == attempt]
+    return found[0].started_at or found[0].claimed_at if found else None
 
 
 def _read_to_its_end(streams: Streams) -> None:
@@ -126,8 +207,9 @@ def _read_to_its_end(streams: Streams) -> None:
     streams.give_up()
 
 
-def _follow(args: Namespace, connection: Connection, follower: EventFollower, run_id: str, streams: Streams) -> None:
+def _follow(args: Namespace, connection: Connection, follower: EventFollower, run_id: str, output: LogOutput) -> None:
     """From the beginning of the last attempt on, until what was asked for has ended."""
+    streams = output.streams
     tracker = Tracker(connection, follower, run_id, connection.workflow(run_id))
     looked = -1
 
@@ -140,6 +222,8 @@ def _follow(args: Namespace, connection: Connection, follower: EventFollower, ru
 
     for page in follower.pages(ended):
         tracker.take(page)
+        if output.times is not None:
+            output.times.began |= {one.task: one.since for one in (*tracker.ended, *tracker.running.values())}
         for running in tracker.ended:
             if _wanted(args, running.task, running.attempt):
                 streams.end(running.task, running.attempt, running.session)
@@ -149,6 +233,7 @@ def _follow(args: Namespace, connection: Connection, follower: EventFollower, ru
                     streams.begin(running.task, running.attempt, running.session)
             while streams.poll():
                 pass
+            output.caught_up()
 
 
 def _wanted(args: Namespace, task: str, attempt: int) -> bool:

@@ -1,7 +1,9 @@
 """ls, tasks, nodes, store info: tables for people, records for machines. All of them page; none lists everything."""
 
 from argparse import Namespace
+from typing import Any
 
+from weft.cli.arguments import moment_given, shown
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.run_view.summary import counts
 from weft.cli.session import CommandSession
@@ -12,7 +14,9 @@ from weft.client.critical_path import task_ms
 from weft.client.verbs import Connection
 from weft.core.definition.suggest import nearest
 from weft.core.states import RUN_STATES, TASK_STATES
+from weft.operations.parameters import PAIR_MAX, PAIRS_MAX
 from weft.operations.replies import RunInfo, TaskInfo
+from weft.operations.submission import LABEL_NAME_MAX
 
 RUNS_LIMIT = 20
 TASKS_LIMIT = 100
@@ -43,33 +47,42 @@ def states_of(given: list[str] | None, known: tuple[str, ...]) -> list[str] | No
 
 def ls(args: Namespace, session: CommandSession) -> int:
     limit = limit_of(args, RUNS_LIMIT)
-    states = states_of(args.state, RUN_STATES)
+    filters: dict[str, Any] = {"states": states_of(args.state, RUN_STATES), "name": args.name}
+    for option, words in (("--run-label", args.run_label), ("--input", args.input)):
+        _check_pairs(option, words)
+    if args.text == "":
+        raise GiveUp(BAD_INPUT, "--text: expected some text, found nothing")
     connection = session.connection()
-    runs = connection.runs(states=states, name=args.name, before=args.before, limit=limit, children=args.all)
+    now = connection.now()
+    filters |= {
+        "labels": args.run_label, "inputs": args.input, "text": args.text,
+        "trigger": None if args.trigger is None else connection.trigger(args.trigger).id,
+        "since": None if args.since is None else moment_given("--since", args.since, now),
+        "until": None if args.until is None else moment_given("--until", args.until, now),
+    }  # fmt: skip
+    runs = connection.runs(**filters, before=args.before, limit=limit, children=args.all)
     more = runs[-1].no if len(runs) == limit else None
     if args.json:
         session.print_json({"runs": runs, "before": more})
         return OK
     if not runs:
-        session.warn("no runs" + (" like that" if states or args.name or args.before else " yet: weft run FILE"))
+        session.warn("no runs" + (" like that" if any(filters.values()) or args.before else " yet: weft run FILE"))
         return OK
-    now = connection.now()
-    rows = [
-        [
-            r.id,
-            _name(session, r),
-            f"{r.state} (paused)" if r.paused else r.state,
-            _progress(r),
-            _took(r, now),
-            ago(now - r.created_at),
-        ]
-        for r in runs
-    ]
+    rows = [[r.id, _name(session, r), _state(r), _progress(r), _took(r, now), ago(now - r.created_at)] for r in runs]
     for line in table(session.out, ("run", "workflow", "state", "tasks", "took", "started"), rows, _RUN_STYLES):
         session.print(line)
-    if more is not None and connection.runs(states=states, name=args.name, before=more, limit=1, children=args.all):
+    if more is not None and connection.runs(**filters, before=more, limit=1, children=args.all):
         session.warn(f"more: weft ls {'--all ' if args.all else ''}--before {more}")
     return OK
+
+
+def _check_pairs(option: str, words: list[str]) -> None:
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if not equals or not 0 < len(name) <= LABEL_NAME_MAX or len(word) > PAIR_MAX or "\0" in word:
+            raise GiveUp(BAD_INPUT, f"{option}: expected NAME=VALUE, found {shown(word)!r}")
+    if len(words) > PAIRS_MAX:
+        raise GiveUp(BAD_INPUT, f"{option} can be given {PAIRS_MAX} times, not {len(words)}")
 
 
 _RUN_STYLES = ("bold", None, "state", None, None, "dim")
@@ -77,6 +90,10 @@ _RUN_STYLES = ("bold", None, "state", None, None, "dim")
 
 def _name(session: CommandSession, run: RunInfo) -> str:
     return run.name if run.parent is None else f"{run.name} {session.out.sign('more')} of {run.parent}"
+
+
+def _state(run: RunInfo) -> str:
+    return f"{run.state} (paused)" if run.paused else run.state
 
 
 def _progress(run: RunInfo) -> str:

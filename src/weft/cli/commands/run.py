@@ -1,6 +1,7 @@
-"""run, submit, resume and rerun: a run is stored, and then worked on here or left to workers."""
+"""run, submit, resume, rerun and watch: a run is stored, then worked on here or left to workers, and watched."""
 
 import contextlib
+import re
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,23 +9,29 @@ from typing import Any, Final
 
 from weft.authoring.children import workflows_of
 from weft.authoring.errors import DefinitionErrors
+from weft.authoring.flow_files import names_a_flow
 from weft.authoring.load import Loaded, load_file, with_defaults
+from weft.cli.arguments import shown
 from weft.cli.command_table import OF_A_NODE
 from weft.cli.definition_input import load, read_inputs, source_directory
-from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
+from weft.cli.exit_codes import BAD_INPUT, FAILED, NOT_FOUND, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
 from weft.cli.run_view.summary import summarise, summary_lines
-from weft.cli.run_view.watching import watch
+from weft.cli.run_view.watching import watch_run
 from weft.cli.run_view.working import work_on
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted
 from weft.client.verbs import Connection
 from weft.core.commands import Reply
+from weft.core.definition.document import encode_document
+from weft.core.definition.suggest import nearest
 from weft.core.workflow import Workflow
 from weft.operations.replies import RunInfo
 from weft.operations.resources.run_changes import Changed
-from weft.operations.submission import KEY_MAX, PRIORITY_MAX, submission
+from weft.operations.submission import KEY_MAX, LABEL_NAME_MAX, LABEL_VALUE_MAX, PRIORITY_MAX, submission
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 SHOWN_MAX: Final = 50  # tasks that run again
 
@@ -39,8 +46,18 @@ def run(args: Namespace, session: CommandSession) -> int:
     if reply.existing:
         session.warn(f"run {reply.run_id} has this key already")
         if connection.run(reply.run_id).finished:
-            return _say_end(args, session, connection, reply.run_id)
-    return work_here(args, session, connection, reply.run_id, 0, own=not reply.existing)
+            code = _say_end(args, session, connection, reply.run_id)
+            return code if args.argv is None else _command_code(connection, reply.run_id, code)
+    code = work_here(args, session, connection, reply.run_id, 0, own=not reply.existing)
+    return code if args.argv is None else _command_code(connection, reply.run_id, code)
+
+
+def _command_code(connection: Connection, run_id: str, code: int) -> int:
+    """The exit code of the one command that the run has, if the run failed with it."""
+    if code != FAILED:
+        return code
+    tasks, _ = connection.tasks(run_id, limit=1)
+    return tasks[0].exit_code or code if tasks and tasks[0].state != "cancelled" else code
 
 
 def submit(args: Namespace, session: CommandSession) -> int:
@@ -74,7 +91,7 @@ def _left_to_others(
 
 def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
     """(what to run, its inputs), checked before anything is made."""
-    loaded = with_defaults(load(args), session.config.definition_defaults)
+    loaded = _load_applied(args, session) or with_defaults(load(args), session.config.definition_defaults)
     inputs = read_inputs(loaded.workflow, args.input)
     least = 1 if loaded.workflow.level_plan is None else 0
     if args.max_parallel is not None and args.max_parallel < least:
@@ -85,7 +102,45 @@ def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
         raise GiveUp(BAD_INPUT, f"--priority must be from 0 to {PRIORITY_MAX}")
     if args.key is not None and not 0 < len(args.key) <= KEY_MAX:
         raise GiveUp(BAD_INPUT, f"--key must have 1 to {KEY_MAX} characters")
+    run_labels(args.run_label)
     return loaded, inputs
+
+
+def _load_applied(args: Namespace, session: CommandSession) -> Loaded | None:
+    """The current version of an applied workflow, if FILE is no file but may be such a name."""
+    name = args.file
+    if name is None or args.argv is not None or not _NAME.fullmatch(name) or Path(name).exists():
+        return None
+    if names_a_flow(name) or Path(name).suffix in (".yaml", ".yml", ".json"):
+        return None
+    try:
+        connection = session.connection()
+        applied = connection.applied_sources()
+    except GiveUp:  # there is no store yet
+        applied = {}
+    if name not in applied:
+        fix = "weft run FILE, or weft apply FILE and then weft run NAME; weft workflows lists names"
+        meant = nearest(name, applied)
+        raise GiveUp(
+            NOT_FOUND, f"there is no file {name}, and no applied workflow of that name",
+            f"did you mean {meant!r}?" if meant else fix,
+        )  # fmt: skip
+    hash, args.applied_source = applied[name]
+    document = connection.document(hash)
+    return Loaded(document, encode_document(document), hash)
+
+
+def run_labels(given: list[str]) -> dict[str, str]:
+    """`--run-label` values, with the bounds that the API has."""
+    labels: dict[str, str] = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not 0 < len(name) <= LABEL_NAME_MAX or len(value) > LABEL_VALUE_MAX or "\0" in word:
+            what = f"--run-label: expected NAME=VALUE, found {shown(word)!r}"
+            fix = f"names have 1 to {LABEL_NAME_MAX} characters, values at most {LABEL_VALUE_MAX}"
+            raise GiveUp(BAD_INPUT, what, fix)
+        labels[name] = value
+    return labels
 
 
 def _store_run(
@@ -94,10 +149,12 @@ def _store_run(
     command = submission(
         loaded,
         inputs,
-        source=source_directory(loaded, session.config.workdir or session.directory),
+        source=getattr(args, "applied_source", None)
+        or source_directory(loaded, session.config.workdir or session.directory),
         priority=args.priority,
         max_parallel=args.max_parallel,
         key=args.key,
+        labels=run_labels(args.run_label),
         fresh=args.no_cache,
         manual_advance=args.manual_advance,
     )
@@ -210,10 +267,23 @@ def work_here(
         if not args.json:
             for warning in waits(session, connection, connection.workflows(run_id)):
                 session.warn(warning)
-        return watch(session, connection, run_id, after, options)
+        return watch_run(session, connection, run_id, after, options)
     if connection.run(run_id).finished and after == 0:
         return _say_end(args, session, connection, run_id)
     return work_on(session, session.local(), run_id, after, options)
+
+
+def watch(args: Namespace, session: CommandSession) -> int:
+    """The view of `weft run` on a run that others work on."""
+    connection = session.connection()
+    _, run_id = connection.find(args.run)
+    after = connection.last_event(run_id)  # before the state is read: the run's end comes after it, or has been
+    if connection.run(run_id).finished:
+        return _say_end(args, session, connection, run_id)
+    if not args.json:
+        for warning in waits(session, connection, connection.workflows(run_id)):
+            session.warn(warning)
+    return watch_run(session, connection, run_id, after, Options(logs=args.logs, json=args.json))
 
 
 def refuse_for_server(args: Namespace, session: CommandSession) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from weft.cli.commands.ls import task_took
 from weft.cli.commands.signals import how_to_signal, signals_wanted
-from weft.cli.exit_codes import OK
+from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.run_view.summary import counts, output_or_why, output_text
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import budget_text, counted, duration, moment, spent_text, state_word
@@ -17,7 +17,8 @@ from weft.client.critical_path import measured_path, task_ms
 from weft.client.verbs import Connection
 from weft.core.graph import CriticalPath
 from weft.core.workflow import Workflow
-from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo
+from weft.operations.reading.unified_diff import yaml_lines
+from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo, TaskLaunch
 
 LEVEL_ROWS = 12  # tasks shown of a level
 LEVELS = 40
@@ -25,13 +26,18 @@ PATH_SHOWN = 12
 TAIL_LINES = 10
 SIGNALS_SHOWN = 5
 SPENDERS_SHOWN = 5
+PART_SHOWN = 300
 
 
 def show(args: Namespace, session: CommandSession) -> int:
     connection = session.connection()
+    if args.definition and args.task is not None:
+        raise GiveUp(BAD_INPUT, "--definition is of a whole run", f"weft show {args.run} --definition")
     if args.task is not None:
         return _show_task(args, session, connection)
     run = connection.run(args.run)
+    if args.definition:
+        return _show_definition(args, session, connection, run)
     workflow = connection.workflow(run.id)
     now = connection.now()
     found = list(connection.all_tasks(run.id))
@@ -46,6 +52,16 @@ def show(args: Namespace, session: CommandSession) -> int:
         _print_run(session, run, now, facts)
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
+    return OK
+
+
+def _show_definition(args: Namespace, session: CommandSession, connection: Connection, run: RunInfo) -> int:
+    document = connection.document(run.workflow)
+    if args.json:
+        session.print_json({"run": run.id, "workflow": run.workflow, "definition": document})
+        return OK
+    for line in yaml_lines(document):
+        session.print(line)
     return OK
 
 
@@ -211,8 +227,9 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
     _, run_id = connection.find(args.run)
     task = connection.task(run_id, args.task)
     attempts = connection.attempts(run_id, args.task)
+    launch = connection.launch(run_id, args.task)
     if args.json:
-        session.print_json({"task": task, "attempts": attempts})
+        session.print_json({"task": task, "attempts": attempts, "launch": launch})
         return OK
     out = session.out
     now = connection.now()
@@ -227,6 +244,7 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
         ("elements", "" if task.elements is None else f"{task.elements:,}: weft tasks {run_id}"),
         ("lost", counted(task.lost, "time") if task.lost else ""),
         ("claimed", _claim(task, now)),
+        *_launch(launch),
     ]
     for name, value in facts:
         if value:
@@ -234,6 +252,23 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
     for attempt in attempts:
         _print_attempt(session, attempt, now)
     return OK
+
+
+def _launch(launch: TaskLaunch) -> list[tuple[str, str]]:
+    """What it runs, a line for each part."""
+    parts = {"item": launch.item, **launch.spec, "env": launch.env or None, "cwd": launch.cwd}
+    lines = [(name, _part(value)) for name, value in parts.items() if value is not None]
+    return [
+        *lines, ("secrets", ", ".join(launch.secrets)),
+        ("problem", "" if launch.error is None else printable(launch.error)),
+    ]  # fmt: skip
+
+
+def _part(value: Any) -> str:
+    import json
+
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return printable(text if len(text) <= PART_SHOWN else f"{text[:PART_SHOWN]}…")
 
 
 def _claim(task: TaskInfo, now: int) -> str:

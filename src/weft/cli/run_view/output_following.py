@@ -131,6 +131,45 @@ class Streams:
         self._ending.clear()
 
 
+class TailFilter:
+    """Of what is there already, the last lines of each stream; everything that comes after `release`."""
+
+    def __init__(self, take: Take, lines: int) -> None:
+        self._take = take
+        self._lines = lines
+        self._kept: dict[tuple[str, StreamName], bytes] = {}
+        self._cutting = True
+
+    def take(self, task: str, stream: StreamName, data: bytes) -> None:
+        if not self._cutting:
+            self._take(task, stream, data)
+            return
+        kept = self._kept.get((task, stream), b"") + data
+        self._kept[task, stream] = kept if len(kept) < 2 * CHUNK else self._cut(kept)
+
+    def ended(self, task: str) -> None:
+        for stream in STREAMS:
+            self._hand_on(task, stream)
+
+    def release(self) -> None:
+        self._cutting = False
+        for task, stream in list(self._kept):
+            self._hand_on(task, stream)
+
+    def _hand_on(self, task: str, stream: StreamName) -> None:
+        kept = self._cut(self._kept.pop((task, stream), b""))
+        if kept:
+            self._take(task, stream, kept)
+
+    def _cut(self, data: bytes) -> bytes:
+        at = len(data) - 1 if data.endswith(b"\n") else len(data)
+        for _ in range(self._lines):
+            at = data.rfind(b"\n", 0, at)
+            if at < 0:
+                return data
+        return data[at + 1 :] if self._lines else b""
+
+
 class Prefixer:
     """Whole lines only, each headed by its task's name: for output of several tasks at once."""
 

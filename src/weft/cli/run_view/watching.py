@@ -1,4 +1,4 @@
-"""Watch a run that a server's nodes work on, as if it ran here. ^C stops watching, and nothing else."""
+"""Watch a run that other nodes work on, as if it ran here. ^C stops watching, and nothing else."""
 
 import sys
 import time
@@ -17,7 +17,7 @@ RUN_S = 1.0  # its counters, and signals that runs below it wait for: our stream
 SERVER_RETRY_S = 0.5
 
 
-def watch(session: CommandSession, connection: Connection, run_id: str, after: int, options: Options) -> int:
+def watch_run(session: CommandSession, connection: Connection, run_id: str, after: int, options: Options) -> int:
     """Until the run has ended, or is paused; the exit code."""
     workflow = connection.workflow(run_id)
     sink = Sink()

@@ -60,8 +60,9 @@ def _read_document(collector: ProblemCollector, value: Any, name: str, reference
     elif isinstance(value, dict):
         document = {"name": name, **WORKFLOW.read(collector, value)}
         if "tasks" not in value:
-            at = next((key for key in value if isinstance(key, str) and key.lower() in ("jobs", "steps")), None)
-            return collector.problem("the workflow has no tasks", f"rename '{at}' to tasks" if at else "add tasks:")
+            if not WORKFLOW.reported(collector, value, ("tasks",)):
+                collector.problem("the workflow has no tasks", "add tasks:")
+            return INVALID
     else:
         return mismatch(collector, "a workflow: a mapping with tasks, or a list of commands", value)
     tasks = document.get("tasks", INVALID)
@@ -219,7 +220,7 @@ def _read_task(collector: ProblemCollector, value: Any, name_keys: tuple[str, ..
     elif (
         not kinds
         and not any(value.get(key) not in (None, False) for key in REMOTE_KEYS)
-        and not collector.misspelled(value, TASK.by_name, (*TASK_KINDS, *REMOTE_KEYS))
+        and not TASK.reported(collector, value, (*TASK_KINDS, *REMOTE_KEYS))
     ):
         collector.problem("the task does nothing", "add `run: …` or `argv: […]`", at="key")
     return check_task(collector, value, out)

@@ -53,7 +53,7 @@ def make_launch(
     if definition.secrets:
         spec = _with_marks(spec, definition)
     if names is not None:
-        spec, cwd, env = _resolve(spec, cwd, env, names)
+        spec, cwd, env = resolve_launch(spec, cwd, env, names)
     env = {
         **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
         "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",
@@ -93,7 +93,7 @@ def _with_marks(spec: dict[str, Any], definition: TaskDef) -> dict[str, Any]:
 _UNRESOLVED = ("run", "argv", *CONTAINERS)
 
 
-def _resolve(
+def resolve_launch(
     spec: dict[str, Any], cwd: str | None, env: dict[str, str], names: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None, dict[str, str]]:
     """In a shell text a value never enters the text: it becomes a variable. Everywhere else it stands for itself."""

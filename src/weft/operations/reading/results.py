@@ -36,7 +36,7 @@ def output_of(access: "StoreAccess", ref: str, artifacts_max: int) -> Any:
     positions = msgspec.json.encode(workflow.output_reads).decode()
     rows = access.read("ends_at", run.no, positions) if workflow.output_reads else []
     ends = [Ended(*row) for row in rows]
-    _place_artifacts(access, run.id, ends, artifacts_max)
+    place_artifacts(access, run.id, ends, artifacts_max)
     names = names_for(
         inputs=run.inputs,
         tasks=tasks_view(ends, workflow),
@@ -49,7 +49,8 @@ def output_of(access: "StoreAccess", ref: str, artifacts_max: int) -> Any:
         raise Refused("invalid", f"output: {error.message}") from error
 
 
-def _place_artifacts(access: "StoreAccess", run_id: str, ends: list[Ended], bytes_max: int) -> None:
+def place_artifacts(access: "StoreAccess", run_id: str, ends: list[Ended], bytes_max: int) -> None:
+    """Loads outputs from artifact files, so many bytes of them together; with 0 they become references."""
     found = [(ended, ended.result, reference_of(ended.result)) for ended in ends]
     size = sum(reference.bytes for _, _, reference in found if reference is not None)
     if 0 < bytes_max < size:

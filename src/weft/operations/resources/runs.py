@@ -10,11 +10,24 @@ from weft.core.history.kinds import RECORD_KINDS, canonical_lines
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE
-from weft.operations.parameters import FamilyCursor, Limit, Moment, RunCursor, RunRef, RunStates, number_in
+from weft.operations.parameters import (
+    FamilyCursor,
+    Limit,
+    Moment,
+    Pairs,
+    RunCursor,
+    RunRef,
+    RunStates,
+    RunText,
+    RunTrigger,
+    number_in,
+)
 from weft.operations.reading import results
 from weft.operations.reading import verification as verifying
 from weft.operations.reading.budgets import RunBudget, run_budget
 from weft.operations.reading.explanations import Explanations, why
+from weft.operations.reading.run_diff import diff_of
+from weft.operations.reading.run_filters import RunFilter, page_of_runs
 from weft.operations.reading.runs import (
     TaskFilter,
     family_of,
@@ -27,14 +40,13 @@ from weft.operations.reading.runs import (
     task_page,
     workflow_hashes,
 )
-from weft.operations.replies import RunInfo, TaskInfo, Verification, WantedSignal
+from weft.operations.replies import RunDiff, RunInfo, TaskInfo, Verification, WantedSignal
 from weft.operations.resources.events import events_page
 from weft.store.queries import TaskView
 
 resource = Resource("runs")
 TASKS_SHOWN: Final = 200
 WHOLE_MAX: Final = 64 * 1024 * 1024  # of artifacts, in one output: they are held in memory
-CLOCK_SLACK_MS: Final = 60_000  # runs are numbered as they come; their times may be out of order by no more than this
 
 
 class OneRunRequest(Request):
@@ -49,7 +61,14 @@ class RunPage(msgspec.Struct, kw_only=True):
 class ListRunsRequest(Request):
     state: RunStates | None = None
     name: Annotated[str, Meta(max_length=128, description="Only runs of this workflow")] | None = None
+    label: Annotated[Pairs, Meta(description="Only runs with this label, `k=v`; may be repeated")] | None = None
+    input: (
+        Annotated[Pairs, Meta(description="Only runs with this value of an input, `k=v`; may be repeated")] | None
+    ) = None
+    trigger: RunTrigger | None = None
     since: Moment | None = None
+    until: Moment | None = None
+    text: RunText | None = None
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
     cursor: RunCursor | None = None
     limit: Limit = 50
@@ -57,15 +76,15 @@ class ListRunsRequest(Request):
 
 @resource.operation("GET", "/v1/runs", role="viewer")
 def list_runs(access: StoreAccess, request: ListRunsRequest) -> RunPage:
-    """List runs, newest first. `since`: only those that were submitted at or after this moment."""
-    states = None if request.state is None else msgspec.json.encode(request.state).decode()
-    before = number_in(request.cursor, 2**62)
-    rows = access.read("runs_page", before, states, request.name, request.limit, request.children)
-    found = run_infos(rows)
-    since = request.since
-    more = len(found) == request.limit and (since is None or found[-1].created_at >= since - CLOCK_SLACK_MS)
-    shown = [run for run in found if since is None or run.created_at >= since]
-    return RunPage(runs=shown, next=f"r{found[-1].no}" if more else None)
+    """List runs, newest first. `since`, `until`: only those that were submitted at or after the one, and before the
+    other. Values of inputs are compared as text; in `text`, A to Z are as a to z."""
+    wanted = RunFilter(
+        states=request.state, name=request.name, labels=request.label, inputs=request.input, trigger=request.trigger,
+        since=request.since, until=request.until, text=request.text, children=request.children,
+    )  # fmt: skip
+    found = run_infos(page_of_runs(access, wanted, number_in(request.cursor, 2**62), request.limit))
+    more = len(found) == request.limit
+    return RunPage(runs=found, next=f"r{found[-1].no}" if more else None)
 
 
 class RunDetail(msgspec.Struct, kw_only=True):
@@ -95,6 +114,17 @@ def get_run(access: StoreAccess, request: GetRunRequest) -> RunDetail:
         run=info, tasks=tasks, next=None if after is None else f"t{after}", awaiting_advance=is_resting(access, info),
         last_event=int(access.read("event_last_of_run", info.no)[0][0]),
     )  # fmt: skip
+
+
+class DiffRunsRequest(Request):
+    run: RunRef
+    other: RunRef
+
+
+@resource.operation("GET", "/v1/runs/{run}/diff/{other}", role="viewer", errors=FINDABLE)
+def diff_runs(access: StoreAccess, request: DiffRunsRequest) -> RunDiff:
+    """How the run `other` differs from this one: definition, inputs, durations and outcomes of tasks."""
+    return diff_of(access, request.run, request.other)
 
 
 class RunWorkflows(msgspec.Struct, kw_only=True):

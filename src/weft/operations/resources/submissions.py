@@ -9,7 +9,7 @@ from weft.operations.declare import Request, Resource, header
 from weft.operations.errors import REFUSABLE
 from weft.operations.examples import DEFINITION
 from weft.operations.parameters import WorkflowName
-from weft.operations.submission import KEY_MAX, PRIORITY_MAX
+from weft.operations.submission import KEY_MAX, LABEL_NAME_MAX, LABEL_VALUE_MAX, PRIORITY_MAX
 
 resource = Resource("runs")
 BATCH_MAX = 1000
@@ -68,9 +68,10 @@ class RunRequest(Request):
     max_parallel: (
         Annotated[int, Meta(ge=0, le=1_000_000, description="At most so many tasks of the run at a time")] | None
     ) = None
-    labels: dict[Annotated[str, Meta(min_length=1, max_length=64)], Annotated[str, Meta(max_length=256)]] = (
-        msgspec.field(default_factory=dict)
-    )
+    labels: dict[
+        Annotated[str, Meta(min_length=1, max_length=LABEL_NAME_MAX)],
+        Annotated[str, Meta(max_length=LABEL_VALUE_MAX)],
+    ] = msgspec.field(default_factory=dict)
     key: (
         Annotated[
             str,

@@ -20,7 +20,7 @@ from weft.operations.parameters import (
 )
 from weft.operations.reading.explanations import Explanations, why
 from weft.operations.reading.runs import TaskFilter, attempts_of, one_task, task_info, task_page
-from weft.operations.replies import AttemptInfo, TaskInfo
+from weft.operations.replies import AttemptInfo, TaskInfo, TaskLaunch
 from weft.store.queries import TaskView
 
 resource = Resource("tasks")
@@ -102,6 +102,15 @@ def get_task(access: StoreAccess, request: OneTaskRequest) -> TaskDetail:
     """A task with all its attempts."""
     task = one_task(access, request.run, request.task)
     return TaskDetail(task=task, attempts=attempts_of(access, task.run_id, request.task))
+
+
+@resource.operation("GET", "/v1/runs/{run}/tasks/{task}/launch", role="viewer", errors=FINDABLE)
+def get_task_launch(access: StoreAccess, request: OneTaskRequest) -> TaskLaunch:
+    """What a task runs: item, command, arguments and variables with their expressions resolved, without secrets. What
+    reads the context is resolved with the context as it is now."""
+    from weft.operations.reading.launches import launch_of  # resolving is the node's part, and heavy to import
+
+    return launch_of(access, request.run, request.task)
 
 
 @resource.operation("GET", "/v1/runs/{run}/tasks/{task}/why", role="viewer", errors=FINDABLE)

@@ -21,6 +21,7 @@ from weft.operations.parameters import (
     name_in,
     page_of,
 )
+from weft.operations.reading.unified_diff import document_diff
 from weft.operations.replies import VersionDiff, VersionInfo, WorkflowInfo
 
 resource = Resource("workflows")
@@ -86,10 +87,11 @@ def get_version(access: StoreAccess, request: GetVersionRequest) -> VersionInfo:
 
 
 class CurrentVersions(msgspec.Struct, kw_only=True):
-    """Hashes, by the names of workflows."""
+    """Hashes, by the names of workflows, and the directories in which their tasks start."""
 
     current: dict[str, str]
     next: str | None
+    sources: dict[str, str | None] = {}
 
 
 class ListAppliedRequest(Request):
@@ -100,9 +102,10 @@ class ListAppliedRequest(Request):
 @resource.operation("GET", "/v1/applied", role="viewer")
 def list_applied(access: StoreAccess, request: ListAppliedRequest) -> CurrentVersions:
     """The current version of every workflow that was applied, by its name."""
-    found = _applied(access).items()
-    shown, last = page_of(found, lambda one: one[0], name_in(request.cursor), request.limit)
-    return CurrentVersions(current=dict(shown), next=None if last is None else f"a.{last[0]}")
+    rows = access.read("applied_all")
+    shown, last = page_of(rows, lambda row: row[0], name_in(request.cursor), request.limit)
+    current, sources = {row[0]: row[1] for row in shown}, {row[0]: row[2] for row in shown}
+    return CurrentVersions(current=current, next=None if last is None else f"a.{last[0]}", sources=sources)
 
 
 class Stored(msgspec.Struct, kw_only=True):
@@ -130,14 +133,10 @@ class DiffVersionsRequest(Request):
 def diff_versions(access: StoreAccess, request: DiffVersionsRequest) -> VersionDiff:
     """What changed between two versions, as lines of a unified diff. Without `new` it is the current version (or the
     newest, if none was applied), without `old` the one before that."""
-    import difflib
-
     old, new = _last_change(access, request.name, request.old, request.new)
     before, after = version(access, request.name, old), version(access, request.name, new)
-    lines = difflib.unified_diff(
-        _lines(before.document), _lines(after.document), before.hash[:12], after.hash[:12], lineterm=""
-    )
-    return VersionDiff(name=request.name, old=before.hash, new=after.hash, lines=list(lines))
+    lines = document_diff(before.document, after.document, before.hash[:12], after.hash[:12])
+    return VersionDiff(name=request.name, old=before.hash, new=after.hash, lines=lines)
 
 
 def _applied(access: StoreAccess) -> dict[str, str]:
@@ -188,13 +187,6 @@ def _last_change(access: StoreAccess, name: str, old: str | None, new: str | Non
     if old is None and not older:
         raise NotFound(f"{name} has no version before {new[:12]}")
     return old or older[0], new
-
-
-def _lines(document: Any) -> list[str]:
-    import yaml
-
-    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
-    return text.splitlines()
 
 
 def _unknown(access: StoreAccess, name: str) -> str:

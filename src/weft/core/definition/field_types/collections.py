@@ -4,12 +4,13 @@ Like those of `scalar_types`, each converts a value to its canonical form and ha
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import msgspec
 
+from weft.core.definition.field_types.foreign_keys import foreign_fix, means_one_of
 from weft.core.definition.problems import (
     INTEGER_MAX,
     INVALID,
@@ -217,7 +218,7 @@ class Record:
             path[-1] = key
             known = self.by_name.get(key)
             if known is None:
-                self._report_unknown(collector, key)
+                self._report_unknown(collector, key, item)
             elif known.later:
                 collector.problem(f"{quoted(key)} is not supported yet by this version of Weft", at="key")
             elif item is None and known.null:
@@ -233,17 +234,23 @@ class Record:
             out = {name: out[name] for name in sorted(out, key=self.rank.__getitem__)}
         return out
 
-    def _report_unknown(self, collector: ProblemCollector, key: Any) -> None:
+    def _report_unknown(self, collector: ProblemCollector, key: Any, value: Any) -> None:
         known = [f.name for f in self.fields if not f.hidden]
         if not isinstance(key, str):
             collector.problem(f"the key {ascii(key)[:40]} is not text", at="key")
             return
-        fix = collector.did_you_mean(key, known)
-        if key == "secrets":  # a workflow has no such key, because all of its tasks would get the secrets
-            fix = "list them in the tasks that need them, or under defaults"
-        elif fix is None and len(known) <= 12:
+        fix = foreign_fix(self.what, self.by_name, key, value) or collector.did_you_mean(key, known)
+        if fix is None and len(known) <= 12:
             fix = "known keys: " + ", ".join(known)
         collector.problem(f"unknown key {quoted(key)} in {self.what}", fix, at="key")
+
+    def reported(self, collector: ProblemCollector, value: dict[Any, Any], expected: Collection[str]) -> bool:
+        """Whether an unknown key of the mapping stands for one of the expected ones, as another tool's or
+        misspelled: that problem has been reported already."""
+        foreign = (key for key in value if isinstance(key, str) and key not in self.by_name)
+        return any(means_one_of(self.what, self.by_name, key, expected) for key in foreign) or collector.misspelled(
+            value, self.by_name, expected
+        )
 
     def schema(self) -> dict[str, Any]:
         properties = {}

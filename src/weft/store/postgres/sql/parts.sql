@@ -18,6 +18,17 @@ coalesce(:now, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 -- part: strpos
 strpos
 
+-- part: folded: A to Z as a to z, and nothing else
+lower(@ COLLATE "C")
+
+-- part: has_labels
+CASE WHEN strpos(r.labels, '\u0000') > 0 THEN false ELSE r.labels::jsonb @> CAST(:labels AS jsonb) END
+
+-- part: has_inputs: as text. A text with a NUL has no jsonb form
+CASE WHEN strpos(r.inputs, '\u0000') > 0 THEN false ELSE NOT EXISTS (
+  SELECT 1 FROM jsonb_each_text(CAST(:inputs AS jsonb)) w WHERE NOT EXISTS (
+    SELECT 1 FROM jsonb_each_text(r.inputs::jsonb) l WHERE l.key = w.key AND l.value = w.value)) END
+
 -- part: greatest
 greatest
 

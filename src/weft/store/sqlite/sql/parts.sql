@@ -16,6 +16,18 @@ false
 -- part: strpos
 instr
 
+-- part: folded: A to Z as a to z, and nothing else
+lower(@)
+
+-- part: has_labels
+NOT EXISTS (SELECT 1 FROM json_each(:labels) w WHERE NOT EXISTS (
+  SELECT 1 FROM json_each(r.labels) l WHERE l.key = w.key AND l.value = w.value))
+
+-- part: has_inputs: as text; true and false are 1 and 0 to json_each
+NOT EXISTS (SELECT 1 FROM json_each(:inputs) w WHERE NOT EXISTS (
+  SELECT 1 FROM json_each(r.inputs) l WHERE l.key = w.key
+  AND CASE WHEN l.type IN ('true', 'false') THEN l.type ELSE CAST(l.value AS TEXT) END = w.value))
+
 -- part: greatest
 max
 
