@@ -89,6 +89,7 @@ EVENTS = {
         {
             "elements": "how many", "again": "after a resume: those that run again, the others are kept",
             "array": "the hash of what it maps over, if that came from the context",
+            "labels": "the hash of the labels of its elements, if they have any",
         },
     ),
     "closed": Event(

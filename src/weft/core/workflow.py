@@ -76,7 +76,9 @@ class TaskDef(msgspec.Struct, frozen=True):
     priority: int = 0
     allow_failure: bool = False
     replicas: int | None = None  # a map over 0 … n-1
-    map: Any = None  # the array to map over: a list, or text that is one ${{ }}
+    map: Any = None  # the array to map over: a list, text that is one ${{ }}, or a matrix with ${{ }} in it
+    matrix: bool = False  # its elements are the combinations of a matrix
+    label: str | None = None  # names its elements: text with templates
     map_reads: tuple[int, ...] = ()  # tasks whose results that reads
     map_reads_context: bool = False  # then what it maps over is stored when it opens
     batch: int | None = None  # elements of the array that one element takes
@@ -106,6 +108,11 @@ class TaskDef(msgspec.Struct, frozen=True):
     def remote(self) -> bool:
         """Its attempts may run on engines; those of a plugin's kind do if its executor says so."""
         return self.kind in REMOTE_KINDS or self.kind not in BUILT_IN_KINDS
+
+    @property
+    def labelled(self) -> bool:
+        """Its elements have labels, stored when it opens."""
+        return self.matrix or self.label is not None
 
     @property
     def mapped(self) -> bool:

@@ -11,7 +11,6 @@ from weft.cli.run_view.output_following import Prefixer, Streams
 from weft.cli.run_view.tracker import Tracker
 from weft.cli.session import CommandSession, json_text
 from weft.cli.terminal.terminal import padded, width_of
-from weft.client.following import EventFollower
 from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
@@ -29,14 +28,15 @@ def logs(args: Namespace, session: CommandSession) -> int:
     chosen = _chosen(args, connection, run_id)
     many = args.task is None or chosen[0].elements is not None
     follower = connection.follow(run_id)
-    streams = _streams(args, session, connection, follower, run_id, many)
+    tracker = Tracker(connection, follower, run_id, connection.workflow(run_id))
+    streams = _streams(args, session, tracker, many)
     sys.stdout.flush()
     try:
         if args.follow:
-            _follow(args, connection, follower, run_id, streams)
+            _follow(args, connection, tracker, run_id, streams)
         else:
             tasks = connection.all_tasks(run_id) if args.task is None else iter(chosen)
-            _print_what_is_there(args, session, connection, run_id, tasks, streams)
+            _print_what_is_there(args, session, run_id, tasks, streams, tracker.titles)
     finally:
         streams.close()
         follower.close()
@@ -58,21 +58,23 @@ def _chosen(args: Namespace, connection: Connection, run_id: str) -> list[TaskIn
     return [task, *(t for t in connection.all_tasks(run_id) if t.pos == task.pos and t.idx >= 0)]
 
 
-def _streams(
-    args: Namespace, session: CommandSession, connection: Connection, follower: EventFollower, run_id: str, many: bool
-) -> Streams:
+def _streams(args: Namespace, session: CommandSession, tracker: Tracker, many: bool) -> Streams:
     def opened(task: str, attempt: int, stream: StreamName, session: str | None) -> AttemptOutput:
-        return follower.open_output(task, attempt, stream)
+        return tracker.follower.open_output(task, attempt, stream)
 
     if args.json:
         return Streams(opened, _write_json, args.stream)
     if not many:
         return Streams(opened, lambda task, stream, data: _write(stream, data), args.stream)
-    longest = max((width_of(task.name) for task in connection.workflow(run_id).tasks), default=0)
+    longest = max((width_of(task.name) for task in tracker.workflow.tasks), default=0)
     width = min(longest, PREFIX_WIDTH_MAX)
     bar = session.out.sign("bar")
     encoding = session.out.stream.encoding or "utf-8"
-    prefixer = Prefixer(_write, lambda task: f"{padded(task, width)} {bar} ".encode(encoding, "replace"))
+
+    def prefix(task: str) -> bytes:
+        return f"{padded(tracker.titles.get(task, task), width)} {bar} ".encode(encoding, "replace")
+
+    prefixer = Prefixer(_write, prefix)
     streams = Streams(opened, prefixer.take, args.stream)
     streams.ended = prefixer.ended
     return streams
@@ -97,13 +99,14 @@ def _write_json(task: str, stream: StreamName, data: bytes) -> None:
 def _print_what_is_there(
     args: Namespace,
     session: CommandSession,
-    connection: Connection,
     run_id: str,
     tasks: Iterator[TaskInfo],
     streams: Streams,
+    titles: dict[str, str],
 ) -> None:
     alone: TaskInfo | None = None
     for task in tasks:
+        titles[task.name] = task.title
         alone = alone or task
         if task.cached and args.attempt in (None, task.attempt):
             source = task.cached
@@ -126,9 +129,9 @@ def _read_to_its_end(streams: Streams) -> None:
     streams.give_up()
 
 
-def _follow(args: Namespace, connection: Connection, follower: EventFollower, run_id: str, streams: Streams) -> None:
+def _follow(args: Namespace, connection: Connection, tracker: Tracker, run_id: str, streams: Streams) -> None:
     """From the beginning of the last attempt on, until what was asked for has ended."""
-    tracker = Tracker(connection, follower, run_id, connection.workflow(run_id))
+    follower = tracker.follower
     looked = -1
 
     def ended() -> bool:

@@ -28,6 +28,7 @@ from weft.core.definition.inferred_needs import (
 )
 from weft.core.definition.inputs import define_inputs
 from weft.core.definition.triggers import define_triggers
+from weft.core.expressions.elements import combinations
 from weft.core.graph import head_starts, levels_of, successors_of
 from weft.core.placement.demands import own_demand, workflow_pool
 from weft.core.workflow import (
@@ -276,7 +277,9 @@ class _Defaults:
             priority=task.get("priority", defaults.get("priority", 0)),
             allow_failure=task.get("allow_failure", defaults.get("allow_failure", False)),
             replicas=task.get("replicas"),
-            map=_array(task.get("map")),
+            map=_array(task),
+            matrix="matrix" in task,
+            label=task.get("label"),
             map_reads=graph.map_reads,
             map_reads_context=graph.map_reads_context,
             batch=task.get("batch"),
@@ -409,8 +412,16 @@ def _wait_spec(value: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _array(value: Any) -> Any:
-    """The array of `map`, without the spaces around it: a ${{ }} keeps its type only if it is the whole text."""
+def _array(task: dict[str, Any]) -> Any:
+    """The array of `map`, without the spaces around it: a ${{ }} keeps its type only if it is the whole text. A
+    matrix that has none is worked out here, once for all runs."""
+    if "matrix" in task:
+        matrix = {name: _stripped(values) for name, values in task["matrix"].items()}
+        return matrix if has_template(matrix) else combinations(matrix)
+    return _stripped(task.get("map"))
+
+
+def _stripped(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.matrix_fields import MatrixType
 from weft.core.definition.field_types.remote_fields import RemoteType, container_record, kubernetes_record
 from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
@@ -209,6 +210,9 @@ TASK: Final = Record(
         Field("spec", Json(expressions=True), "What that plugin needs to know."),
         Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or the content of $WEFT_INPUT."),
         Field("map", ArrayToMap(), "One task per element of this array; `item` is the element, `index` its number."),
+        Field("matrix", MatrixType(),
+              "One task per combination of the values of its axes; `item` is the combination, a mapping."),
+        Field("label", Text("text", templates=True), "The name by which people see an element: `${{ item.city }}`."),
         Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is then an array."),
         Field("tolerate", Tolerance(), "How many elements may fail: a number, or a share like 5%."),
         Field("wait", WAIT, "Wait for a signal, for a duration or until a time."),

@@ -28,11 +28,13 @@ from weft.core.graph import Edges, levels_of, successors_of
 OPENING: Final = "${{"
 #: The keys of a task, beside its condition, that may contain ${{ … }}.
 TEMPLATED: Final = frozenset(
-    ("run", "argv", "env", "cwd", "with", "map", "wait", "cache", "container", "kubernetes", "http", "cloud_run",
-     "agent", "spec")
+    ("run", "argv", "env", "cwd", "with", "map", "matrix", "label", "wait", "cache", "container", "kubernetes",
+     "http", "cloud_run", "agent", "spec")
 )  # fmt: skip
 #: Of those, the keys that the rules resolve; the node that runs the attempt resolves the others.
-RESOLVED_BY_RULES: Final = frozenset(("map", "wait"))
+RESOLVED_BY_RULES: Final = frozenset(("map", "matrix", "label", "wait"))
+#: Of those, what is worked out before there are elements.
+ARRAYS: Final = ("map", "matrix")
 #: Names that read the run's context.
 CONTEXT_ROOTS: Final = ("context", "workflow")
 #: A condition that reads one of these accepts the need in whatever state it ended.
@@ -52,7 +54,7 @@ class TaskReferences(NamedTuple):
     condition: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()  # of those, the tasks whose end the condition reads
     templates: tuple[str, ...] = ()  # of `wait`, or of all the others of TEMPLATED
-    map: tuple[str, ...] = ()
+    map: tuple[str, ...] = ()  # of `map` or `matrix`, and of `label`
     context: bool = False  # a template that the node resolves reads the context
     map_context: bool = False  # so does `map`
 
@@ -119,10 +121,10 @@ def task_references(task: Mapping[str, Any], defaults: Mapping[str, Any], known:
     mapped: dict[str, None] = {}
     context = map_context = False
     for path, text in templates_of(task):
-        if path[0] == "map":
-            references = _references_in(known, "map", text)
+        if path[0] in ARRAYS or path[0] == "label":
+            references = _references_in(known, "text" if path[0] == "label" else "map", text)
             mapped.update(dict.fromkeys(references.tasks))
-            map_context = map_context or references.context
+            map_context = map_context or (path[0] in ARRAYS and references.context)
             continue
         references = _references_in(known, run_text_mode(task, defaults) if path == ("run",) else "text", text)
         templates.update(dict.fromkeys(references.tasks))

@@ -18,7 +18,7 @@ NO_EXPRESSION: Final = (
     "an expression (${{ … }}) is not allowed here",
     (
         "expressions work in if, run, argv, env, cwd, with, container, kubernetes, http, cloud_run, agent, spec, "
-        "map, wait, cache and output"
+        "map, matrix, label, wait, cache and output"
     ),
 )
 

@@ -55,6 +55,7 @@ class Replay:
         self.handlers = False  # it was stopped, and handlers may still start
         self._ended: list[tuple[int, int]] = []
         self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
+        self.labels: dict[tuple[int, int], str] = {}  # hashes of the labels of their elements
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
         self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
         self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
@@ -192,6 +193,8 @@ class Replay:
         whole.elements = count = data["elements"]
         if "array" in data:
             self.arrays[(place[0], whole.generation)] = data["array"]
+        if "labels" in data:
+            self.labels[(place[0], whole.generation)] = data["labels"]
         again: list[int] = data.get("again", list(range(count)))
         renewed = frozenset(again)
         for idx in range(count):

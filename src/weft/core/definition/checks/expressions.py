@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from weft.core.definition.inferred_needs import (
+    ARRAYS,
     OPENING,
     ReferencesByText,
     condition_of,
@@ -105,7 +106,7 @@ class ExpressionChecker:
         if condition:
             yield ("if" if "if" in task else "condition",), condition, "condition"
         for place, text in templates_of(task):
-            if place[0] == "map":
+            if place[0] in ARRAYS:
                 yield place, text, "map"
             else:
                 yield place, text, run_text_mode(task, self._defaults) if place == ("run",) else "text"
@@ -176,7 +177,7 @@ class ExpressionChecker:
 
 
 def _has_elements(task: Mapping[str, Any]) -> bool:
-    return "map" in task or "replicas" in task
+    return "map" in task or "matrix" in task or "replicas" in task
 
 
 def _expressions(mode: TextMode, text: str) -> tuple[Expression, ...]:

@@ -96,19 +96,19 @@ def _check_remote(collector: ProblemCollector, value: dict[Any, Any], out: dict[
 
 def _check_elements(collector: ProblemCollector, value: dict[Any, Any]) -> None:
     """Options about elements need `map` or `replicas`."""
-    if "map" in value and "replicas" in value:
-        collector.problem_at(
-            (*collector.path, "replicas"), "a task can have only one of map and replicas", "remove one of them", "key"
-        )
+    made_of = [key for key in ("map", "matrix", "replicas") if key in value]
+    if len(made_of) > 1:
+        message = f"a task can have only one of {' and '.join(made_of)}"
+        collector.problem_at((*collector.path, made_of[1]), message, "remove one of them", "key")
     if "batch" in value and "map" not in value:
         collector.problem_at(
             (*collector.path, "batch"), "`batch` applies only to `map`", "add map, or remove it", "key"
         )
-    if "map" in value or "replicas" in value:
+    if made_of:
         return
-    for key in ("max_parallel", "tolerate"):
+    for key in ("max_parallel", "tolerate", "label"):
         if key in value:
-            fix = "add map or replicas, or " + (
+            fix = "add map, matrix or replicas, or " + (
                 "set max_parallel on the workflow" if key == "max_parallel" else "remove it"
             )
             collector.problem_at(
@@ -130,7 +130,11 @@ def _check_cache(collector: ProblemCollector, value: dict[Any, Any], out: dict[s
         collector.problem_at(
             path, "the source of an inline function is not known, so its result needs a key", "add cache: {key: …}"
         )
-    if key is not None and ("map" in value or "replicas" in value) and not uses_element(key):
+    if (
+        key is not None
+        and any(made_of in value for made_of in ("map", "matrix", "replicas"))
+        and not uses_element(key)
+    ):
         collector.problem_at(
             (*path, "key"),
             "all elements would share one result, because the key is the same for all of them",
@@ -147,7 +151,7 @@ def _check_wait(collector: ProblemCollector, value: dict[Any, Any]) -> None:
         fix = "remove it"
         if key == "timeout":
             fix = "write it inside: wait: {signal: …, timeout: 24h}"
-        elif key in ("map", "replicas"):
+        elif key in ("map", "matrix", "replicas"):
             fix = "remove it: a wait cannot be mapped, but the tasks before it can"
         collector.problem_at((*collector.path, key), f"`{key}` does not apply to a wait", fix, "key")
 
