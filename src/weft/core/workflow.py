@@ -69,6 +69,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     condition: str | None = None  # `if`, as source text
     long_form: bool = False  # `parent.x.state` reads `completed` for succeeded
     env: dict[str, str] = {}
+    env_files: tuple[str, ...] = ()  # read where it runs; `env` wins
     cwd: str | None = None
     timeout_ms: int | None = None
     grace_ms: int = 10_000

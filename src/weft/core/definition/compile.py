@@ -47,6 +47,7 @@ HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
 _HANDLERS = ("on_failure", "always")
 _NO_ENV: dict[str, str] = {}
+_WITHOUT_PROCESS = ("http", "cloud_run", "workflow")
 _NO_REQUIREMENTS: dict[str, Any] = {}
 _NO_TOLERANCE = Tolerate()
 _CONTAINER_DEFAULTS = {"pull": "missing", "mount": "ro", "secrets_as": "env"}
@@ -242,7 +243,8 @@ class _Defaults:
         self.workflow: str = document["name"]
         self.scored = document.get("placement") == "scored"
         self.own_pool = workflow_pool(self.workflow) if "concurrency" in document else None
-        shared = [document.get("env"), defaults.get("env")]
+        self.env_files: tuple[str, ...] = (*document.get("env_file", ()), *defaults.get("env_file", ()))
+        shared = [document.get("env"), defaults.get("env"), self.env_files]
         self.env_templated = has_template(shared)
         self.cwd_templated = has_template(defaults.get("cwd"))
         self.container_templated = has_template(defaults.get("container"))
@@ -270,6 +272,7 @@ class _Defaults:
             condition=condition_of(task),
             long_form=task.get("long_form", False),
             env=self.env if not env else {**self.env, **env},
+            env_files=() if kind in _WITHOUT_PROCESS else (*self.env_files, *task.get("env_file", ())),
             cwd=task.get("cwd", defaults.get("cwd")),
             timeout_ms=self._ms(task["timeout"] if "timeout" in task else defaults.get("timeout")),
             grace_ms=self._ms(task.get("grace", defaults.get("grace", "10s"))) or 0,

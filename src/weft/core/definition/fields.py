@@ -61,6 +61,9 @@ ENV: Final = MapOf(
     Text("the variable's value as text", templates=True, empty=True, integers=True),
     "a mapping of variables to values",
 )
+ENV_FILES: Final = ListOf(
+    Text("the path of a file", templates=True), "a path, or a list of paths", single=True, once=True
+)
 CWD: Final = Text("a directory", templates=True)
 CONTAINER: Final = container_record(ARGUMENT, ENV, SECRET_NAME)
 KUBERNETES: Final = kubernetes_record(ARGUMENT, ENV)
@@ -168,6 +171,7 @@ _TASK_OPTIONS: Final[dict[str, Field]] = {
     for f in (
         Field("shell", SHELL, "What runs `run`: sh (sh -e -c), bash (bash -eo pipefail -c), or a list."),
         Field("env", ENV, "Environment variables."),
+        Field("env_file", ENV_FILES, "Files with variables, relative to the definition; those of `env` win."),
         Field("cwd", CWD, "The directory to start in, relative to the definition's own."),
         Field("timeout", Duration(least_ms=1), "How long one attempt may take.", null=True),
         Field("grace", Duration(), "How long a stopped task may take to end by itself."),
@@ -183,7 +187,19 @@ _TASK_OPTIONS: Final[dict[str, Field]] = {
 }  # fmt: skip
 
 DEFAULTS: Final = Record(
-    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets", "container"),
+    _shared(
+        "shell",
+        "env",
+        "env_file",
+        "cwd",
+        "timeout",
+        "grace",
+        "retry",
+        "priority",
+        "allow_failure",
+        "secrets",
+        "container",
+    ),
     "defaults",
 )
 
@@ -224,7 +240,8 @@ TASK: Final = Record(
         Field("if", CONDITION, "A condition; false skips the task."),
         Field("condition", CONDITION, "The long form's `if`.", hidden=True),
         *_shared(
-            "shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets", "container"
+            "shell", "env", "env_file", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets",
+            "container",
         ),
         Field("kubernetes", RemoteType(KUBERNETES), "The container that it runs in, in Kubernetes."),
         Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX is the number of each."),
@@ -264,6 +281,7 @@ def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) ->
             Field("handlers_timeout", Duration(least_ms=1),
                   "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
             Field("env", ENV, "Environment variables of all tasks."),
+            Field("env_file", ENV_FILES, "Files with variables of all tasks, relative to the definition."),
             Field("defaults", DEFAULTS, "Options of every task that does not set its own."),
             Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
             Field("triggers", triggers, "What starts runs automatically, once `weft apply` has stored it."),

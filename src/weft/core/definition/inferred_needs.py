@@ -28,8 +28,8 @@ from weft.core.graph import Edges, levels_of, successors_of
 OPENING: Final = "${{"
 #: The keys of a task, beside its condition, that may contain ${{ … }}.
 TEMPLATED: Final = frozenset(
-    ("run", "argv", "env", "cwd", "with", "map", "matrix", "label", "wait", "cache", "container", "kubernetes",
-     "http", "cloud_run", "agent", "spec")
+    ("run", "argv", "env", "env_file", "cwd", "with", "map", "matrix", "label", "wait", "cache", "container",
+     "kubernetes", "http", "cloud_run", "agent", "spec")
 )  # fmt: skip
 #: Of those, the keys that the rules resolve; the node that runs the attempt resolves the others.
 RESOLVED_BY_RULES: Final = frozenset(("map", "matrix", "label", "wait"))

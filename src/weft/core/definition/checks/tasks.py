@@ -47,7 +47,7 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
 
 #: Keys that only commands and functions can do something with; agents and plugins have processes, perhaps.
 _OF_COMMANDS = ("with", "container", "kubernetes")
-_OF_PROCESSES = ("cwd", "env")
+_OF_PROCESSES = ("cwd", "env", "env_file")
 
 
 def _check_service(collector: ProblemCollector, service: str, out: dict[str, Any]) -> None:
@@ -162,7 +162,11 @@ def _check_child(collector: ProblemCollector, value: dict[Any, Any]) -> None:
         known = TASK.by_name.get(key) if isinstance(key, str) else None
         if known is None or known.later or key in TASK_KINDS or key in CHILD_TASK_KEYS or key == "shell":
             continue
-        fix = "set it in that workflow" if key != "env" else "set it in that workflow, or pass it as an input in with"
+        fix = (
+            "set it in that workflow"
+            if key not in ("env", "env_file")
+            else "set it in that workflow, or pass it as an input in with"
+        )
         collector.problem_at(
             (*collector.path, key),
             f"`{key}` belongs in the definition of the workflow that the task runs",
