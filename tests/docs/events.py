@@ -83,6 +83,10 @@ EVENTS = {
     "refused": Event(
         "task", "its condition could not be evaluated", {"state": "always `failed`", "error": "why"}
     ),
+    "concluded": Event(
+        "run", "all tasks have ended but the handlers of the run, one of which reads how",
+        {"state": "`run.state`", "reason": "`run.reason`", "failed": "`run.failed`: names of tasks"},
+    ),
     "cancelled": Event("tasks", "they were cancelled before they started", {"tasks": _TASKS, "reason": "why"}),
     "expanded": Event(
         "task", "a mapped task opened",

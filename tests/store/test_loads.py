@@ -135,6 +135,8 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.FiresSince("w/tock", 0), [(0,)]),
     (n.FiresSince("w/tick", FAR), [(0,)]),
     (n.LastEvent(), [(0,)]),
+    (n.FailedTasks(3), [(0, "pending"), (11, "failed")]),
+    (n.FailedTasks(5), []),
 ]
 
 #: tested below, each in a way of its own

@@ -92,6 +92,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     final: bool = False  # starts after all other tasks (a handler without needs), or follows one that does
     reads: tuple[int, ...] = ()  # tasks whose results the condition reads, in the order of the document
     template_reads: tuple[int, ...] = ()  # tasks whose results its other templates read, those of `map` left out
+    reads_outcome: bool = False  # a handler that asks for run.state, run.reason or run.failed
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
     secrets: tuple[str, ...] = ()  # variables that the running node adds, and masks in all that comes back

@@ -190,6 +190,11 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.Pools: lambda need, tx: ("pools_by_name", (need.names,), _as(PoolRow)) if need.names else None,
     n.ContextOfRun: lambda need, tx: ("context_of_run", (need.run_no,), plain),
     n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
+    n.FailedTasks: lambda need, tx: (
+        "tasks_failed",
+        (need.run_no << ORDINAL_BITS, (need.run_no + 1) << ORDINAL_BITS),
+        plain,
+    ),
     n.SignalOfRun: lambda need, tx: ("signal_of_run", (need.run_no, need.name), plain),
     n.Memos: lambda need, tx: ("memos_by_key", (need.keys,), _as(MemoRow)) if need.keys else None,
     n.ApplyLock: lambda need, tx: ("applying", (), lambda rows: []),

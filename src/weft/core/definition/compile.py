@@ -14,6 +14,7 @@ from weft.core.definition.field_types.retry_fields import memory_factor, retries
 from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.definition.fields import SERVICES
 from weft.core.definition.inferred_needs import (
+    HANDLERS,
     RESOLVED_BY_RULES,
     ReferencesByText,
     TaskReferences,
@@ -25,6 +26,7 @@ from weft.core.definition.inferred_needs import (
     tasks_in_value,
     templates_of,
     value_reads_context,
+    without_main_tasks,
 )
 from weft.core.definition.inputs import define_inputs
 from weft.core.definition.triggers import define_triggers
@@ -45,7 +47,6 @@ from weft.core.workflow import (
 
 HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
-_HANDLERS = ("on_failure", "always")
 _NO_ENV: dict[str, str] = {}
 _WITHOUT_PROCESS = ("http", "cloud_run", "workflow")
 _NO_REQUIREMENTS: dict[str, Any] = {}
@@ -130,6 +131,7 @@ class _TaskInGraph(NamedTuple):
     map_reads: tuple[int, ...]
     reads_context: bool
     map_reads_context: bool
+    reads_outcome: bool
 
 
 class _Graph(NamedTuple):
@@ -146,20 +148,20 @@ def _graph(document: Document, position: dict[str, int], known: ReferencesByText
     references = [task_references(task, document.get("defaults", {}), known) for task in tasks]
     declared = [[position[need] for need in task.get("needs", ())] for task in tasks]
     named = [[position[name] for name in (*own.condition, *own.templates, *own.map)] for own in references]
-    needs = complete_needs(declared, named)
+    needs = complete_needs(declared, without_main_tasks(tasks, declared, named))
     successors = successors_of(needs)
     levels = levels_of(needs, successors)
     order = sorted(range(len(needs)), key=levels.__getitem__)
     accepts = [_accepted(task, references[pos], position, needs[pos]) for pos, task in enumerate(tasks)]
     accepting = [task.get("when") in _ACCEPTING or bool(accepts[pos]) for pos, task in enumerate(tasks)]
-    handlers = [task.get("when") in _HANDLERS and not needs[pos] for pos, task in enumerate(tasks)]
+    handlers = [task.get("when") in HANDLERS and not needs[pos] for pos, task in enumerate(tasks)]
     final = _spread(order, successors, handlers)
     can_still_start = _spread(order, successors, accepting)
     in_graph = [
         _TaskInGraph(
             needs[pos], accepts[pos], accepting[pos], can_still_start[pos], final[pos],
             _positions(own.condition, position), _positions(own.templates, position), _positions(own.map, position),
-            own.context, own.map_context,
+            own.context, own.map_context, own.outcome,
         )
         for pos, own in enumerate(references)
     ]  # fmt: skip
@@ -295,6 +297,7 @@ class _Defaults:
             final=graph.final,
             reads=graph.reads,
             template_reads=graph.template_reads,
+            reads_outcome=graph.reads_outcome,
             reads_context=self._reads_context(task, kind, graph),
             templated=self._templated(task, kind),
             secrets=() if kind in ("inline", "workflow") else self._secrets(task, kind),
@@ -324,6 +327,7 @@ class _Defaults:
             final=graph.final,
             reads=graph.reads,
             template_reads=graph.template_reads,
+            reads_outcome=graph.reads_outcome,
         )
 
     def _retry(self, own: dict[str, Any] | None, kind: str, has_memory: bool) -> Retry:

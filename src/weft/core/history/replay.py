@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 
 from weft.core.rows import WHOLE
+from weft.core.rules.maps import array_hash
+from weft.core.rules.outcome import OUTCOME, outcome_text
 from weft.core.rules.readiness import ending_of, goes_on, judge
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
@@ -87,6 +89,9 @@ class Replay:
         for pos in positions:
             self._count_needs(pos)
         self._start_ready(positions)
+
+    def _on_concluded(self, place: Any, data: dict[str, Any]) -> None:
+        self.arrays[(OUTCOME, self.generation)] = array_hash(outcome_text(data))
 
     def _on_assigned(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         task = self.tasks[place]

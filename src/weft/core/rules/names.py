@@ -10,6 +10,7 @@ from weft.core.decision.needs import RunInputs, TaskEnds
 from weft.core.expressions.run_names import Ended, names_for, tasks_view
 from weft.core.rows import RunRow
 from weft.core.rules.context import context_values
+from weft.core.rules.outcome import outcome_of
 from weft.core.workflow import TaskDef, Workflow
 
 
@@ -22,7 +23,10 @@ def names_of(
     files_of: tuple[int, ...] = (),
 ) -> Rule:
     """What a task's expressions see; `files_of` are the positions whose artifacts are read."""
-    return (yield from names_of_run(draft, run, workflow, reads, long_form=definition.long_form, files_of=files_of))
+    names = yield from names_of_run(draft, run, workflow, reads, long_form=definition.long_form, files_of=files_of)
+    if definition.reads_outcome:
+        names["run"] |= yield from outcome_of(draft, run)
+    return names
 
 
 def names_of_run(

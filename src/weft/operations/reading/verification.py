@@ -8,6 +8,7 @@ from weft.core.history.replay import Replay
 from weft.core.invariants import check_family, check_history, check_pools, check_run, current_rows
 from weft.core.rows import ORDINAL_BITS, WHOLE, PoolRow, TaskRow
 from weft.core.rules.maps import array_hash
+from weft.core.rules.outcome import OUTCOME
 from weft.operations.reading.runs import family_of, run_row
 from weft.operations.replies import Verification
 from weft.store.queries import TASK_COLUMNS
@@ -60,7 +61,7 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
         stored = {(pos, generation): array_hash(text) for pos, generation, text in access.read(query, no)}
         for pos, generation in sorted({*stored, *said}):
             if stored.get((pos, generation)) != said.get((pos, generation)):
-                name = workflow.tasks[pos].name
+                name = "its outcome" if pos == OUTCOME else workflow.tasks[pos].name
                 differences.append(f"{name}: {what} in generation {generation} is not what its event says")
     differences += check_history(run, current, workflow, replay, hashes)
     return Verification(run_id=run_id, events=events, tasks=len(current), differences=differences)
