@@ -11,7 +11,7 @@ import msgspec
 
 from weft.core.rows import WHOLE
 from weft.core.rules.maps import array_hash
-from weft.core.rules.outcome import OUTCOME, outcome_text
+from weft.core.rules.names import OUTCOME, outcome_text
 from weft.core.rules.readiness import ending_of, goes_on, judge
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow

@@ -16,7 +16,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import Elements, HeldEnds, RunningTasksOfRun, TasksAt
 from weft.core.rows import ORDINAL_BITS, WHOLE, RunRow, TaskRow
 from weft.core.rules.context import update_context
-from weft.core.rules.outcome import fix_outcome
+from weft.core.rules.names import fix_outcome
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import can_still_start, failures_of
 from weft.core.states import TaskState

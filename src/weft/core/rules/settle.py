@@ -12,9 +12,8 @@ from weft.core.expressions import ExpressionError, parse_condition
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import begin_level, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
-from weft.core.rules.names import names_of
+from weft.core.rules.names import fix_outcome, names_of
 from weft.core.rules.order import PLACES_MAX, PRIORITY_MS, exchange_places, set_ready
-from weft.core.rules.outcome import fix_outcome
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import (
     can_still_start,

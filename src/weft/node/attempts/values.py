@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from weft.core.commands import Claim
 from weft.core.expressions.elements import array_of, with_item
 from weft.core.expressions.run_names import Ended, names_for, tasks_view
-from weft.core.rules.outcome import OUTCOME
+from weft.core.rules.names import OUTCOME
 from weft.core.workflow import TaskDef, Workflow
 from weft.node.attempts.artifacts import load_output
 from weft.node.ports import Link, RunFacts

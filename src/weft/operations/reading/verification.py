@@ -8,7 +8,7 @@ from weft.core.history.replay import Replay
 from weft.core.invariants import check_family, check_history, check_pools, check_run, current_rows
 from weft.core.rows import ORDINAL_BITS, WHOLE, PoolRow, TaskRow
 from weft.core.rules.maps import array_hash
-from weft.core.rules.outcome import OUTCOME
+from weft.core.rules.names import OUTCOME
 from weft.operations.reading.runs import family_of, run_row
 from weft.operations.replies import Verification
 from weft.store.queries import TASK_COLUMNS
