@@ -70,6 +70,50 @@ def test_beyond_what_is_tolerated_the_rest_is_cancelled(weft: Weft, look: Weft, 
     }  # fmt: skip
 
 
+def test_elements_of_a_matrix_are_shown_with_their_values(weft: Weft, look: Weft, tmp_path: Path) -> None:
+    text = """
+inputs: {python: {type: array, default: ["3.12", "3.13"]}}
+output: ${{ tasks.test.output }}
+tasks:
+  test:
+    matrix: {os: [linux, mac], python: "${{ inputs.python }}", exclude: [{os: mac, python: "3.12"}]}
+    run: |
+      echo "here $WEFT_INDEX"
+      printf '"%s %s"' ${{ item.os }} ${{ item.python }} > "$WEFT_OUTPUT"
+  each: {map: "${{ tasks.test.output }}", label: "after ${{ item }}", run: "true"}
+"""
+    done = weft("run", write(tmp_path, text))
+    assert "test.1 (os=linux, python=3.13)  succeeded" in done.err
+    shown = look("show", "last", "--json").json
+    assert shown["output"] == ["linux 3.12", "linux 3.13", "mac 3.13"]
+    assert {task["name"]: task["label"] for task in shown["tasks"]} == {
+        "test": None, "test.0": "os=linux, python=3.12", "test.1": "os=linux, python=3.13",
+        "test.2": "os=mac, python=3.13", "each": None, "each.0": "after linux 3.12", "each.1": "after linux 3.13",
+        "each.2": "after mac 3.13",
+    }  # fmt: skip
+    for words in (
+        ("show", "last"),
+        ("tasks", "last"),
+        ("logs", "last"),
+        ("events", "last"),
+        ("show", "last", "test.2"),
+    ):
+        assert "test.2 (os=mac, python=3.13)" in look(*words).out, words
+    labels = [event.get("label") for event in look("events", "last", "--json").lines if event["task"] == "test.2"]
+    assert labels == ["os=mac, python=3.13"] * 2
+    assert look("verify", "last").code == 0
+
+
+def test_a_label_without_a_value_fails_the_map(weft: Weft, look: Weft, tmp_path: Path) -> None:
+    text = """
+inputs: {cities: {type: array, default: [{city: Bern}, {}]}}
+tasks:
+  m: {map: "${{ inputs.cities }}", label: "${{ item.city }}", run: "true"}
+"""
+    assert summary(weft, write(tmp_path, text))["state"] == "failed"
+    assert look("show", "last", "m", "--json").json["task"]["reason"].startswith("label: the result is undefined")
+
+
 def test_batches_are_arrays_and_argv_takes_them(weft: Weft, tmp_path: Path) -> None:
     text = """
 output: ${{ tasks.m.output }}

@@ -199,10 +199,26 @@ def test_a_condition_decides_what_is_accepted() -> None:
     assert one("env: {A: '$${{ tasks.b.output }}'}") == ((0,), (), False)
 
 
-def test_a_handler_that_names_a_task_is_not_final() -> None:
+def test_a_handler_of_the_run_that_names_a_task_does_not_need_it() -> None:
     workflow = compiled("tasks: {a: x, b: {run: 'echo ${{ tasks.a.state }}', when: always}}")
-    assert workflow.tasks[1].needs == (0,)
-    assert not workflow.tasks[1].final
+    assert workflow.tasks[1].needs == ()
+    assert workflow.tasks[1].final
+
+
+def test_what_follows_a_handler_of_the_run_may_name_tasks_too() -> None:
+    workflow = compiled(
+        "tasks: {a: x, b: {run: x, when: always}, c: {needs: [b], run: 'echo ${{ tasks.a.state }}'},"
+        " d: 'echo ${{ tasks.a.state }} ${{ tasks.b.state }}'}"
+    )
+    assert [task.needs for task in workflow.tasks] == [(), (), (1,), (0, 1)]
+    assert [task.final for task in workflow.tasks] == [False, True, True, True]
+
+
+def test_a_handler_of_the_run_needs_another_one_that_it_names() -> None:
+    names = "${{ tasks.a.state }} ${{ tasks.b.state }}"
+    workflow = compiled(f"tasks: {{a: x, b: {{run: x, when: always}}, c: {{run: 'echo {names}', when: always}}}}")
+    assert [task.needs for task in workflow.tasks] == [(), (), (1,)]
+    assert [task.final for task in workflow.tasks] == [False, True, True]
 
 
 def test_stored_and_loaded_again_it_is_the_same_workflow() -> None:

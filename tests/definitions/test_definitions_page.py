@@ -74,7 +74,8 @@ OWN = {
     "tasks": "tasks by name, or a list", "inputs": "inputs by name", "needs": "task name(s)",
     "dependsOn": "task name(s)", "retry": "a number, or `max`, `backoff` …", "wait": "mapping (wait)",
     "cache": "true or false, or mapping (cache)",
-    "map": "a list, or one ${{ … }}", "tolerate": "a number, or a share like `5%`",
+    "map": "a list, or one ${{ … }}", "matrix": "axes with lists of values",
+    "tolerate": "a number, or a share like `5%`",
     "for": "duration, or ${{ … }}", "until": "ISO time, or ${{ … }}",
 }  # fmt: skip
 

@@ -98,12 +98,17 @@ EVENTS = {
     "refused": Event(
         "task", "its condition could not be evaluated", {"state": "always `failed`", "error": "why"}
     ),
+    "concluded": Event(
+        "run", "all tasks have ended but the handlers of the run, one of which reads how",
+        {"state": "`run.state`", "reason": "`run.reason`", "failed": "`run.failed`: names of tasks"},
+    ),
     "cancelled": Event("tasks", "they were cancelled before they started", {"tasks": _TASKS, "reason": "why"}),
     "expanded": Event(
         "task", "a mapped task opened",
         {
             "elements": "how many", "again": "after a resume: those that run again, the others are kept",
             "array": "the hash of what it maps over, if that came from the context",
+            "labels": "the hash of the labels of its elements, if they have any",
         },
     ),
     "closed": Event(

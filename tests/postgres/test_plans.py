@@ -36,7 +36,7 @@ BOUNDED = (
 )  # fmt: skip
 GROWING = (
     "tasks", "attempts", "events", "runs", "output_chunks", "output_ends", "stale_reports", "context", "signals",
-    "arrays", "pins", "memos", "leases", "sessions",
+    "arrays", "labels", "pins", "memos", "leases", "sessions",
 )  # fmt: skip
 SCANNED = re.compile(r"Seq Scan on (\w+)")
 COMPARED = re.compile(r"Join Filter: .*\b\w+\.\w+ = \w+\.")  # a condition on one side alone is harmless

@@ -142,6 +142,8 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.FiresSince("w/tock", 0), [(0,)]),
     (n.FiresSince("w/tick", FAR), [(0,)]),
     (n.LastEvent(), [(0,)]),
+    (n.FailedTasks(3), [(0, "pending"), (11, "failed")]),
+    (n.FailedTasks(5), []),
 ]
 
 #: tested below, each in a way of its own
@@ -439,6 +441,15 @@ def test_arrays_of_maps_over_the_context(store: Any) -> None:
     assert [tuple(row) for row in store.reader().read("arrays_of_run", 3)] == [
         (1, 1, "[1]"), (1, 2, '["\\u0000é"]'), (2, 1, "[3]"),
     ]  # fmt: skip
+
+
+def test_labels_of_elements(store: Any) -> None:
+    make_world(store)
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.values.labels = [(3, 1, 2, '["\\u0000é"]'), (3, 1, 1, "[]"), (5, 1, 3, "[4]")]
+        tx.write(draft)
+    assert [tuple(row) for row in store.reader().read("labels_of_run", 3)] == [(1, 1, "[]"), (1, 2, '["\\u0000é"]')]
 
 
 def test_many_needs_are_answered_in_their_order(store: Any) -> None:

@@ -211,6 +211,7 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
             draft.values.context.append((run_no, "key", "1", 0, -1))
             draft.values.signals.append((run_no, "s", None, None))
             draft.values.arrays.append((run_no, 1, 1, "[]"))
+            draft.values.labels.append((run_no, 1, 1, "[]"))
         tx.write(draft)
     with store.transaction() as tx:
         draft = draft_of(tx)
@@ -220,7 +221,7 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
         assert tx.load([n.Runs([3]), n.CurrentTasks(3)]) == ([], [])
         assert len(tx.load([n.CurrentTasks(5)])[0]) == 4
         assert tx.load([n.Workflows(["hash"])])[0], "another run still uses it"
-    for table in ("attempts", "events", "stale_reports", "arrays"):
+    for table in ("attempts", "events", "stale_reports", "arrays", "labels"):
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(1,)], table
     with store.transaction() as tx:
         draft = draft_of(tx)

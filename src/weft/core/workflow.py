@@ -88,6 +88,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     condition: str | None = None  # `if`, as source text
     long_form: bool = False  # `parent.x.state` reads `completed` for succeeded
     env: dict[str, str] = {}
+    env_files: tuple[str, ...] = ()  # read where it runs; `env` wins
     cwd: str | None = None
     timeout_ms: int | None = None
     grace_ms: int = 10_000
@@ -95,7 +96,9 @@ class TaskDef(msgspec.Struct, frozen=True):
     priority: int = 0
     allow_failure: bool = False
     replicas: int | None = None  # a map over 0 … n-1
-    map: Any = None  # the array to map over: a list, or text that is one ${{ }}
+    map: Any = None  # the array to map over: a list, text that is one ${{ }}, or a matrix with ${{ }} in it
+    matrix: bool = False  # its elements are the combinations of a matrix
+    label: str | None = None  # names its elements: text with templates
     map_reads: tuple[int, ...] = ()  # tasks whose results that reads
     map_reads_context: bool = False  # then what it maps over is stored when it opens
     batch: int | None = None  # elements of the array that one element takes
@@ -108,6 +111,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     final: bool = False  # starts after all other tasks (a handler without needs), or follows one that does
     reads: tuple[int, ...] = ()  # tasks whose results the condition reads, in the order of the document
     template_reads: tuple[int, ...] = ()  # tasks whose results its other templates read, those of `map` left out
+    reads_outcome: bool = False  # a handler that asks for run.state, run.reason or run.failed
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
     secrets: tuple[str, ...] = ()  # variables that the running node adds, and masks in all that comes back
@@ -135,6 +139,11 @@ class TaskDef(msgspec.Struct, frozen=True):
     def budget(self) -> Usage | None:
         """What all attempts of a generation may spend together."""
         return usage_of(self.spec[self.kind].get("budget")) if self.kind in SPENDING_KINDS else None
+
+    @property
+    def labelled(self) -> bool:
+        """Its elements have labels, stored when it opens."""
+        return self.matrix or self.label is not None
 
     @property
     def mapped(self) -> bool:

@@ -130,7 +130,7 @@ class Link(Protocol):
     async def once(self, command: c.Once) -> c.OnceReply: ...
 
     async def array(self, run_no: int, pos: int, generation: int) -> Any:
-        """What a map over the context maps over, as it was when the map opened."""
+        """What a map over the context maps over, as it was when the map opened; or the outcome of a run."""
         ...
 
     def listen(self, woken: Woken) -> Callable[[], None]:

@@ -7,6 +7,11 @@ import msgspec
 from weft.core.rows import ApiRole
 
 
+def titled(name: str, label: str | None) -> str:
+    """As people see it: "test.3 (os=linux, python=3.12)"."""
+    return name if label is None else f"{name} ({label})"
+
+
 class RunInfo(msgspec.Struct, kw_only=True):
     id: str
     no: int
@@ -101,6 +106,12 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     claim_expires_at: int | None = None  # until when its lease lasts,
     claim_attempt: int | None = None  # and the attempt that it holds
     child: str | None = None  # the run that it started, the last one
+    label: str | None = None  # of an element: what people call it, from `label` or `matrix`
+
+    @property
+    def title(self) -> str:
+        """Its name, and its label if it has one."""
+        return titled(self.name, self.label)
 
 
 class TaskLaunch(msgspec.Struct, kw_only=True):
@@ -141,6 +152,7 @@ class EventInfo(msgspec.Struct, kw_only=True):
     node: str | None
     session: str | None
     data: dict[str, Any]
+    label: str | None = None  # of the element that it is about
 
 
 class ExecutorInfo(msgspec.Struct, kw_only=True):

@@ -73,6 +73,7 @@ def same_again(old: Any, document: Mapping[str, Any], pins: list[Pin], fresh: bo
         priority=old.priority,
         max_parallel=old.max_parallel,
         source=old.source,
+        labels=json.dumps(old.labels),
         fresh=fresh,
         manual_advance=old.advance_state is not None,
         pins=pins,

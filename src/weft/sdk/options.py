@@ -25,9 +25,11 @@ class TaskOptions(TypedDict, total=False):
     priority: int  # 0 to 10
     allow_failure: bool  # its failure counts as success for the tasks that need it
     env: Mapping[str, Any]  # variables of its process; values may be results of other tasks
+    env_file: str | Sequence[str]  # files with variables, relative to the definition; those of env win
     cwd: str  # the directory where it starts, relative to that of the definition
     description: str  # for people
     max_parallel: int  # of the elements of .map
+    label: str  # of the elements of .map: the name by which people see them, "${{ item }}"
     batch: int  # how many elements of .map one task takes, as a list
     tolerate: int | str  # how many elements of .map may fail: 3 or "5%"
     requires: Mapping[str, Any]  # what a node must have: labels, memory, gpu …
@@ -66,13 +68,14 @@ class FlowOptions(TypedDict, total=False):
     timeout: str | float  # of the whole run
     handlers_timeout: str | float  # of its handlers, after a cancel or the run's timeout
     env: dict[str, Any]  # variables of all its tasks
+    env_file: str | Sequence[str]  # files with variables of all its tasks
     defaults: dict[str, Any]  # options of all its tasks that do not set their own
     context: dict[str, Any]  # what the run's context begins with
     triggers: list[dict[str, Any]]  # what starts runs, as in a definition
 
 
-_MAP_OPTIONS = ("batch", "tolerate", "max_parallel")
-_TEMPLATED_OPTIONS = ("env", "cwd", "cache", "container", "kubernetes")
+_MAP_OPTIONS = ("label", "batch", "tolerate", "max_parallel")
+_TEMPLATED_OPTIONS = ("env", "env_file", "cwd", "cache", "container", "kubernetes")
 _FAILURES = ("on", "not_on")  # of retries; exceptions may be given as their classes
 
 

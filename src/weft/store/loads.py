@@ -195,6 +195,11 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.ParkedTasks: lambda need, tx: ("tasks_parked", (need.run_no, *need.after, need.limit), tasks),
     n.ContextOfRun: lambda need, tx: ("context_of_run", (need.run_no,), plain),
     n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
+    n.FailedTasks: lambda need, tx: (
+        "tasks_failed",
+        (need.run_no << ORDINAL_BITS, (need.run_no + 1) << ORDINAL_BITS),
+        plain,
+    ),
     n.SignalOfRun: lambda need, tx: ("signal_of_run", (need.run_no, need.name), plain),
     n.Memos: lambda need, tx: ("memos_by_key", (need.keys,), _as(MemoRow)) if need.keys else None,
     n.ApplyLock: lambda need, tx: ("applying", (), lambda rows: []),

@@ -228,6 +228,8 @@ def _of_values(values: RunValues, now: int) -> Iterator[Write]:
         yield "context_set", entry, None
     for array in values.arrays:
         yield "array_insert", array, None
+    for labels in values.labels:
+        yield "labels_insert", labels, None
     for forgotten in values.forgotten_signals:
         yield "signal_delete", forgotten, None
     for signal in values.signals:
@@ -272,7 +274,7 @@ def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
 
 
 _BY_TASK = ("attempts", "spending", "stale", "memos", "handles", "output_chunks", "output_ends", "tasks")
-_BY_RUN = ("_budget", "_events", "_context", "_signals", "_arrays", "_pins", "_corrections", "")
+_BY_RUN = ("_budget", "_events", "_context", "_signals", "_arrays", "_labels", "_pins", "_corrections", "")
 
 
 def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:

@@ -592,7 +592,7 @@ class Story:
                 continue
             if key in ("wake_at", "handlers_until"):
                 key, value = {"wake_at": "wakes"}.get(key, key), f"+{value - self.engine.time_ms} ms"
-            if key in ("tasks", "later", "failed") and isinstance(value, list):
+            if key in ("tasks", "later", "failed") and isinstance(value, list) and event.kind != "concluded":
                 names = [
                     self._place(run_id, *at) if isinstance(at, list) else self._place(run_id, at, -1) for at in value
                 ]

@@ -15,7 +15,7 @@ from weft.client.following import ALL
 from weft.client.verbs import Connection
 from weft.core.definition.suggest import nearest
 from weft.core.history.kinds import EVENT_KINDS
-from weft.operations.replies import EventInfo
+from weft.operations.replies import EventInfo, titled
 
 EVENTS_LIMIT = 1000
 FOLLOW_FROM = 10  # numbers back, where the whole cluster is followed
@@ -88,12 +88,12 @@ def _line(session: CommandSession, event: EventInfo, *, with_run: bool) -> str:
     if with_run and event.run_id is not None:
         parts.append(out.paint(event.run_id, "dim"))
     if event.task:
-        parts.append(out.paint(event.task, "bold"))
+        parts.append(out.paint(titled(event.task, event.label), "bold"))
     state = data.pop("state", None)
     if isinstance(state, str):
         parts.append(out.state(state, state_word(state)))
     for name, value in data.items():
-        if name in ("hash", "started_at", "session", "node") or value is None:
+        if name in ("hash", "labels", "started_at", "session", "node") or value is None:
             continue
         shown = counted(len(value), "task") if name == "tasks" and isinstance(value, list) else None
         text = shown or (value if isinstance(value, str) else json.dumps(value))

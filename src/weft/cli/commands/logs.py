@@ -98,6 +98,7 @@ class LogOutput:
         many: bool,
     ) -> None:
         self.times = LineTimes(connection) if args.timestamps else None
+        self.titles: dict[str, str] = {}  # of elements with labels, by name
         self._ended: list[Callable[[str], None]] = []
         take = self._writer(args, session, connection, run_id, many)
         self._tail = None if args.tail is None else TailFilter(take, args.tail)
@@ -129,7 +130,8 @@ class LogOutput:
 
         def prefix(task: str) -> bytes:
             at = "" if self.times is None else f"{moment(self.times.at(task))} "
-            return (at + (f"{padded(task, width)} {bar} " if many else "")).encode(encoding, "replace")
+            name = padded(self.titles.get(task, task), width)
+            return (at + (f"{name} {bar} " if many else "")).encode(encoding, "replace")
 
         prefixer = Prefixer(_write, prefix)
         self._ended.append(prefixer.ended)
@@ -177,6 +179,7 @@ def _print_what_is_there(
     alone: TaskInfo | None = None
     for task in tasks:
         alone = alone or task
+        output.titles[task.name] = task.title
         if task.cached and args.attempt in (None, task.attempt):
             source = task.cached
             session.warn(f"{task.name} was cached, its output: weft logs {source['run']} {source['task']}")
@@ -211,6 +214,7 @@ def _follow(args: Namespace, connection: Connection, follower: EventFollower, ru
     """From the beginning of the last attempt on, until what was asked for has ended."""
     streams = output.streams
     tracker = Tracker(connection, follower, run_id, connection.workflow(run_id))
+    output.titles = tracker.titles
     looked = -1
 
     def ended() -> bool:

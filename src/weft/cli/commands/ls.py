@@ -131,7 +131,7 @@ def print_tasks(session: CommandSession, connection: Connection, found: list[Tas
     rows = []
     for task in found:
         row = [
-            task.name, state_word(task.state), task_took(task, now), str(task.attempt or ""), task.node or "",
+            task.title, state_word(task.state), task_took(task, now), str(task.attempt or ""), task.node or "",
             printable(task.reason or "") if task.state != "succeeded" else "",
         ]  # fmt: skip
         rows.append([task.run_id, *row] if with_run else row)

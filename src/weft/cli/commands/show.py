@@ -207,7 +207,7 @@ def _row(
         elements = f" {session.out.sign('arrow')} {task.child}"
     needs = ", ".join(task.needs[:4]) + (f" +{len(task.needs) - 4}" if len(task.needs) > 4 else "")
     return [
-        str(task.level + 1) if first else "", f"{sign} {task.name}{elements}",
+        str(task.level + 1) if first else "", f"{sign} {task.title}{elements}",
         "held" if task.held else state_word(task.state), task_took(task, now),
         str(task.attempt) if task.attempt else "", slack, needs if task.idx < 0 else "",
     ]  # fmt: skip
@@ -235,7 +235,7 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
     now = connection.now()
     looks = "held" if task.held else task.state
     state = out.state(looks, f"held ({state_word(task.held)})" if task.held else state_word(task.state))
-    session.print(f"{out.state(looks)} {out.paint(task.name, 'bold')}  {state}  {task_took(task, now)}")
+    session.print(f"{out.state(looks)} {out.paint(task.title, 'bold')}  {state}  {task_took(task, now)}")
     facts = [
         ("run", run_id),
         ("needs", ", ".join(task.needs)),

@@ -82,8 +82,10 @@ class RunFollower:
             return streams
         longest = max((width_of(task.name) for task in workflow.tasks), default=0)
         width = min(longest, PREFIX_WIDTH_MAX)
-        bar = self._session.out.sign("bar")
-        prefixer = Prefixer(self._view.output, lambda task: f"{padded(task, width)} {bar} ".encode())
+        bar, titles = self._session.out.sign("bar"), self._tracker.titles
+        prefixer = Prefixer(
+            self._view.output, lambda task: f"{padded(titles.get(task, task), width)} {bar} ".encode()
+        )
         streams = Streams(self._open_output, prefixer.take)
         streams.ended = prefixer.ended
         return streams

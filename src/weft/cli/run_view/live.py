@@ -59,7 +59,7 @@ class LiveView:
             self._print("\n".join(lines))
 
     def _change_line(self, change: Change, width: int) -> str:
-        name = change.task if change.count == 1 else f"{change.count:,} tasks: {change.task}"
+        name = change.title if change.count == 1 else f"{change.count:,} tasks: {change.task}"
         style = STATE_LOOKS.get(change.state, ("wait", "dim"))[1]
         sign = self._terminal.state(change.state)
         name = cut(name, width - 2, self._terminal.sign("more"))
@@ -138,10 +138,10 @@ class LiveView:
         most = min(most, 12)
         shown = oldest if len(oldest) <= most else oldest[: most - 1]
         columns = self._terminal.size()[0]
-        name_width = min(max((width_of(r.task) for r in shown), default=0), max(8, columns - 16))
+        name_width = min(max((width_of(r.title) for r in shown), default=0), max(8, columns - 16))
         lines: list[Pieces] = []
         for task in shown:
-            name = padded(cut(task.task, name_width, self._terminal.sign("more")), name_width)
+            name = padded(cut(task.title, name_width, self._terminal.sign("more")), name_width)
             again = f"  attempt {task.attempt}" if task.attempt > 1 else ""
             took = f"  {duration(now - task.since)}"
             sign = f"{self._terminal.sign('run')} "

@@ -10,7 +10,7 @@ from weft.cli.terminal.formats import counted, duration, state_word
 from weft.cli.terminal.terminal import Terminal, printable
 from weft.client.verbs import Connection
 from weft.core.commands import Refused
-from weft.operations.replies import RunInfo
+from weft.operations.replies import RunInfo, titled
 
 REASONS_MAX = 5
 OUTPUT_SHOWN = 500
@@ -22,6 +22,7 @@ class Failure(msgspec.Struct):
     state: str
     reason: str | None
     child: str | None = None  # the run that it started
+    label: str | None = None  # of an element
 
 
 class Summary(msgspec.Struct):
@@ -48,7 +49,7 @@ def summarise(connection: Connection, run_id: str, tried_again: int, interrupted
     failures: list[Failure] = []
     if run.failed or run.dead_letter:
         tasks, _ = connection.tasks(run_id, states=["failed", "dead_letter"], limit=REASONS_MAX)
-        failures = [Failure(t.name, t.state, t.reason, t.child) for t in tasks if t.elements is None] or [
+        failures = [Failure(t.name, t.state, t.reason, t.child, t.label) for t in tasks if t.elements is None] or [
             Failure(t.name, t.state, t.reason) for t in tasks
         ]
     began = run.started_at or run.created_at
@@ -96,7 +97,9 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
         if not summary.failures and run.reason:
             lines.append(f"  {run.reason}")
         for failure in summary.failures:
-            lines.append(f"  {failure.task}: {printable(failure.reason or state_word(failure.state))}")
+            lines.append(
+                f"  {titled(failure.task, failure.label)}: {printable(failure.reason or state_word(failure.state))}"
+            )
             look = f"weft show {failure.child}" if failure.child else f"weft logs {run.id} {failure.task}"
             lines.append(terminal.paint(f"    {look}", "dim"))
         more = run.failed + run.dead_letter - len(summary.failures)

@@ -95,7 +95,7 @@ class LineView:
         for change in changes:
             if change.state == "running" and (change.task, change.attempt) in ended:
                 continue  # over before it could be shown
-            name = change.task if change.count == 1 else f"{change.count:,} tasks ({change.task})"
+            name = change.title if change.count == 1 else f"{change.count:,} tasks ({change.task})"
             lines.append(f"{clock(change.at)}  {name}  {self._terminal.state(change.state, change_text(change))}")
             lines += [f"            {bar} {line}" for line in self._tails.of(change)]
         self._print(lines)
@@ -172,5 +172,6 @@ def event_json(event: EventInfo) -> str:
         {
             "type": "event", "seq": event.seq, "at": event.at, "run": event.run_id, "kind": event.kind,
             "task": event.task, "node": event.node, "session": event.session, "data": event.data,
+            **({} if event.label is None else {"label": event.label}),
         }
     )  # fmt: skip

@@ -7,7 +7,7 @@ import msgspec
 from weft.client.following import EventFollower
 from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
-from weft.operations.replies import EventInfo
+from weft.operations.replies import EventInfo, titled
 
 _INITIAL_RUNNING = 200
 
@@ -18,6 +18,11 @@ class Running(NamedTuple):
     since: int  # the store's clock
     node: str | None
     session: str | None
+    label: str | None = None  # of an element
+
+    @property
+    def title(self) -> str:
+        return titled(self.task, self.label)
 
 
 class Change(msgspec.Struct):
@@ -32,6 +37,11 @@ class Change(msgspec.Struct):
     wake_in_ms: int | None = None
     cached: str | None = None  # nothing ran: the result is that of this run
     count: int = 1  # more than one: so many tasks at once, `task` names some of them
+    label: str | None = None  # of an element
+
+    @property
+    def title(self) -> str:
+        return titled(self.task, self.label)
 
 
 class Tracker:
@@ -45,6 +55,7 @@ class Tracker:
         self.ended: list[Running] = []  # attempts that are over since the last read
         self.children: dict[str, str] = {}  # runs that its tasks have started, and the task's name
         self.wanted: dict[str, str] = {}  # signals that tasks wait for now, by task
+        self.titles: dict[str, str] = {}  # of elements with labels, by name
         self.run_ended = False
 
     def look_at_running(self) -> None:
@@ -54,7 +65,9 @@ class Tracker:
             if task.elements is None and task.claimed_at is not None and task.held is None:
                 if task.child is not None:
                     self.children[task.child] = task.name
-                self.running[task.name] = Running(task.name, task.attempt, task.claimed_at, task.node, task.session)
+                self.running[task.name] = Running(
+                    task.name, task.attempt, task.claimed_at, task.node, task.session, task.label
+                )  # fmt: skip
         tasks, _ = self._connection.tasks(self.run_id, states=["waiting"], limit=_INITIAL_RUNNING)
         for task in tasks:
             spec = self.workflow.tasks[task.pos].spec
@@ -64,7 +77,15 @@ class Tracker:
     def take(self, events: list[EventInfo]) -> list[Change]:
         """What the next page of events means."""
         self.ended = []
-        return [change for event in events if (change := self._apply(event)) is not None]
+        changes = []
+        for event in events:
+            change = self._apply(event)
+            if change is not None:
+                change.label = event.label
+                if event.label is not None:
+                    self.titles[change.task] = change.title
+                changes.append(change)
+        return changes
 
     def _apply(self, event: EventInfo) -> Change | None:
         kind, data, name = event.kind, event.data, event.task or ""
@@ -101,10 +122,10 @@ class Tracker:
         if attempt > 1:
             self.again[name] = None
         if event.kind == "assigned":
-            self.running[name] = Running(name, attempt, event.at, event.node, event.session)
+            self.running[name] = Running(name, attempt, event.at, event.node, event.session, event.label)
             return Change(event.at, name, "running", attempt)
         child = event.data["run"]  # which no node holds
-        self.running[name] = Running(name, attempt, event.at, None, None)
+        self.running[name] = Running(name, attempt, event.at, None, None, event.label)
         self.children[child] = name
         return Change(event.at, name, "running", attempt, why=f"as run {child}")
 
@@ -134,7 +155,7 @@ class Tracker:
 
     def _end(self, name: str, attempt: int, event: EventInfo) -> Running | None:
         known = self.running.pop(name, None)
-        self.ended.append(known or Running(name, attempt, event.at, event.node, event.session))
+        self.ended.append(known or Running(name, attempt, event.at, event.node, event.session, event.label))
         return known
 
     def _cancelled(self, event: EventInfo) -> Change | None:

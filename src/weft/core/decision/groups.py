@@ -34,6 +34,7 @@ class Created(msgspec.Struct):
 class RunValues(msgspec.Struct):
     context: list[tuple[int, str, str, int | None, int | None]] = []  # run, key, JSON, writer
     arrays: list[tuple[int, int, int, str]] = []  # run, position and generation of a map, JSON
+    labels: list[tuple[int, int, int, str]] = []  # run, position and generation of a map, JSON: a text per element
     signals: list[tuple[int, str, str | None, str | None]] = []  # run, name, JSON, reason of rejection
     forgotten_signals: list[tuple[int, str]] = []  # run, name
 

@@ -340,6 +340,13 @@ class MapArray(msgspec.Struct):
     pos: int
 
 
+class FailedTasks(msgspec.Struct):
+    """(position, state) of the tasks of a run that have failed, and of all that an earlier generation had too, by
+    position, the newest generation last. No elements."""
+
+    run_no: int
+
+
 class SignalOfRun(msgspec.Struct):
     """(data as JSON, reason of rejection) of a run's signal of this name, if it has come."""
 
@@ -474,8 +481,8 @@ class FiresSince(msgspec.Struct):
 Need = (
     ApplyLock | AppliedVersion | Trigger | TriggersOf | TriggersByKey | LastEvent | UnfinishedRunsOfTrigger
     | FiresByCause | QueuedFires | FiresSince | RunsIfFree | UnlockedQueuedTasks | RunsOwnedBy | HeldEnds | MapArray
-    | Leadership | InsistingLeaders | TasksPastDeadline | ContextOfRun | SignalOfRun | BeginExchange | TaskEnds
-    | RunInputs | NextRun | Workflows | Session | Lease | Runs | RunById | RunByKey | WorkflowsByName
+    | Leadership | InsistingLeaders | TasksPastDeadline | ContextOfRun | FailedTasks | SignalOfRun | BeginExchange
+    | TaskEnds | RunInputs | NextRun | Workflows | Session | Lease | Runs | RunById | RunByKey | WorkflowsByName
     | WorkflowNames | PinsOfFamily | RunOrigin | Roots | ChildActions | UnreportedRuns | Tasks | TasksAt | Elements
     | QueuedTasks | QueuedTasksOfRun | RunningTasksOfRun | ReadyTasks | DueTasks | NextWakeTime | HeldTasks
     | TasksClaimedAt | StopRequests | UnsettledTasks | RunsToSweep | UnendedTasks | CurrentTasks | NewDemands

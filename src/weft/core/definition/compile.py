@@ -14,6 +14,7 @@ from weft.core.definition.field_types.retry_fields import memory_factor, retries
 from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.definition.fields import SERVICES
 from weft.core.definition.inferred_needs import (
+    HANDLERS,
     RESOLVED_BY_RULES,
     ReferencesByText,
     TaskReferences,
@@ -25,9 +26,11 @@ from weft.core.definition.inferred_needs import (
     tasks_in_value,
     templates_of,
     value_reads_context,
+    without_main_tasks,
 )
 from weft.core.definition.inputs import define_inputs
 from weft.core.definition.triggers import define_triggers
+from weft.core.expressions.elements import combinations
 from weft.core.graph import head_starts, levels_of, successors_of
 from weft.core.placement.demands import own_demand, workflow_pool
 from weft.core.workflow import (
@@ -46,8 +49,8 @@ from weft.core.workflow import (
 
 HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
-_HANDLERS = ("on_failure", "always")
 _NO_ENV: dict[str, str] = {}
+_WITHOUT_PROCESS = ("http", "cloud_run", "workflow")
 _NO_REQUIREMENTS: dict[str, Any] = {}
 _NO_TOLERANCE = Tolerate()
 _CONTAINER_DEFAULTS = {"pull": "missing", "mount": "ro", "secrets_as": "env"}
@@ -131,6 +134,7 @@ class _TaskInGraph(NamedTuple):
     map_reads: tuple[int, ...]
     reads_context: bool
     map_reads_context: bool
+    reads_outcome: bool
 
 
 class _Graph(NamedTuple):
@@ -147,20 +151,20 @@ def _graph(document: Document, position: dict[str, int], known: ReferencesByText
     references = [task_references(task, document.get("defaults", {}), known) for task in tasks]
     declared = [[position[need] for need in task.get("needs", ())] for task in tasks]
     named = [[position[name] for name in (*own.condition, *own.templates, *own.map)] for own in references]
-    needs = complete_needs(declared, named)
+    needs = complete_needs(declared, without_main_tasks(tasks, declared, named))
     successors = successors_of(needs)
     levels = levels_of(needs, successors)
     order = sorted(range(len(needs)), key=levels.__getitem__)
     accepts = [_accepted(task, references[pos], position, needs[pos]) for pos, task in enumerate(tasks)]
     accepting = [task.get("when") in _ACCEPTING or bool(accepts[pos]) for pos, task in enumerate(tasks)]
-    handlers = [task.get("when") in _HANDLERS and not needs[pos] for pos, task in enumerate(tasks)]
+    handlers = [task.get("when") in HANDLERS and not needs[pos] for pos, task in enumerate(tasks)]
     final = _spread(order, successors, handlers)
     can_still_start = _spread(order, successors, accepting)
     in_graph = [
         _TaskInGraph(
             needs[pos], accepts[pos], accepting[pos], can_still_start[pos], final[pos],
             _positions(own.condition, position), _positions(own.templates, position), _positions(own.map, position),
-            own.context, own.map_context,
+            own.context, own.map_context, own.outcome,
         )
         for pos, own in enumerate(references)
     ]  # fmt: skip
@@ -244,7 +248,8 @@ class _Defaults:
         self.workflow: str = document["name"]
         self.scored = document.get("placement") == "scored"
         self.own_pool = workflow_pool(self.workflow) if "concurrency" in document else None
-        shared = [document.get("env"), defaults.get("env")]
+        self.env_files: tuple[str, ...] = (*document.get("env_file", ()), *defaults.get("env_file", ()))
+        shared = [document.get("env"), defaults.get("env"), self.env_files]
         self.env_templated = has_template(shared)
         self.cwd_templated = has_template(defaults.get("cwd"))
         self.container_templated = has_template(defaults.get("container"))
@@ -273,6 +278,7 @@ class _Defaults:
             condition=condition_of(task),
             long_form=task.get("long_form", False),
             env=self.env if not env else {**self.env, **env},
+            env_files=() if kind in _WITHOUT_PROCESS else (*self.env_files, *task.get("env_file", ())),
             cwd=task.get("cwd", defaults.get("cwd")),
             timeout_ms=self._ms(task["timeout"] if "timeout" in task else defaults.get("timeout")),
             grace_ms=self._ms(task.get("grace", defaults.get("grace", "10s"))) or 0,
@@ -280,7 +286,9 @@ class _Defaults:
             priority=task.get("priority", defaults.get("priority", 0)),
             allow_failure=task.get("allow_failure", defaults.get("allow_failure", False)),
             replicas=task.get("replicas"),
-            map=_array(task.get("map")),
+            map=_array(task),
+            matrix="matrix" in task,
+            label=task.get("label"),
             map_reads=graph.map_reads,
             map_reads_context=graph.map_reads_context,
             batch=task.get("batch"),
@@ -293,6 +301,7 @@ class _Defaults:
             final=graph.final,
             reads=graph.reads,
             template_reads=graph.template_reads,
+            reads_outcome=graph.reads_outcome,
             reads_context=self._reads_context(task, kind, graph),
             templated=self._templated(task, kind),
             secrets=() if kind in ("inline", "workflow") else self._secrets(task, kind),
@@ -322,6 +331,7 @@ class _Defaults:
             final=graph.final,
             reads=graph.reads,
             template_reads=graph.template_reads,
+            reads_outcome=graph.reads_outcome,
         )
 
     def _retry(self, own: dict[str, Any] | None, kind: str, has_memory: bool) -> Retry:
@@ -413,8 +423,16 @@ def _wait_spec(value: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _array(value: Any) -> Any:
-    """The array of `map`, without the spaces around it: a ${{ }} keeps its type only if it is the whole text."""
+def _array(task: dict[str, Any]) -> Any:
+    """The array of `map`, without the spaces around it: a ${{ }} keeps its type only if it is the whole text. A
+    matrix that has none is worked out here, once for all runs."""
+    if "matrix" in task:
+        matrix = {name: _stripped(values) for name, values in task["matrix"].items()}
+        return matrix if has_template(matrix) else combinations(matrix)
+    return _stripped(task.get("map"))
+
+
+def _stripped(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.matrix_fields import MatrixType
 from weft.core.definition.field_types.remote_fields import RemoteType, container_record, kubernetes_record
 from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
@@ -59,6 +60,9 @@ ENV: Final = MapOf(
     ENV_NAME,
     Text("the variable's value as text", templates=True, empty=True, integers=True),
     "a mapping of variables to values",
+)
+ENV_FILES: Final = ListOf(
+    Text("the path of a file", templates=True), "a path, or a list of paths", single=True, once=True
 )
 CWD: Final = Text("a directory", templates=True)
 CONTAINER: Final = container_record(ARGUMENT, ENV, SECRET_NAME)
@@ -167,6 +171,7 @@ _TASK_OPTIONS: Final[dict[str, Field]] = {
     for f in (
         Field("shell", SHELL, "What runs `run`: sh (sh -e -c), bash (bash -eo pipefail -c), or a list."),
         Field("env", ENV, "Environment variables."),
+        Field("env_file", ENV_FILES, "Files with variables, relative to the definition; those of `env` win."),
         Field("cwd", CWD, "The directory to start in, relative to the definition's own."),
         Field("timeout", Duration(least_ms=1), "How long one attempt may take.", null=True),
         Field("grace", Duration(), "How long a stopped task may take to end by itself."),
@@ -182,7 +187,19 @@ _TASK_OPTIONS: Final[dict[str, Field]] = {
 }  # fmt: skip
 
 DEFAULTS: Final = Record(
-    _shared("shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets", "container"),
+    _shared(
+        "shell",
+        "env",
+        "env_file",
+        "cwd",
+        "timeout",
+        "grace",
+        "retry",
+        "priority",
+        "allow_failure",
+        "secrets",
+        "container",
+    ),
     "defaults",
 )
 
@@ -209,6 +226,9 @@ TASK: Final = Record(
         Field("spec", Json(expressions=True), "What that plugin needs to know."),
         Field("with", ARGUMENTS, "Arguments of the function, inputs of the workflow, or the content of $WEFT_INPUT."),
         Field("map", ArrayToMap(), "One task per element of this array; `item` is the element, `index` its number."),
+        Field("matrix", MatrixType(),
+              "One task per combination of the values of its axes; `item` is the combination, a mapping."),
+        Field("label", Text("text", templates=True), "The name by which people see an element: `${{ item.city }}`."),
         Field("batch", Number(1, TASKS_MAX), "How many elements one task takes; `item` is then an array."),
         Field("tolerate", Tolerance(), "How many elements may fail: a number, or a share like 5%."),
         Field("wait", WAIT, "Wait for a signal, for a duration or until a time."),
@@ -220,7 +240,8 @@ TASK: Final = Record(
         Field("if", CONDITION, "A condition; false skips the task."),
         Field("condition", CONDITION, "The long form's `if`.", hidden=True),
         *_shared(
-            "shell", "env", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets", "container"
+            "shell", "env", "env_file", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets",
+            "container",
         ),
         Field("kubernetes", RemoteType(KUBERNETES), "The container that it runs in, in Kubernetes."),
         Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX is the number of each."),
@@ -261,6 +282,7 @@ def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) ->
             Field("handlers_timeout", Duration(least_ms=1),
                   "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
             Field("env", ENV, "Environment variables of all tasks."),
+            Field("env_file", ENV_FILES, "Files with variables of all tasks, relative to the definition."),
             Field("defaults", DEFAULTS, "Options of every task that does not set its own."),
             Field("output", Json(expressions=True), "The run's result; ${{ … }} in it reads the tasks' results."),
             Field("triggers", triggers, "What starts runs automatically, once `weft apply` has stored it."),

@@ -28,14 +28,21 @@ from weft.core.graph import Edges, levels_of, successors_of
 OPENING: Final = "${{"
 #: The keys of a task, beside its condition, that may contain ${{ … }}.
 TEMPLATED: Final = frozenset(
-    ("run", "argv", "env", "cwd", "with", "map", "wait", "cache", "container", "kubernetes", "http", "cloud_run",
-     "agent", "spec")
+    ("run", "argv", "env", "env_file", "cwd", "with", "map", "matrix", "label", "wait", "cache", "container",
+     "kubernetes", "http", "cloud_run", "agent", "spec")
 )  # fmt: skip
 #: Of those, the keys that the rules resolve; the node that runs the attempt resolves the others.
-RESOLVED_BY_RULES: Final = frozenset(("map", "wait"))
+RESOLVED_BY_RULES: Final = frozenset(("map", "matrix", "label", "wait"))
+#: Of those, what is worked out before there are elements.
+ARRAYS: Final = ("map", "matrix")
+#: Tasks with one of these, and without needs, are handlers of the whole run.
+HANDLERS: Final = ("on_failure", "always")
 #: Names that read the run's context.
 CONTEXT_ROOTS: Final = ("context", "workflow")
 #: A condition that reads one of these accepts the need in whatever state it ended.
+#: What `run` has in handlers of the run only.
+OUTCOME_FIELDS: Final = ("state", "reason", "failed")
+OUTCOME_PATHS: Final = tuple((field,) for field in OUTCOME_FIELDS)
 STATE_MEMBERS: Final = frozenset(("state", "exitCode", "error", "result"))
 #: The shells into whose text values can be inserted safely; others get values only through `env`.
 DIALECTS: Final = ("sh", "bash")
@@ -52,9 +59,10 @@ class TaskReferences(NamedTuple):
     condition: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()  # of those, the tasks whose end the condition reads
     templates: tuple[str, ...] = ()  # of `wait`, or of all the others of TEMPLATED
-    map: tuple[str, ...] = ()
+    map: tuple[str, ...] = ()  # of `map` or `matrix`, and of `label`
     context: bool = False  # a template that the node resolves reads the context
     map_context: bool = False  # so does `map`
+    outcome: bool = False  # one of its texts reads how the run has ended
 
 
 _NO_REFERENCES: Final = TaskReferences()
@@ -66,6 +74,7 @@ class TextReferences(NamedTuple):
     tasks: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()  # of those, the tasks whose end it reads
     context: bool = False
+    outcome: bool = False
 
 
 _NOTHING: Final = TextReferences()
@@ -78,16 +87,18 @@ ReferencesByText = dict[tuple[str, str], TextReferences]
 def text_references(references: Iterable[Reference]) -> TextReferences:
     tasks: dict[str, None] = {}
     ends: dict[str, None] = {}
-    context = False
+    context = outcome = False
     for reference in references:
         path = reference.path
         if path[0] in CONTEXT_ROOTS:
             context = True
+        elif path[0] == "run":
+            outcome = outcome or path[1:2] in OUTCOME_PATHS
         elif len(path) > 1 and path[0] in ("tasks", "parent"):
             tasks[path[1]] = None
             if len(path) > 2 and path[2] in STATE_MEMBERS:
                 ends[path[1]] = None
-    return TextReferences(tuple(tasks), tuple(ends), context)
+    return TextReferences(tuple(tasks), tuple(ends), context, outcome)
 
 
 def condition_of(task: Mapping[str, Any]) -> str | None:
@@ -118,19 +129,22 @@ def task_references(task: Mapping[str, Any], defaults: Mapping[str, Any], known:
     templates: dict[str, None] = {}
     mapped: dict[str, None] = {}
     context = map_context = False
+    outcome = of_condition.outcome
     for path, text in templates_of(task):
-        if path[0] == "map":
-            references = _references_in(known, "map", text)
+        if path[0] in ARRAYS or path[0] == "label":
+            references = _references_in(known, "text" if path[0] == "label" else "map", text)
             mapped.update(dict.fromkeys(references.tasks))
-            map_context = map_context or references.context
+            map_context = map_context or (path[0] in ARRAYS and references.context)
+            outcome = outcome or references.outcome
             continue
         references = _references_in(known, run_text_mode(task, defaults) if path == ("run",) else "text", text)
         templates.update(dict.fromkeys(references.tasks))
         context = context or (path[0] not in RESOLVED_BY_RULES and references.context)
-    if of_condition is _NOTHING and not templates and not mapped and not context and not map_context:
+        outcome = outcome or references.outcome
+    if of_condition is _NOTHING and not (templates or mapped or context or map_context or outcome):
         return _NO_REFERENCES
     return TaskReferences(
-        of_condition.tasks, of_condition.ends, tuple(templates), tuple(mapped), context, map_context
+        of_condition.tasks, of_condition.ends, tuple(templates), tuple(mapped), context, map_context, outcome
     )
 
 
@@ -192,6 +206,35 @@ def complete_needs(declared: Edges, referenced: Edges) -> list[tuple[int, ...]]:
         reached = _reached(declared, extra, pairs)
         extra = [tuple(t for t in names if (pos, t) not in reached) for pos, names in enumerate(extra)]
     return [(*needs, *names) if names else tuple(needs) for needs, names in zip(declared, extra, strict=True)]
+
+
+def final_tasks(tasks: Sequence[Mapping[str, Any]], declared: Edges, named: Edges) -> list[bool]:
+    """By position: handlers of the whole run (without needs of their own), and what follows them."""
+    out = [task.get("when") in HANDLERS and not needs for task, needs in zip(tasks, declared, strict=True)]
+    if not any(out):
+        return out
+    edges = all_edges(declared, named)
+    successors = successors_of(edges)
+    levels = levels_of(edges, successors)
+    for pos in sorted(range(len(out)), key=levels.__getitem__):
+        if out[pos]:
+            for after in successors[pos]:
+                out[after] = True
+    return out
+
+
+def without_main_tasks(tasks: Sequence[Mapping[str, Any]], declared: Edges, named: Edges) -> Edges:
+    """The tasks that expressions name, without those that a handler of the run comes after anyway: it waits for all
+    tasks that are no handlers, and so does what needs such a handler. Naming one adds no need."""
+    final = final_tasks(tasks, declared, named)
+    if not any(final):
+        return named
+    return [
+        [other for other in others if final[other]]
+        if others and (any(final[need] for need in needs) or (not needs and task.get("when") in HANDLERS))
+        else others
+        for task, needs, others in zip(tasks, declared, named, strict=True)
+    ]
 
 
 def all_edges(declared: Edges, referenced: Edges) -> list[Sequence[int]]:

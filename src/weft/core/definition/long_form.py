@@ -72,9 +72,9 @@ TYPES: Final = ("shell", *REMOTE_TYPES, *SERVICE_TYPES)
 _LATER_TYPES: Final = ("python", "wait")
 _OWN_TYPES: Final = dict.fromkeys(OWN_TYPES)
 _SHORT_FORM_KEYS: Final = (
-    "description", "needs", "when", "if", "env", "cwd", "timeout", "grace", "retry", "priority",
-    "allow_failure", "with", "secrets", "map", "batch", "tolerate", "replicas", "max_parallel", "requires", "prefers",
-    "cache", "pools",
+    "description", "needs", "when", "if", "env", "env_file", "cwd", "timeout", "grace", "retry", "priority",
+    "allow_failure", "with", "secrets", "map", "matrix", "label", "batch", "tolerate", "replicas", "max_parallel",
+    "requires", "prefers", "cache", "pools",
 )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ INTEGER_MAX: Final = 2**63 - 1
 NO_EXPRESSION: Final = (
     "an expression (${{ … }}) is not allowed here",
     (
-        "expressions work in if, run, argv, env, cwd, with, container, kubernetes, http, cloud_run, agent, spec, "
-        "map, wait, cache and output"
+        "expressions work in if, run, argv, env, env_file, cwd, with, container, kubernetes, http, cloud_run, agent, "
+        "spec, map, matrix, label, wait, cache and output"
     ),
 )
 

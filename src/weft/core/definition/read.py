@@ -76,7 +76,7 @@ def _read_document(collector: ProblemCollector, value: Any, name: str, reference
     check_attempts(collector, source, tasks, document.get("defaults", {}))
     check_mode(collector, document)
     check_budgets(collector, source, document)
-    for key in ("env", "defaults"):
+    for key in ("env", "env_file", "defaults"):
         checker.shared((key,), document.get(key))
     checker.output(("output",), document.get("output"))
     if document.get("triggers"):

@@ -10,8 +10,8 @@ import msgspec
 
 from weft.core.artifacts import KEY as ARTIFACT
 from weft.core.artifacts import elsewhere
-from weft.core.expressions import Elsewhere, resolve_value
-from weft.core.workflow import TaskDef, Workflow
+from weft.core.expressions import Elsewhere
+from weft.core.workflow import Workflow
 
 _LONG_STATES = {"succeeded": "completed"}
 
@@ -84,17 +84,3 @@ def names_for(
         "context": context,
         "workflow": {"context": context},
     }
-
-
-def array_of(names: dict[str, Any], definition: TaskDef) -> Any:
-    """What a mapped task maps over; None for replicas, which count themselves."""
-    return None if definition.map is None else resolve_value(definition.map, names)
-
-
-def with_item(names: dict[str, Any], definition: TaskDef, index: int, array: Any) -> dict[str, Any]:
-    """The names of one element of a mapped task. With `batch`, its item is an array."""
-    if array is None:
-        return {**names, "index": index, "item": index}
-    if definition.batch is None:
-        return {**names, "index": index, "item": array[index]}
-    return {**names, "index": index, "item": array[index * definition.batch : (index + 1) * definition.batch]}

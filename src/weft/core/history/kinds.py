@@ -14,7 +14,8 @@ EventKind = Literal[
     "unverified", "adopted", "released", "progress", "skipped", "refused", "cancelled", "expanded", "closed",
     "placed", "reopened", "halted", "stopped", "waiting", "answered", "signalled", "context_conflict",
     "decided", "paused", "unpaused",
-    "resumed", "owned", "disowned", "began", "merged", "level", "voided", "dropped", "advanced", "run_finished",
+    "resumed", "concluded", "owned", "disowned", "began", "merged", "level", "voided", "dropped", "advanced",
+    "run_finished",
     # of the cluster
     "node_joined", "drain_started", "node_left", "node_dead", "workflow_applied", "trigger_paused", "trigger_resumed",
     "fire_missed", "fire_failed", "leader_elected", "leader_resigned", "token_created", "token_revoked", "asked",

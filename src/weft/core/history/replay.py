@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 
 from weft.core.rows import WHOLE
+from weft.core.rules.maps import array_hash
+from weft.core.rules.names import OUTCOME, outcome_text
 from weft.core.rules.readiness import ending_of, goes_on, judge
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
@@ -58,6 +60,7 @@ class Replay:
         self.handlers = False  # it was stopped, and handlers may still start
         self._ended: list[tuple[int, int]] = []
         self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
+        self.labels: dict[tuple[int, int], str] = {}  # hashes of the labels of their elements
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
         self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
 
@@ -100,6 +103,9 @@ class Replay:
         for pos in positions:
             self._count_needs(pos)
         self._start_ready(positions)
+
+    def _on_concluded(self, place: Any, data: dict[str, Any]) -> None:
+        self.arrays[(OUTCOME, self.generation)] = array_hash(outcome_text(data))
 
     def _on_assigned(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         task = self.tasks[place]
@@ -224,6 +230,8 @@ class Replay:
         whole.elements = count = data["elements"]
         if "array" in data:
             self.arrays[(place[0], whole.generation)] = data["array"]
+        if "labels" in data:
+            self.labels[(place[0], whole.generation)] = data["labels"]
         again: list[int] = data.get("again", list(range(count)))
         renewed = frozenset(again)
         for idx in range(count):

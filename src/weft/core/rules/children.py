@@ -32,7 +32,7 @@ from weft.core.decision.needs import (
 )  # fmt: skip
 from weft.core.definition.inputs import resolve_inputs
 from weft.core.expressions import ExpressionError, resolve_value
-from weft.core.expressions.run_names import array_of, with_item
+from weft.core.expressions.elements import array_of, with_item
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow, TaskRow
 from weft.core.rules.attempts import conclude
 from weft.core.rules.budgets import LOOK

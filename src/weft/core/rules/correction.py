@@ -15,7 +15,7 @@ from weft.core.workflow import TaskDef, Workflow
 #: What a task does, and what it is for those that need it.
 _DOES: Final = (
     "kind", "spec", "needs", "when", "condition", "long_form", "env", "cwd", "allow_failure", "replicas", "map",
-    "batch", "tolerate", "secrets",
+    "batch", "tolerate", "secrets", "env_files",
 )  # fmt: skip
 _NOWHERE: Final = ("wait", "workflow")
 

@@ -16,6 +16,7 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import Elements, HeldEnds, RunningTasksOfRun, TasksAt
 from weft.core.rows import ORDINAL_BITS, WHOLE, RunRow, TaskRow
 from weft.core.rules.context import update_context
+from weft.core.rules.names import fix_outcome
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import can_still_start, failures_of
 from weft.core.states import TaskState
@@ -118,6 +119,8 @@ def begin_level(draft: Draft, run: RunRow, decide_start: DecideStart, following:
     draft.touch_run(run)
     run.level_open = len(rows)
     draft.event(run.no, "began", {"level": run.level})
+    if any(workflow.tasks[task.pos].final for task in rows):
+        yield from fix_outcome(draft, run)
     for task in rows:
         definition = workflow.tasks[task.pos]
         if definition.final and not definition.needs:

@@ -11,7 +11,8 @@ import msgspec
 
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import Elements, MapArray, TasksAt
-from weft.core.expressions import ExpressionError, resolve_value
+from weft.core.expressions import ExpressionError
+from weft.core.expressions.elements import array_of, labels_of
 from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.levels import end_in_level, is_fatal
 from weft.core.rules.names import names_of
@@ -26,7 +27,7 @@ MakeReady = Callable[[Draft, RunRow, TaskRow, TaskDef, list[TaskRow]], Rule]
 def open_map(
     draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, following: list[TaskRow], make_ready: MakeReady
 ) -> Rule:
-    array, error = yield from _array(draft, run, definition)
+    array, labels, error = yield from _array(draft, run, definition)
     draft.touch(task)
     if error is not None:
         task.reason = error
@@ -36,6 +37,7 @@ def open_map(
         return
     count = _count(definition, array)
     data: dict[str, object] = {"elements": count}
+    _store_labels(draft, run, task, labels, data)
     before = yield from _elements_before(draft, run, task)
     if definition.map_reads_context and (yield from _fix_array(draft, run, task, array, data)):
         kept: frozenset[int] = frozenset()
@@ -72,6 +74,16 @@ def open_map(
         element.child = before[idx].child if idx in before else None
         if nth < let_in:
             yield from make_ready(draft, run, element, definition, following)
+
+
+def _store_labels(
+    draft: Draft, run: RunRow, task: TaskRow, labels: list[str] | None, data: dict[str, object]
+) -> None:
+    if labels is None:
+        return
+    text = msgspec.json.encode(labels).decode()
+    data["labels"] = array_hash(text)
+    draft.values.labels.append((run.no, task.pos, task.generation, text))
 
 
 def _elements_before(draft: Draft, run: RunRow, task: TaskRow) -> Rule:
@@ -125,21 +137,27 @@ def _count(definition: TaskDef, array: list[object] | None) -> int:
 
 
 def _array(draft: Draft, run: RunRow, definition: TaskDef) -> Rule:
-    """(what to map over, None), or (None, why that cannot be said); replicas have no array."""
-    if definition.replicas is not None:
-        return None, None
-    reads = definition.map_reads
+    """(what to map over, its labels, None), or (None, None, why that cannot be said); replicas have no array, and
+    most maps no labels."""
+    if definition.replicas is not None and not definition.labelled:
+        return None, None, None
+    reads, key = definition.map_reads, "matrix" if definition.matrix else "map"
     names = yield from names_of(draft, run, draft.workflows[run.workflow], definition, reads, files_of=reads)
     try:
-        array = resolve_value(definition.map, names)
+        array = array_of(names, definition)
     except ExpressionError as error:
-        return None, f"map: {error.message}"
-    if type(array) is not list:
-        return None, f"map: an array is needed, this is {_kind_of(array)}"
+        return None, None, f"{key}: {error.message}"
+    if type(array) is not list and definition.replicas is None:
+        return None, None, f"{key}: an array is needed, this is {_kind_of(array)}"
     count = _count(definition, array)
     if run.ordinals + count > TASKS_MAX:
-        return None, f"map: {count:,} elements are more than a run can hold"
-    return array, None
+        return None, None, f"{key}: {count:,} elements are more than a run can hold"
+    if not definition.labelled:
+        return array, None, None
+    try:
+        return array, labels_of(names, definition, count, array), None
+    except ExpressionError as error:
+        return None, None, f"label: {error.message}"
 
 
 def _kind_of(value: object) -> str:

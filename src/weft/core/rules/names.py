@@ -1,16 +1,25 @@
-"""What an expression sees while a rule decides: stored ends and inputs, and what this transaction just learned."""
+"""What an expression sees while a rule decides: stored ends and inputs, and what this transaction just learned.
 
-from typing import Any
+How a run has ended for its handlers (`run.state`, `run.reason`, `run.failed`) is worked out once per generation, when
+all tasks but the handlers of the run have ended, and stored: handlers that run side by side see the same, whichever
+of them fails first. It stands among the arrays of maps, at a position that no task has.
+"""
+
+from typing import Any, Final
 
 import msgspec
 
 from weft.core.artifacts import with_files
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import RunInputs, TaskEnds
+from weft.core.decision.needs import FailedTasks, MapArray, RunInputs, TaskEnds
 from weft.core.expressions.run_names import Ended, names_for, tasks_view
-from weft.core.rows import RunRow
+from weft.core.rows import WHOLE, RunRow
 from weft.core.rules.context import context_values
+from weft.core.rules.readiness import run_state
 from weft.core.workflow import TaskDef, Workflow
+
+OUTCOME: Final = -1
+_FAILED: Final = ("failed", "dead_letter")
 
 
 def names_of(
@@ -22,7 +31,10 @@ def names_of(
     files_of: tuple[int, ...] = (),
 ) -> Rule:
     """What a task's expressions see; `files_of` are the positions whose artifacts are read."""
-    return (yield from names_of_run(draft, run, workflow, reads, long_form=definition.long_form, files_of=files_of))
+    names = yield from names_of_run(draft, run, workflow, reads, long_form=definition.long_form, files_of=files_of)
+    if definition.reads_outcome:
+        names["run"] |= yield from outcome_of(draft, run)
+    return names
 
 
 def names_of_run(
@@ -80,3 +92,47 @@ def _with_draft(draft: Draft, run: RunRow, reads: tuple[int, ...], stored: list[
             ended = Ended(row.pos, row.idx, row.state, None, row.reason, None)
         ends[(row.pos, row.idx)] = ended
     return [ends[place] for place in sorted(ends)]
+
+
+def fix_outcome(draft: Draft, run: RunRow) -> Rule:
+    """The handlers of the run are about to start."""
+    workflow = draft.workflows[run.workflow]
+    if not any(task.reads_outcome for task in workflow.tasks):
+        return
+    generation, _ = yield from _newest(draft, run)
+    if generation == run.generation:
+        return
+    (stored,) = yield (FailedTasks(run.no),)
+    states: dict[int, str] = dict(stored)
+    for row in draft.tasks.values():
+        if row.run_no == run.no and row.idx == WHOLE and draft.at[(run.no, row.pos, WHOLE)] is row:
+            states[row.pos] = row.state
+    failed = [
+        task.name
+        for pos, task in enumerate(workflow.tasks)
+        if states.get(pos) in _FAILED and not task.final and not task.allow_failure
+    ]
+    state = run_state(run.stop, len(failed), run.cancelled)
+    outcome = {"state": state, "reason": None if state == "succeeded" else run.reason, "failed": failed}
+    draft.values.arrays.append((run.no, OUTCOME, run.generation, outcome_text(outcome)))
+    draft.event(run.no, "concluded", outcome)
+
+
+def outcome_text(outcome: dict[str, Any]) -> str:
+    """As it is stored."""
+    return msgspec.json.encode({key: outcome[key] for key in ("state", "reason", "failed")}).decode()
+
+
+def outcome_of(draft: Draft, run: RunRow) -> Rule:
+    """What the expressions of a handler see."""
+    _, text = yield from _newest(draft, run)
+    return msgspec.json.decode(text)
+
+
+def _newest(draft: Draft, run: RunRow) -> Rule:
+    """(generation, JSON) of the last one; (0, "{}") if there is none yet."""
+    for run_no, pos, generation, text in reversed(draft.values.arrays):
+        if run_no == run.no and pos == OUTCOME:
+            return generation, text
+    (rows,) = yield (MapArray(run.no, OUTCOME),)
+    return rows[0] if rows else (0, "{}")

@@ -13,7 +13,7 @@ from weft.core.rows import TASKS_MAX, WHOLE, RunRow, TaskRow
 from weft.core.rules.budgets import look_at_parked
 from weft.core.rules.levels import begin_level, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
-from weft.core.rules.names import names_of
+from weft.core.rules.names import fix_outcome, names_of
 from weft.core.rules.order import PLACES_MAX, PRIORITY_MS, exchange_places, set_ready
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import (
@@ -308,9 +308,12 @@ def _start_final(draft: Draft, run: RunRow, following: list[TaskRow]) -> Rule:
     if missing:
         (rows,) = yield (TasksAt(missing),)
         draft.add_loaded(rows)
-    for place in places:
-        task = draft.at[place]
-        if task.state == "pending" and task.open == 1:
+    starting = [draft.at[place] for place in places if draft.at[place].state == "pending"]
+    starting = [task for task in starting if task.open == 1]
+    if starting:
+        yield from fix_outcome(draft, run)
+    for task in starting:
+        if task.state == "pending":
             draft.touch(task)
             task.open = 0
             task.failed = failures_of(run)

@@ -16,6 +16,7 @@ from weft.core.rows import MemoRow
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker
 from weft.executors.protocol import Ask, Launch, Outcome
+from weft.node.attempts.env_files import read_env_files
 from weft.node.attempts.secrets import Secrets
 from weft.node.eligibility import requirements
 from weft.node.ports import NodeSettings, RunFacts
@@ -39,7 +40,7 @@ def make_launch(
     ask: Ask | None = None,
 ) -> Launch:
     """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value, and
-    MissingSecret."""
+    MissingSecret or EnvFileError."""
     definition = workflow.tasks[claim.pos]
     attempt, idx, run_id = claim.attempt, claim.idx, facts.id
     name = definition.name if idx < 0 else definition.called(idx)
@@ -54,6 +55,9 @@ def make_launch(
         spec = _with_marks(spec, definition)
     if names is not None:
         spec, cwd, env = resolve_launch(spec, cwd, env, names)
+    if definition.env_files:
+        files = definition.env_files if names is None else [_as_text(path, names) for path in definition.env_files]
+        env = {**read_env_files(files, root, definition.secrets), **env}
     env = {
         **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
         "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",

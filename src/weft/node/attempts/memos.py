@@ -16,6 +16,7 @@ from weft.core.rows import MemoRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import OnceAnswer, OnceQuestion
 from weft.executors.python_functions.source import FunctionSources
+from weft.node.attempts.env_files import EnvFileError
 from weft.node.attempts.launch import OWN_VARIABLES, make_launch
 from weft.node.attempts.secrets import MissingSecret
 from weft.node.attempts.worker import Worker
@@ -52,7 +53,7 @@ class ResultKeeper:
                 keyed.append((one, self._key(one)))
             except ExpressionError as error:
                 worker.refuse(one.claim, error.message)
-            except MissingSecret as error:
+            except (MissingSecret, EnvFileError) as error:
                 worker.refuse(one.claim, str(error))
         found = await self._look([key for one, key in keyed if key is not None and not one.facts.fresh])
         for one, key in keyed:

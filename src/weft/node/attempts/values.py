@@ -7,7 +7,9 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 from weft.core.commands import Claim
-from weft.core.expressions.run_names import Ended, array_of, names_for, tasks_view, with_item
+from weft.core.expressions.elements import array_of, with_item
+from weft.core.expressions.run_names import Ended, names_for, tasks_view
+from weft.core.rules.names import OUTCOME
 from weft.core.workflow import TaskDef, Workflow
 from weft.node.attempts.artifacts import load_output
 from weft.node.ports import Link, RunFacts
@@ -41,6 +43,9 @@ class Values:
             names = await self._lasting(claim, facts, workflow, definition.template_reads)
         else:
             names = await self._of_element(claim, facts, workflow)
+        if definition.reads_outcome:
+            outcome = await self._link.array(claim.run_no, OUTCOME, claim.generation)
+            names = {**names, "run": {**names["run"], **outcome}}
         if definition.reads_context:
             context = await self._link.context(claim.run_no)
             names = {**names, "context": context, "workflow": {"context": context}}

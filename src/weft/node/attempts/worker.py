@@ -20,6 +20,7 @@ from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Ask, Launch, OnceAnswer, OnceQuestion, Outcome, RemoteExecutor, StopReason
 from weft.node.attempts.artifacts import store_output
+from weft.node.attempts.env_files import EnvFileError
 from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
@@ -229,7 +230,7 @@ class Worker:
         except ExpressionError as error:
             self._cannot_start(held, error.message + (f"; {error.fix}" if error.fix else ""))
             return
-        except MissingSecret as error:
+        except (MissingSecret, EnvFileError) as error:
             self._cannot_start(held, str(error))
             return
         if launch.secrets or launch.credentials is not None:

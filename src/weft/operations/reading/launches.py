@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from weft.core.expressions import ExpressionError
-from weft.core.expressions.run_names import Ended, array_of, names_for, tasks_view, with_item
+from weft.core.expressions.elements import array_of, with_item
+from weft.core.expressions.run_names import Ended, names_for, tasks_view
 from weft.core.workflow import TaskDef, Workflow
 from weft.node.attempts.launch import resolve_launch
 from weft.operations.reading.results import context_of, place_artifacts

@@ -10,6 +10,7 @@ from weft.core.definition.suggest import nearest
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow
 from weft.core.workflow import Workflow
 from weft.operations.errors import Ambiguous, NotFound
+from weft.operations.reading.labels import Labels
 from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo
 from weft.store.queries import RunView, TaskView
 
@@ -98,6 +99,7 @@ def task_page(
     read_all = filters.kinds is None and filters.workflow is None and filters.node is None
     page = limit if read_all else PAGE
     found: list[TaskInfo] = []
+    labels = Labels(access)
     scanned = 0
     while True:
         if at is None:
@@ -106,7 +108,7 @@ def task_page(
             rows = [row for row in access.read("tasks_at", *at) if row[0] > low][:page]
         for row in rows:
             view = TaskView.of(row)
-            info = task_info(access, view)
+            info = task_info(access, view, labels)
             if _level_plan(access, info, view.workflow, filters):
                 found.append(info)
                 if len(found) == limit:
@@ -144,7 +146,8 @@ def no_task(task: str, known: Collection[str]) -> NotFound:
     return NotFound(f"the run has no task {task}" + (f"; did you mean {meant!r}?" if meant else ""))
 
 
-def task_info(access: "StoreAccess", view: TaskView) -> TaskInfo:
+def task_info(access: "StoreAccess", view: TaskView, labels: Labels | None = None) -> TaskInfo:
+    """`labels` are those of the page that it is on."""
     t = view.task
     claimed = t.state == "running" and t.session is not None
     workflow = access.workflow(view.workflow)
@@ -163,6 +166,7 @@ def task_info(access: "StoreAccess", view: TaskView) -> TaskInfo:
         claimed_by=view.node if claimed else None, claim_expires_at=view.lease_until if claimed else None,
         claim_attempt=t.attempt if claimed else None,
         child=view.child_id,
+        label=(labels or Labels(access)).of(t.run_no, definition, t.pos, t.idx, t.generation),
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from weft.core.invariants import check_budgets, check_family, check_history, che
 from weft.core.placement.budgets import run_scope
 from weft.core.rows import ORDINAL_BITS, WHOLE, PoolRow, TaskRow
 from weft.core.rules.maps import array_hash
+from weft.core.rules.names import OUTCOME
 from weft.operations.reading.budgets import budgets_of, spending
 from weft.operations.reading.runs import family_of, run_row
 from weft.operations.replies import Verification
@@ -52,7 +53,6 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
         replay.apply(kind, place, data)
         events += 1
     hashes = dict(access.read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
-    arrays = {(pos, generation): text for pos, generation, text in access.read("arrays_of_run", no)}
     replay.settle()
     differences = check_run(run, rows, workflow)
     running = [
@@ -61,11 +61,15 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
     budgets = budgets_of(access, [run_scope(no)])
     differences += check_budgets(budgets, running, spending(access, no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
     current = current_rows(rows)
-    for pos, generation in sorted({*arrays, *replay.arrays}):
-        text = arrays.get((pos, generation))
-        if text is None or array_hash(text) != replay.arrays.get((pos, generation)):
-            name = workflow.tasks[pos].name
-            differences.append(f"{name}: what it maps over in generation {generation} is not what its event says")
+    for query, said, what in (
+        ("arrays_of_run", replay.arrays, "what it maps over"),
+        ("labels_of_run", replay.labels, "what its elements are called"),
+    ):
+        stored = {(pos, generation): array_hash(text) for pos, generation, text in access.read(query, no)}
+        for pos, generation in sorted({*stored, *said}):
+            if stored.get((pos, generation)) != said.get((pos, generation)):
+                name = "its outcome" if pos == OUTCOME else workflow.tasks[pos].name
+                differences.append(f"{name}: {what} in generation {generation} is not what its event says")
     differences += check_history(run, current, workflow, replay, hashes)
     return Verification(run_id=run_id, events=events, tasks=len(current), differences=differences)
 

@@ -14,6 +14,7 @@ from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE, NotFound
 from weft.operations.parameters import TASK_PATTERN, TIME_MAX, EventCursor, Limit, Moment, RunRef, number_in
 from weft.operations.reading import nodes as node_reading
+from weft.operations.reading.labels import Labels
 from weft.operations.reading.runs import find_run
 from weft.operations.replies import EventInfo
 
@@ -94,6 +95,7 @@ def events_page(
     run_no = None if ref is None else find_run(access, ref)[0]
     settled = access.store.settled_event()
     found: list[EventInfo] = []
+    labels = Labels(access)
     most = min(limit, ROWS_FIRST) if task is None else ROWS_MAX
     while True:
         if run_no is None:
@@ -101,7 +103,7 @@ def events_page(
         else:
             rows = access.read("events_found_of_run", *given, most, settled, run_no)
         for row in rows:
-            for info in _infos(access, row):
+            for info in _infos(access, row, labels):
                 if info.seq > after and (task is None or (info.task is not None and _is(info.task, task))):
                     found.append(info)
                     if len(found) == limit:
@@ -126,11 +128,15 @@ def _json(value: list[Any] | None) -> str | None:
     return None if value is None else msgspec.json.encode(value).decode()
 
 
-def _infos(access: StoreAccess, row: Any) -> Iterator[EventInfo]:
-    last, at, _, pos, idx, kind, session, many, text, node, run_id, workflow = row
+def _infos(access: StoreAccess, row: Any, labels: Labels) -> Iterator[EventInfo]:
+    last, at, run_no, pos, idx, kind, session, many, text, node, run_id, workflow = row
     tasks = () if workflow is None else access.workflow(workflow).tasks
     for seq, of_pos, of_idx, data in expanded((last, at, pos, idx, kind, many, text)):
-        name = None
+        name = label = None
         if of_pos is not None and tasks:
-            name = tasks[of_pos].called(WHOLE if of_idx is None else of_idx)
-        yield EventInfo(seq=seq, at=at, run_id=run_id, kind=kind, task=name, node=node, session=session, data=data)
+            of_idx = WHOLE if of_idx is None else of_idx
+            name = tasks[of_pos].called(of_idx)
+            label = labels.of(run_no, tasks[of_pos], of_pos, of_idx)
+        yield EventInfo(
+            seq=seq, at=at, run_id=run_id, kind=kind, task=name, node=node, session=session, data=data, label=label
+        )  # fmt: skip

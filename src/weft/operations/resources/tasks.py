@@ -19,6 +19,7 @@ from weft.operations.parameters import (
     number_in,
 )
 from weft.operations.reading.explanations import Explanations, why
+from weft.operations.reading.labels import Labels
 from weft.operations.reading.runs import TaskFilter, attempts_of, one_task, task_info, task_page
 from weft.operations.replies import AttemptInfo, TaskInfo, TaskLaunch
 from weft.store.queries import TaskView
@@ -129,6 +130,8 @@ def list_dead(access: StoreAccess, request: ListDeadRequest) -> TaskPage:
     """List dead letters of all runs: tasks whose retries are used up."""
     rows = access.read("dead_page", number_in(request.cursor), request.limit)
     after = rows[-1][0] if len(rows) == request.limit else None
+    labels = Labels(access)
     return TaskPage(
-        tasks=[task_info(access, TaskView.of(row)) for row in rows], next=None if after is None else f"d{after}"
+        tasks=[task_info(access, TaskView.of(row), labels) for row in rows],
+        next=None if after is None else f"d{after}",
     )

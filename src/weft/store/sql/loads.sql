@@ -213,8 +213,12 @@ SELECT data, rejected FROM signals WHERE run_no = :run_no AND name = :name
 -- name: array_newest (run_no bigint, pos int): of the newest generation in which the map opened
 SELECT generation, value FROM arrays WHERE run_no = :run_no AND pos = :pos ORDER BY generation DESC LIMIT 1
 
--- name: array_of_map (run_no bigint, pos int, generation int)
-SELECT value FROM arrays WHERE run_no = :run_no AND pos = :pos AND generation = :generation
+-- name: array_of_map (run_no bigint, pos int, generation int): as this generation sees it
+SELECT value FROM arrays WHERE run_no = :run_no AND pos = :pos AND generation <= :generation ORDER BY generation DESC LIMIT 1
+
+-- name: tasks_failed (first bigint, last bigint): a look at every task of a run, once, if its handlers ask for it
+SELECT t.pos, t.state FROM tasks t WHERE t.id >= :first AND t.id < :last AND t.idx = -1
+  AND (t.state IN ('failed', 'dead_letter') OR t.generation > 1) ORDER BY t.pos, t.generation
 
 -- name: applied_hash (name text)
 SELECT hash FROM applied WHERE name = :name

@@ -178,6 +178,9 @@ SELECT p.name, p.size, p.used FROM pools p ORDER BY p.name
 -- name: arrays_of_run (run_no bigint)
 SELECT pos, generation, value FROM arrays WHERE run_no = :run_no ORDER BY pos, generation
 
+-- name: labels_of_run (run_no bigint)
+SELECT pos, generation, value FROM labels WHERE run_no = :run_no ORDER BY pos, generation
+
 -- name: workflows_page (after text, limit int): each name with its newest version
 SELECT w.name, w.hash, w.created_at, (SELECT count(*) FROM workflows v WHERE v.name = w.name) FROM workflows w
 WHERE w.name > :after AND NOT EXISTS (SELECT 1 FROM workflows n WHERE n.name = w.name

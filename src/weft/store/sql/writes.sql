@@ -137,6 +137,9 @@ DELETE FROM memos WHERE kind = 'cache' AND created_at < :before
 -- name: array_insert (run_no bigint, pos int, generation int, value text)
 INSERT INTO arrays (run_no, pos, generation, value) VALUES (:run_no, :pos, :generation, :value)
 
+-- name: labels_insert (run_no bigint, pos int, generation int, value text)
+INSERT INTO labels (run_no, pos, generation, value) VALUES (:run_no, :pos, :generation, :value)
+
 -- name: session_insert ({session_typed})
 INSERT INTO sessions ({session_columns}) VALUES ({session_values})
 
@@ -216,6 +219,9 @@ DELETE FROM signals WHERE run_no = :run_no
 
 -- name: run_delete_arrays (run_no bigint)
 DELETE FROM arrays WHERE run_no = :run_no
+
+-- name: run_delete_labels (run_no bigint)
+DELETE FROM labels WHERE run_no = :run_no
 
 -- name: run_delete (run_no bigint)
 DELETE FROM runs WHERE no = :run_no

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 from weft.core.definition.inferred_needs import (
+    ARRAYS,
     OPENING,
+    OUTCOME_FIELDS,
+    OUTCOME_PATHS,
     ReferencesByText,
     condition_of,
     run_text_mode,
@@ -29,7 +32,7 @@ from weft.core.expressions import (
 )
 
 #: The members of `run`.
-RUN_FIELDS: Final = ("id", "name", "generation")
+RUN_FIELDS: Final = ("id", "name", "generation", *OUTCOME_FIELDS)
 
 #: How a text is parsed. `foreign`: the text of a shell whose quoting is not known; `shared`: a value for all tasks.
 TextMode = Literal["condition", "map", "text", "sh", "bash", "foreign", "shared"]
@@ -46,6 +49,7 @@ class TextAnalysis(NamedTuple):
 
     errors: tuple[ExpressionError, ...]
     tasks: tuple[tuple[str, int], ...]
+    outcome: tuple[str, int] | None = None  # the first of run.state, run.reason and run.failed that it reads
 
 
 class ExpressionChecker:
@@ -66,6 +70,7 @@ class ExpressionChecker:
         self._defaults = defaults
         self.references: ReferencesByText = {}  # of all texts, for the compiler
         self._analyses: dict[tuple[TextMode, str, bool], TextAnalysis] = {}
+        self.outcome_readers: dict[str, tuple[Path, str, str, int]] = {}  # tasks: place, text, name and its column
 
     def task(self, name: str, task: Mapping[str, Any]) -> list[str]:
         """Reports the problems of a task's expressions; returns the other tasks that they name."""
@@ -82,6 +87,8 @@ class ExpressionChecker:
                     f"the task {quoted(name)} reads its own result", own, "a task can read only the tasks before it"
                 )
                 self._report(self._source.text(name, place, text), text, error)
+            if analysis.outcome is not None:
+                self.outcome_readers.setdefault(name, (place, text, *analysis.outcome))
             named.update((other, None) for other, _ in analysis.tasks if other in self._tasks and other != name)
         return list(named)
 
@@ -105,15 +112,24 @@ class ExpressionChecker:
         if condition:
             yield ("if" if "if" in task else "condition",), condition, "condition"
         for place, text in templates_of(task):
-            if place[0] == "map":
+            if place[0] in ARRAYS:
                 yield place, text, "map"
             else:
                 yield place, text, run_text_mode(task, self._defaults) if place == ("run",) else "text"
 
     def _value(self, path: Path, value: Any, mode: TextMode) -> None:
         for place, text in templates_in(value):
-            for error in self._analyze(mode, text, False).errors:
+            analysis = self._analyze(mode, text, False)
+            for error in analysis.errors:
                 self._report((*path, *place), text, error)
+            if analysis.outcome is not None:
+                self._report((*path, *place), text, _not_concluded(*analysis.outcome))
+
+    def check_outcomes(self, final: Mapping[str, bool]) -> None:
+        """How a run has ended is known to its handlers only."""
+        for task, (place, text, name, column) in self.outcome_readers.items():
+            if not final[task]:
+                self._report(self._source.text(task, place, text), text, _not_concluded(name, column))
 
     def _report(self, path: Path, text: str, error: ExpressionError) -> None:
         self._collector.problem_at(path, error.message, error.fix, offset=TextOffset(text, error.column or 1))
@@ -141,7 +157,7 @@ class ExpressionChecker:
             self.references[(mode, text)] = text_references(
                 r for expression in expressions for r in expression.references
             )
-        return TextAnalysis(tuple(errors), () if mode == "shared" else tuple(tasks.items()))
+        return TextAnalysis(tuple(errors), () if mode == "shared" else tuple(tasks.items()), _outcome_in(expressions))
 
     def _name_errors(self, expression: Expression, mode: TextMode, mapped: bool) -> list[ExpressionError]:
         has_item = mapped and mode not in _BEFORE_ELEMENTS
@@ -175,8 +191,22 @@ class ExpressionChecker:
         return out
 
 
+def _outcome_in(expressions: tuple[Expression, ...]) -> tuple[str, int] | None:
+    """(name, column) of the first member of `run` that only handlers have."""
+    for expression in expressions:
+        for reference in expression.references:
+            if reference.path[0] == "run" and reference.path[1:2] in OUTCOME_PATHS:
+                return reference.path[1], reference.key_columns[0]
+    return None
+
+
+def _not_concluded(name: str, column: int) -> ExpressionError:
+    fix = "read it in a handler of the run: a task with when: on_failure or always, and without needs"
+    return ExpressionError(f"run.{name} is known only when all other tasks have ended", column, fix)
+
+
 def _has_elements(task: Mapping[str, Any]) -> bool:
-    return "map" in task or "replicas" in task
+    return "map" in task or "matrix" in task or "replicas" in task
 
 
 def _expressions(mode: TextMode, text: str) -> tuple[Expression, ...]:

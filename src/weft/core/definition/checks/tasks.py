@@ -48,7 +48,7 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
 
 #: Keys that only commands and functions can do something with; agents and plugins have processes, perhaps.
 _OF_COMMANDS = ("with", "container", "kubernetes")
-_OF_PROCESSES = ("cwd", "env")
+_OF_PROCESSES = ("cwd", "env", "env_file")
 
 
 def _check_service(collector: ProblemCollector, service: str, out: dict[str, Any]) -> None:
@@ -128,19 +128,19 @@ def _check_remote(collector: ProblemCollector, value: dict[Any, Any], out: dict[
 
 def _check_elements(collector: ProblemCollector, value: dict[Any, Any]) -> None:
     """Options about elements need `map` or `replicas`."""
-    if "map" in value and "replicas" in value:
-        collector.problem_at(
-            (*collector.path, "replicas"), "a task can have only one of map and replicas", "remove one of them", "key"
-        )
+    made_of = [key for key in ("map", "matrix", "replicas") if key in value]
+    if len(made_of) > 1:
+        message = f"a task can have only one of {' and '.join(made_of)}"
+        collector.problem_at((*collector.path, made_of[1]), message, "remove one of them", "key")
     if "batch" in value and "map" not in value:
         collector.problem_at(
             (*collector.path, "batch"), "`batch` applies only to `map`", "add map, or remove it", "key"
         )
-    if "map" in value or "replicas" in value:
+    if made_of:
         return
-    for key in ("max_parallel", "tolerate"):
+    for key in ("max_parallel", "tolerate", "label"):
         if key in value:
-            fix = "add map or replicas, or " + (
+            fix = "add map, matrix or replicas, or " + (
                 "set max_parallel on the workflow" if key == "max_parallel" else "remove it"
             )
             collector.problem_at(
@@ -162,7 +162,11 @@ def _check_cache(collector: ProblemCollector, value: dict[Any, Any], out: dict[s
         collector.problem_at(
             path, "the source of an inline function is not known, so its result needs a key", "add cache: {key: …}"
         )
-    if key is not None and ("map" in value or "replicas" in value) and not uses_element(key):
+    if (
+        key is not None
+        and any(made_of in value for made_of in ("map", "matrix", "replicas"))
+        and not uses_element(key)
+    ):
         collector.problem_at(
             (*path, "key"),
             "all elements would share one result, because the key is the same for all of them",
@@ -179,7 +183,7 @@ def _check_wait(collector: ProblemCollector, value: dict[Any, Any]) -> None:
         fix = "remove it"
         if key == "timeout":
             fix = "write it inside: wait: {signal: …, timeout: 24h}"
-        elif key in ("map", "replicas"):
+        elif key in ("map", "matrix", "replicas"):
             fix = "remove it: a wait cannot be mapped, but the tasks before it can"
         collector.problem_at((*collector.path, key), f"`{key}` does not apply to a wait", fix, "key")
 
@@ -190,7 +194,11 @@ def _check_child(collector: ProblemCollector, value: dict[Any, Any]) -> None:
         known = TASK.by_name.get(key) if isinstance(key, str) else None
         if known is None or known.later or key in TASK_KINDS or key in CHILD_TASK_KEYS or key == "shell":
             continue
-        fix = "set it in that workflow" if key != "env" else "set it in that workflow, or pass it as an input in with"
+        fix = (
+            "set it in that workflow"
+            if key not in ("env", "env_file")
+            else "set it in that workflow, or pass it as an input in with"
+        )
         collector.problem_at(
             (*collector.path, key),
             f"`{key}` belongs in the definition of the workflow that the task runs",

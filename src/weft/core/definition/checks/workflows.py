@@ -6,7 +6,7 @@ from weft.core.definition.checks.expressions import ExpressionChecker
 from weft.core.definition.document import Document, encode_document
 from weft.core.definition.field_types.remote_fields import container_of
 from weft.core.definition.field_types.service_fields import budget_of
-from weft.core.definition.inferred_needs import all_edges
+from weft.core.definition.inferred_needs import all_edges, final_tasks
 from weft.core.definition.problems import NO_EXPRESSION, Path, ProblemCollector, encodes, has_expression, quoted
 from weft.core.definition.source_paths import SourcePaths
 from weft.core.graph import cycles_of, successors_of
@@ -34,7 +34,11 @@ def check_graph(
         referenced.append([position[other] for other in checker.task(name, task)])
     names = list(tasks)
     edges = all_edges(declared, referenced)
-    for cycle in cycles_of(edges, successors_of(edges)):
+    cycles = cycles_of(edges, successors_of(edges))
+    if checker.outcome_readers and not cycles:
+        final = final_tasks(list(tasks.values()), declared, referenced)
+        checker.check_outcomes(dict(zip(tasks, final, strict=True)))
+    for cycle in cycles:
         first, last = names[cycle[0]], names[cycle[-1]]
         need = source.need(first, last)
         path, offset = (need, None) if need is not None else checker.where(first, tasks[first], last)

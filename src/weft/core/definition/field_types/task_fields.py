@@ -36,7 +36,7 @@ class ArrayToMap(msgspec.Struct, frozen=True):
     def read(self, collector: ProblemCollector, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return Json("the element", expressions=True).read(collector, value)
-        fix = 'write a list, or one whole expression: map: "${{ … }}"'
+        fix = 'write a list, or one whole expression: "${{ … }}"'
         if not isinstance(value, str) or not has_expression(value):
             return mismatch(collector, "an array", value, fix)
         try:

@@ -292,6 +292,15 @@ CREATE TABLE arrays (
   PRIMARY KEY (run_no, pos, generation)
 );
 
+-- What people call the elements of a mapped task, one JSON array for all of them.
+CREATE TABLE labels (
+  run_no     BIGINT NOT NULL,
+  pos        INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  value      TEXT NOT NULL,
+  PRIMARY KEY (run_no, pos, generation)
+);
+
 -- What a node measures of its machine, sent with its renewals: apart from the rows that exchanges lock, and without an
 -- index of its own.
 CREATE TABLE node_facts (

@@ -7,6 +7,7 @@ DROP TABLE output_chunks;
 DROP TABLE fires;
 DROP TABLE triggers;
 DROP TABLE applied;
+DROP TABLE labels;
 DROP TABLE arrays;
 DROP TABLE memos;
 DROP TABLE pools;
