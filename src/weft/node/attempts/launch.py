@@ -56,19 +56,14 @@ def make_launch(
     if names is not None:
         spec, cwd, env = resolve_launch(spec, cwd, env, names)
     if definition.env_files:
-        files = definition.env_files if names is None else [_as_text(path, names) for path in definition.env_files]
-        env = {**read_env_files(files, root, definition.secrets), **env}
+        env = {**_from_files(definition, root, names), **env}
     env = {
         **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
         "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",
     }  # fmt: skip
     launch = Launch(
-        claim.task_id, attempt, run_id, name, definition.kind, spec, env,
-        os.path.join(root, cwd) if cwd else root,
-        f"{settings.output_root}/{run_id}",
-        settings.output_max,
-        ask=ask,
-        source=facts.source,
+        claim.task_id, attempt, run_id, name, definition.kind, spec, env, os.path.join(root, cwd) if cwd else root,
+        f"{settings.output_root}/{run_id}", settings.output_max, ask=ask, source=facts.source,
     )  # fmt: skip
     if definition.requires:
         required = requirements(definition, claim)
@@ -82,6 +77,11 @@ def make_launch(
     if "with" in spec and "function" not in spec and definition.kind in ("shell", *CONTAINERS):
         launch.input = msgspec.json.encode(spec["with"])
     return launch
+
+
+def _from_files(definition: TaskDef, root: str, names: dict[str, Any] | None) -> dict[str, str]:
+    files = definition.env_files if names is None else [_as_text(path, names) for path in definition.env_files]
+    return read_env_files(files, root, definition.secrets)
 
 
 def _with_marks(spec: dict[str, Any], definition: TaskDef) -> dict[str, Any]:
