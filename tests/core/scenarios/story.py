@@ -417,6 +417,7 @@ class Story:
         report.exit_code = int(how.get("code", 1))
         report.cause, report.error_type = how.get("cause"), how.get("type")
         report.stopped = how.get("stopped")
+        report.retry_after_ms = int(how["after"]) if "after" in how else None
         report.usage = (_micros(how["spent"]) or 0, 0) if "spent" in how else None
         return self._exchange(words[0], [report], _after(words, "want", 100))
 

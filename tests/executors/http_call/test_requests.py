@@ -67,6 +67,13 @@ def test_text_is_the_output_if_it_does_not_say_json(tmp_path: Path) -> None:
     assert outcome.output == '{"a": 1}'
 
 
+@pytest.mark.parametrize(("body", "output"), [(b'{"a": 1}', {"a": 1}), (b"{a", "{a"), (b"text", "text")])
+def test_an_answer_that_says_nothing_is_json_if_it_can_be(tmp_path: Path, body: bytes, output: Any) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    outcome, _ = one_call(tmp_path, [answer], {})
+    assert (outcome.ok, outcome.output) == (True, output)
+
+
 def test_what_says_json_and_is_not_is_a_failure(tmp_path: Path) -> None:
     outcome, _ = one_call(tmp_path, [said(200, "{", Content_Type="application/json")], {})
     assert not outcome.ok

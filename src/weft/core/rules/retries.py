@@ -30,17 +30,18 @@ def _among(failures: tuple[int | str, ...], report: Report) -> bool:
 
 
 def delay_ms(retry: Retry, failures: int, task_id: int, attempt: int, asked_ms: int = 0) -> int:
-    """backoff × multiplier^(failures − 1), or what the other side asked for, capped, then spread by the jitter share.
+    """backoff × multiplier^(failures − 1), capped, then spread by the jitter share; at least what the other side has
+    asked for, up to the cap.
 
     The jitter is a hash of (task, attempt), not a random number: the same history gives the same delays.
     """
     exponent = min(failures - 1, 64)  # past that any multiplier above 1 is over every cap
-    delay = min(max(retry.backoff_ms * retry.multiplier**exponent, asked_ms), retry.max_backoff_ms)
+    delay = min(retry.backoff_ms * retry.multiplier**exponent, retry.max_backoff_ms)
     if retry.jitter:
         digest = hashlib.blake2b(f"{task_id}.{attempt}".encode(), digest_size=8).digest()
         share = int.from_bytes(digest) / 2**64  # 0 … 1
         delay *= 1 + retry.jitter * (2 * share - 1)
-    return int(delay)
+    return int(max(delay, min(asked_ms, retry.max_backoff_ms)))
 
 
 def raise_memory(draft: Draft, task: TaskRow, definition: TaskDef) -> None:

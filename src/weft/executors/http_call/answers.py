@@ -1,5 +1,6 @@
 """What an answer says: its value, whether it is what was expected, and how what was only accepted goes on."""
 
+import contextlib
 import email.utils
 import time
 from collections.abc import Mapping
@@ -28,12 +29,16 @@ class Judgement(msgspec.Struct):
 
 
 def value_of(answer: HttpAnswer) -> Any:
-    """JSON if the answer says that it is, else text; UNSET if it is empty. Raises ValueError if it is not JSON."""
+    """JSON if the answer says that it is, or says nothing and is, else text; UNSET if it is empty. Raises ValueError
+    if it is not what it says."""
     if not answer.body:
         return msgspec.UNSET
     kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         return _json(answer)
+    if not kind:
+        with contextlib.suppress(ValueError):
+            return _json(answer)
     return as_text(answer.body)[0]
 
 
