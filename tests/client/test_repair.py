@@ -129,3 +129,22 @@ def test_a_paused_run_starts_nothing(place: Place) -> None:
     assert place.ended(run) == "failed"
     assert not place.connection.run(run).paused
     assert place.connection.verify(run).differences == []
+
+
+def test_a_run_is_made_again_with_other_inputs(place: Place) -> None:
+    definition = {
+        "name": "daily",
+        "inputs": {"day": {"type": "string"}, "n": {"type": "integer", "default": 1}},
+        "tasks": {"a": {"run": "echo ${{ inputs.day }} ${{ inputs.n }} >> days"}},
+    }
+    place.work()
+    run = place.submit(definition, '{"day": "mon", "n": 2}', labels={"team": "blue"})
+    place.ended(run)
+    again = place.connection.rerun(run, inputs={"day": "tue"})
+    assert again.run is not None
+    assert place.ended(again.run) == "succeeded"
+    assert (place.directory / "days").read_text() == "mon 2\ntue 2\n"
+    assert place.connection.run(again.run).labels == {"team": "blue"}
+    for wrong in ({"week": 1}, {"n": "x"}):
+        with pytest.raises(Refused, match=r"no input 'week'|takes a whole number"):
+            place.connection.rerun(run, inputs=wrong)

@@ -182,8 +182,8 @@ COMMANDS: tuple[Command, ...] = (
         "Such a run was started with `weft run --step`. It pauses again after this level, or task.",
     ),
     Command(
-        "rerun", "Run", "start a new run with the same definition and inputs", "run:rerun",
-        (RUN, DETACH, NO_CACHE, *WORKING),
+        "rerun", "Run", "start a new run with the same definition, and the same inputs or others", "run:rerun",
+        (RUN, INPUT, DETACH, NO_CACHE, *WORKING),
     ),
     Command("init", "Run", "write a first workflow", "init:init", (
         _option("file", metavar="FILE", nargs="?", default="workflow.yaml", help="where to (default: workflow.yaml)"),

@@ -54,8 +54,15 @@ def source_directory(loaded: Loaded, workdir: Path) -> str:
     return str(workdir if loaded.source_path is None else loaded.source_path.parent)
 
 
-def read_inputs(workflow: Workflow, given: list[str]) -> str:
-    """`--input` values as JSON, all errors at once."""
+def given_inputs(workflow: Workflow, given: list[str]) -> dict[str, Any]:
+    """`--input` values, each of its type; those that are not given are left out."""
+    values, errors = _parsed(workflow, given)
+    if errors:
+        raise GiveUp(BAD_INPUT, "\n".join(errors))
+    return values
+
+
+def _parsed(workflow: Workflow, given: list[str]) -> tuple[dict[str, Any], list[str]]:
     values: dict[str, Any] = {}
     errors: list[str] = []
     for word in given:
@@ -70,6 +77,12 @@ def read_inputs(workflow: Workflow, given: list[str]) -> str:
             values[name] = text if declared is None else parse_input(declared, text)
         except (InputError, OSError, ValueError) as error:
             errors.append(f"--input {name}: {getattr(error, 'strerror', None) or error}")
+    return values, errors
+
+
+def read_inputs(workflow: Workflow, given: list[str]) -> str:
+    """`--input` values as JSON, all errors at once."""
+    values, errors = _parsed(workflow, given)
     resolved, problems = resolve_inputs(workflow.inputs, values)
     broken = {error.split(":")[0].removeprefix("--input ") for error in errors}
     for problem in problems:

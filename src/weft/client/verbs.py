@@ -524,9 +524,11 @@ class Connection:
         request = run_changes.SetRunBudgetRequest(run=ref, usd=usd, tokens=tokens)
         return self.call(run_changes.set_run_budget, request)
 
-    def rerun(self, ref: str, *, fresh: bool = False) -> Changed:
-        """A new run with the same definition and inputs."""
-        return self.call(run_changes.rerun_run, run_changes.RerunRunRequest(run=ref, fresh=fresh))
+    def rerun(self, ref: str, *, fresh: bool = False, inputs: dict[str, Any] | None = None) -> Changed:
+        """A new run with the same definition and inputs, but for those that are given."""
+        return self.call(
+            run_changes.rerun_run, run_changes.RerunRunRequest(run=ref, fresh=fresh, inputs=inputs or {})
+        )
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
         for task in tasks or ():

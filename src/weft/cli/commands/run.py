@@ -13,7 +13,7 @@ from weft.authoring.flow_files import names_a_flow
 from weft.authoring.load import Loaded, load_file, with_defaults
 from weft.cli.arguments import shown
 from weft.cli.command_table import OF_A_NODE
-from weft.cli.definition_input import load, read_inputs, source_directory
+from weft.cli.definition_input import given_inputs, load, read_inputs, source_directory
 from weft.cli.exit_codes import BAD_INPUT, FAILED, NOT_FOUND, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
@@ -251,7 +251,8 @@ def rerun(args: Namespace, session: CommandSession) -> int:
     connection = session.connection()
     old = connection.run(args.run)
     refuse_unplaceable(session, args, connection, connection.workflows(old.id))
-    reply = connection.rerun(old.id, fresh=args.no_cache)
+    given = given_inputs(connection.workflow(old.id), args.input)
+    reply = connection.rerun(old.id, fresh=args.no_cache, inputs=given)
     assert reply.run is not None
     if args.detach:
         return _left_to_others(args, session, connection, reply.run, connection.workflows(reply.run))

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from weft.core import commands as c
+from weft.core.definition.inputs import resolve_inputs
 from weft.core.states import RunState
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource, ToolHints
@@ -108,14 +109,22 @@ def resume_run(access: StoreAccess, request: OneRunRequest) -> Changed:
 class RerunRunRequest(Request):
     run: RunRef
     fresh: Annotated[bool, Meta(description="Run tasks with `cache` all the same")] = False
+    inputs: Annotated[dict[str, Any], Meta(description="Other values of these inputs")] = msgspec.field(
+        default_factory=dict
+    )
 
 
 @resource.operation(
     "POST", "/v1/runs/{run}/rerun", role="operator", errors=REFUSABLE, status=201, example={"fresh": True}
 )
 def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
-    """Start a new run with the same definition and inputs."""
+    """Start a new run with the same definition and inputs, but for those that are given."""
     old = run_info(access, request.run)
+    if request.inputs:
+        values, problems = resolve_inputs(access.workflow(old.workflow).inputs, {**old.inputs, **request.inputs})
+        if problems:
+            raise c.Refused("invalid", "; ".join(problem.message for problem in problems[:5]))
+        old = msgspec.structs.replace(old, inputs=values)
     command = same_again(old, access.document(old.workflow), pins_of(access, old.id), request.fresh)
     if access.command_id is not None:
         command.run_id = id_from(access.command_id)
