@@ -60,6 +60,7 @@ def test_metrics_are_read(elsewhere: Running) -> None:
     assert found["weft_runs", "succeeded"] == 1
     assert {name for name, *_ in found} >= {name for name, known in METRICS.items() if known.kind == "gauge"} - {
         "weft_tasks_open", "weft_queue_tasks", "weft_queue_oldest_seconds", "weft_leader",
+        "weft_budget_limit", "weft_budget_spent", "weft_budget_reserved",
     }  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def test_output_of_a_chain_comes_through(weft: Weft, url: str, tmp_path: Path) -
     assert (done.code, done.out) == (0, f"one\n{tmp_path}\n")
     assert "two\n" in done.err
     done = weft("run", "--server", url, "--", "sh", "-c", "echo alone; exit 3")
-    assert (done.code, done.out) == (1, "alone\n")
+    assert (done.code, done.out) == (3, "alone\n")
 
 
 def timeless(result: Result) -> Result:

@@ -128,7 +128,7 @@ def test_executors_are_listed_with_versions_and_reasons(cluster: Plugged) -> Non
     text = weft(cluster, "executors").stdout.decode()
     assert any(line.split()[:5] == ["greeting", "weft-greeting", "0.1.0", "yes", "one"] for line in text.splitlines())
     shown = weft(cluster, "nodes", "show", "one").stdout.decode()
-    assert "greeting (weft-greeting 0.1.0), kubernetes, mailbox (weft-greeting 0.1.0)" in shown
+    assert "greeting (weft-greeting 0.1.0), http, kubernetes, mailbox (weft-greeting 0.1.0)" in shown
     del cluster._more["MAILBOX"]
     found = json.loads(weft(cluster, "executors", "--json").stdout)
     (box,) = [row for row in found["here"] if row["type"] == "mailbox"]

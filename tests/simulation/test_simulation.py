@@ -108,7 +108,7 @@ def test_the_simulation_finds_attempts_that_are_left_running(broken: str, monkey
         monkeypatch.setattr(SimulatedRemote, "remove", believes)
     else:
         monkeypatch.setattr(sessions, "load_handles", forgets)
-    objection = first_objection(range(2, 202, 5))
+    objection = first_objection(range(2, 602, 5))
     assert objection is not None
     allowed = {"remote overlap", "left running", "check_handles"}
     assert {violation.rule for violation in objection.violations} <= allowed, str(objection)

@@ -14,6 +14,7 @@ import msgspec
 
 from weft.core.commands import Claim, Exchange, ExchangeReply, Report
 from weft.core.decision.draft import Hint
+from weft.core.expressions import ExpressionError
 from weft.core.workflow import Workflow
 from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.memos import Attempting, ResultKeeper
@@ -281,7 +282,11 @@ class ExchangeLoop:
                 definition = workflow.tasks[claim.pos]
                 if definition.kind in self._ports.remote:
                     self._handles.remote[claim.task_id] = None
-                names = await self._names(claim, facts, workflow) if definition.templated else None
+                try:
+                    names = await self._names(claim, facts, workflow) if definition.templated else None
+                except ExpressionError as error:
+                    self.worker.refuse(claim, error.message)
+                    continue
                 if definition.cache is None or claim.adopted:
                     self.worker.take(claim, facts, workflow, names, now=now)
                 else:

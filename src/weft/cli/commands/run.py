@@ -109,7 +109,7 @@ def _load(args: Namespace, session: CommandSession) -> tuple[Loaded, str]:
 def _load_applied(args: Namespace, session: CommandSession) -> Loaded | None:
     """The current version of an applied workflow, if FILE is no file but may be such a name."""
     name = args.file
-    if name is None or args.argv is not None or not _NAME.fullmatch(name) or Path(name).exists():
+    if name in (None, "-") or args.argv is not None or not _NAME.fullmatch(name) or Path(name).exists():
         return None
     if names_a_flow(name) or Path(name).suffix in (".yaml", ".yml", ".json"):
         return None

@@ -134,7 +134,8 @@ def task_references(task: Mapping[str, Any], defaults: Mapping[str, Any], known:
         if path[0] in ARRAYS or path[0] == "label":
             references = _references_in(known, "text" if path[0] == "label" else "map", text)
             mapped.update(dict.fromkeys(references.tasks))
-            map_context = map_context or (path[0] in ARRAYS and references.context)
+            # What is not known when an element starts is stored when its map opens.
+            map_context = map_context or (path[0] in ARRAYS and (references.context or references.outcome))
             outcome = outcome or references.outcome
             continue
         references = _references_in(known, run_text_mode(task, defaults) if path == ("run",) else "text", text)
