@@ -112,9 +112,13 @@ def test_skipped_and_marked_by_hand(place: Place) -> None:
     (_, by_hand) = place.connection.attempts(run, "check")
     assert by_hand.result is not None
     assert by_hand.result["output"] == {"by": "hand"}
-    place.connection.skip(run, ["report"], "not today")
-    assert place.ended(run) == "succeeded"
-    task = place.connection.task(run, "report")
+    with pytest.raises(Refused, match="report has succeeded"):
+        place.connection.skip(run, ["report"])
+    other = place.submit(BROKEN)
+    place.ended(other)
+    place.connection.skip(other, ["check"], "not today")
+    assert place.ended(other) == "succeeded"
+    task = place.connection.task(other, "check")
     assert (task.state, task.reason) == ("skipped", "not today")
 
 

@@ -147,5 +147,5 @@ def test_a_worker_reaches_nothing_private_unless_it_is_allowed(cluster: Cluster,
     run_id = cluster.submit(HTTP.format(url=url))
     cluster.ended(run_id)
     error = errors(cluster)[0]
-    assert error == "127.0.0.1, which is not public, and the node's setting http_allow does not name it", error
+    assert error == "127.0.0.1: not public, so refused unless the node's setting http_allow names it", error
     assert own.asked == []

@@ -79,7 +79,7 @@ def called(directory: Path, rules: AddressRules, url: str, find: Any = None, **s
 def test_loopback_under_all_its_names_is_refused(tmp_path: Path, url: str) -> None:
     outcome = called(tmp_path, AddressRules(), url)
     assert (outcome.ok, outcome.retryable) == (False, False)
-    assert "is not public, and the node's setting http_allow does not name it" in (outcome.error or "")
+    assert "not public, so refused unless the node's setting http_allow names it" in (outcome.error or "")
     assert called(tmp_path, AddressRules(private=True), url).ok
 
 
@@ -89,8 +89,8 @@ def test_the_message_names_host_address_and_setting(tmp_path: Path) -> None:
 
     outcome = called(tmp_path, AddressRules(), "http://db.internal/", find)
     assert outcome.error == (
-        "db.internal is 10.0.0.7, which is not public, and the node's setting http_allow does not name it; "
-        "db.internal is fd00::7, which is not public, and the node's setting http_allow does not name it"
+        "db.internal is 10.0.0.7: not public, so refused unless the node's setting http_allow names it; "
+        "db.internal is fd00::7: not public, so refused unless the node's setting http_allow names it"
     )
 
 

@@ -26,9 +26,9 @@ def _said(args: Namespace, session: CommandSession, reply: Changed, done: str) -
     if args.json:
         session.print_json({"run": reply.run, "state": reply.state, "changed": reply.changed})
         return OK
-    session.print(f"run {reply.run}: {done}; it is {reply.state}")
+    session.print(f"{done}; run {reply.run} is {reply.state}")
     if reply.state == "running":
-        session.warn(f"workers go on with it, or: weft resume {reply.run}")
+        session.warn(f"who works on it goes on; if nobody does: weft resume {reply.run}")
     return OK
 
 

@@ -182,13 +182,14 @@ def _resume_corrected(args: Namespace, session: CommandSession, connection: Conn
         session.print_json(planned)
         return OK
     if not args.json:
+        say = session.print if args.preview else session.warn
         marks = {**dict.fromkeys(planned.changed, "changed"), **dict.fromkeys(planned.new, "new")}
         for name in planned.again[:SHOWN_MAX]:
-            session.warn(f"  {name}{f'  ({marks[name]})' if name in marks else ''}")
+            say(f"  {name}{f'  ({marks[name]})' if name in marks else ''}")
         if len(planned.again) > SHOWN_MAX:
-            session.warn(f"  … and {len(planned.again) - SHOWN_MAX:,} more")
+            say(f"  … and {len(planned.again) - SHOWN_MAX:,} more")
         would = "would run" if args.preview else "run"
-        session.warn(f"{counted(len(planned.again), 'task')} {would} again, {planned.kept:,} keep their results")
+        say(f"{counted(len(planned.again), 'task')} {would} again, {planned.kept:,} keep their results")
     if args.preview:
         return OK
     refuse_unplaceable(session, args, connection, [loaded.workflow])

@@ -86,7 +86,8 @@ class _ServiceSpec(msgspec.Struct, frozen=True):
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
         if not isinstance(value, dict):
-            return self.service.read(collector, value)
+            service = self.service.read(collector, value)
+            return INVALID if service is INVALID else {"around": {}, "service": service}
         around = {key: item for key, item in value.items() if key in self.around.by_name}
         rest = {key: item for key, item in value.items() if key not in around}
         out = {"around": self.around.read(collector, around), "service": self.service.read(collector, rest)}

@@ -236,7 +236,7 @@ def change_limit(draft: Draft, command: SetBudget) -> Rule:
     yield from load_budgets(draft, [run.no])
     scope = run_scope(run.no)
     if scope not in draft.budgets.loaded:
-        raise Refused("invalid", f"run {run.id} has no budget: none of its tasks can have one")
+        raise Refused("conflict", f"run {run.id} has no budget: none of its tasks can have one")
     for task in workflow.tasks:
         unit = missing_unit(wanted, task.budget) if task.spends else None
         if unit is not None:

@@ -80,6 +80,8 @@ def decide_tasks(draft: Draft, command: DecideTasks) -> Rule:
 
 
 def _check(run: RunRow, task: TaskRow, name: str) -> None:
+    if task.state == "succeeded":
+        raise Refused("conflict", f"{name} has succeeded: to do it again, start a new run (weft rerun {run.id})")
     if task.element:
         raise Refused("conflict", f"{name} is an element: only its whole task can be skipped or marked")
     if run.state in RUN_TERMINAL or task.state in _UNDECIDED:
@@ -117,7 +119,8 @@ def decide(draft: Draft, task: TaskRow, command: DecideTasks) -> None:
 def pause_run(draft: Draft, command: PauseRun) -> Rule:
     run: RunRow = yield from named_run(draft, command.run_id)
     if run.state in RUN_TERMINAL:
-        raise Refused("conflict", f"run {run.id} has ended ({run.state}): there is nothing to pause")
+        what = "pause" if command.paused else "let go on: weft resume begins it again"
+        raise Refused("conflict", f"run {run.id} has ended ({run.state}): there is nothing to {what}")
     if run.paused == command.paused:
         return Reply(run.id, run.no, run.state, existing=True)
     if command.paused and run.stop is not None:

@@ -32,7 +32,7 @@ class AddressRules(msgspec.Struct, frozen=True):
         if not self.allow:
             if public or self.private:
                 return None
-            return f"{_shown(host, address)}, which is not public, and the node's setting http_allow does not name it"
+            return f"{_shown(host, address)}: not public, so refused unless the node's setting http_allow names it"
         for word in self.allow:
             if (word == PUBLIC and public) or _is_within(address, word) or _is_named(host, address, word):
                 return None

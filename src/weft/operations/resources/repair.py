@@ -67,7 +67,7 @@ def correct_run(access: StoreAccess, request: CorrectRunRequest) -> Correction:
     new = compile_workflow(document, encoded_hash(encoded))
     why = unmappable(workflow, new, old.inputs)
     if why is not None:
-        raise c.Refused("invalid", why)
+        raise c.Refused("conflict", why)
     pins = _pins(access, old, new)
     again = _again(access, old, workflow, new)
     if not request.preview:
@@ -99,7 +99,7 @@ def _pins(access: StoreAccess, old: RunInfo, new: Workflow) -> list[Pin]:
     missing = [name for name in names if name not in known]
     if missing:
         why = f"the run knows no workflow {missing[0]!r}: its tasks can run those that they ran before"
-        raise c.Refused("invalid", why)
+        raise c.Refused("conflict", why)
     return [msgspec.structs.replace(known[name], workflow=new.hash) for name in names]
 
 
