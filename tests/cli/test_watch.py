@@ -17,8 +17,10 @@ def test_watch_follows_a_run_to_its_end_and_has_its_exit_code(weft: Weft, start:
     )
     run = weft("submit", "w.yaml").out.strip()
     worker = start("worker", "--slots", "2")
-    watching = start("watch", run)
     wait_for(lambda: weft("tasks", run, "--json", "--state", "running").json["tasks"])
+    watching = start("watch", run)
+    assert watching.stderr is not None
+    assert run in watching.stderr.readline()  # it follows now: what comes next it must show
     (tmp_path / "go").touch()
     _, err = watching.communicate(timeout=60)
     assert watching.returncode == 1, err
