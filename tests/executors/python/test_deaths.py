@@ -172,7 +172,7 @@ class Node(NodeProcess):
 
 def test_sigkill_of_the_node_leaves_nothing_after_two_seconds(tmp_path: Path) -> None:
     with Node(tmp_path, 0, "awkward", "sleeps") as node:
-        assert len(processes_with(node.mark)) >= 5
+        assert eventually(lambda: len(processes_with(node.mark)) >= 5, 20)
         node.assert_killed_leaves_nothing()
 
 
