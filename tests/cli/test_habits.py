@@ -35,6 +35,19 @@ def test_validate_and_graph_read_standard_input(weft: Weft) -> None:
     assert bad.err.startswith("stdin:1:18: unknown key 'cmd' in a task")
     assert "a" in weft("graph", "-", input=b"tasks: {a: make}").out
     assert weft("validate", "-", input=b"\xff").code == 2
+    flowing = b"{name: one, tasks: {a: {type: frob, spec: {x: 1}}}}"
+    assert weft("validate", "-", input=flowing).out == "-: ok, 1 task in 1 level; no plugin here has the type frob\n"
+
+
+def test_apply_and_resume_read_standard_input(weft: Weft) -> None:
+    assert weft("apply", "-", input=b"{name: one, tasks: {a: exit 1}}").code == 0
+    assert weft("run", "one").code == 1
+    assert weft("resume", "last", "--file", "-", input=b"{name: one, tasks: {a: 'true'}}").code == 0
+
+
+def test_a_command_without_its_input_is_noted(weft: Weft) -> None:
+    assert "CMD gets no standard input" in weft("run", "--", "cat", input=b"lost").err
+    assert "standard input" not in weft("run", "--", "cat", input=b"").err
 
 
 def test_two_ats_are_one(weft: Weft, tmp_path: Path) -> None:

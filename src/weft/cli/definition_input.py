@@ -25,14 +25,19 @@ def load(args: Namespace) -> Loaded:
         return _load_command(argv)
     if args.file is None:
         raise GiveUp(BAD_INPUT, "nothing to run", "weft run FILE, or weft run -- CMD…")
-    return load_standard_input() if args.file == "-" else load_definition(args.file)
+    return load_named(args.file)
 
 
-def load_standard_input(trail: LoadTrail | None = None) -> Loaded:
-    """Its first character says whether it is JSON. Files that it names are relative to the current directory."""
+def load_named(name: str | Path, trail: LoadTrail | None = None) -> Loaded:
+    """A file, a flow, or - for standard input."""
+    return _load_standard_input(trail) if name == "-" else load_definition(name, trail)
+
+
+def _load_standard_input(trail: LoadTrail | None) -> Loaded:
+    """JSON if it begins as only JSON does. Files that it names are relative to the current directory."""
     try:
         text = sys.stdin.buffer.read()
-        form: Literal["json", "yaml"] = "json" if text.lstrip()[:1] == b"{" else "yaml"
+        form: Literal["json", "yaml"] = "json" if re.match(rb'\s*\{\s*["}]', text) else "yaml"
         return load_text(text.decode(), "stdin", form, directory=Path.cwd(), trail=trail)
     except UnicodeDecodeError:
         raise GiveUp(BAD_INPUT, "standard input is not UTF-8") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 import msgspec
 
 from weft.cli.terminal.graph_text import draw, times
-from weft.core.workflow import Workflow
+from weft.core.workflow import BUILT_IN_KINDS, Workflow
 
 if TYPE_CHECKING:
     from weft.authoring.children import LoadTrail
@@ -42,10 +42,12 @@ def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO, 
             if not json:
                 _print(err, str(errors))
         else:
-            unchecked = list(trail.not_imported)
-            reports.append({"file": str(path), "valid": True, **_summary(workflow), "not_imported": unchecked})
+            unchecked, unknown = list(trail.not_imported), _unknown_types(workflow)
+            known = {**_summary(workflow), "not_imported": unchecked, "unknown_types": unknown}
+            reports.append({"file": str(path), "valid": True, **known})
             if not json:
                 rest = f"; not checked without --import: {', '.join(unchecked)}" if unchecked else ""
+                rest += f"; no plugin here has the type {', '.join(unknown)}" if unknown else ""
                 _print(out, f"{path}: ok, {_counts(workflow)}{rest}")
     if json:
         _print_json(out, {"valid": wrong == 0, "files": reports})
@@ -55,10 +57,9 @@ def validate(paths: Sequence[str | Path], json: bool, out: TextIO, err: TextIO, 
 
 
 def _load(path: str | Path, trail: "LoadTrail") -> "Loaded":
-    from weft.authoring.flow_files import load_definition
-    from weft.cli.definition_input import load_standard_input
+    from weft.cli.definition_input import load_named
 
-    return load_standard_input(trail) if path == "-" else load_definition(path, trail)
+    return load_named(path, trail)
 
 
 def schema(out: TextIO) -> int:
@@ -124,6 +125,16 @@ def dot(workflow: Workflow) -> str:
 
 def _dot_text(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _unknown_types(workflow: Workflow) -> list[str]:
+    """Their tasks wait for a node that has them. No distribution is looked for if there are none."""
+    kinds = {task.kind for task in workflow.tasks} - BUILT_IN_KINDS
+    if not kinds:
+        return []
+    from weft.plugins.registry import installed_types
+
+    return sorted(kinds.difference(installed_types()))
 
 
 def _summary(workflow: Workflow) -> dict[str, Any]:

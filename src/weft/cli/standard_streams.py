@@ -58,6 +58,23 @@ def prepare() -> None:
     sys.stderr = _text(_Messages(2, "w", closefd=False), sys.stderr)
 
 
+def waiting_input() -> bool:
+    """Whether something was given on standard input that nobody has read: the rest of a file, or bytes in a pipe."""
+    import fcntl
+    import stat
+    import termios
+
+    try:
+        kind = os.fstat(0)
+        if stat.S_ISREG(kind.st_mode):
+            return kind.st_size > os.lseek(0, 0, os.SEEK_CUR)
+        if not stat.S_ISFIFO(kind.st_mode):
+            return False
+        return int.from_bytes(fcntl.ioctl(0, termios.FIONREAD, bytes(4)), sys.byteorder) > 0
+    except OSError:
+        return False
+
+
 def _text(raw: _Stream, before: TextIO | None) -> TextIO:
     """In the encoding that Python chose. Half of a surrogate pair becomes its escape, which is right in JSON, too."""
     if before is not None:

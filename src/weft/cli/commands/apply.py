@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from weft.authoring.errors import DefinitionErrors
-from weft.authoring.flow_files import load_definition
 from weft.authoring.load import Loaded, with_defaults
-from weft.cli.definition_input import source_directory
+from weft.cli.definition_input import load_named, source_directory
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted
@@ -50,7 +49,7 @@ def _load(files: list[str], defaults: SiteDefaults) -> list[Loaded]:
     more = 0
     for name in names:
         try:
-            one = with_defaults(load_definition(name), defaults)
+            one = with_defaults(load_named(name), defaults)
         except DefinitionErrors as errors:
             wrong += errors.errors
             more += errors.more

@@ -3,15 +3,15 @@
 import sys
 from argparse import Namespace
 
+from weft.cli.definition_input import load_named
 from weft.cli.exit_codes import OK
 from weft.cli.session import CommandSession
 
 
 def export(args: Namespace, session: CommandSession) -> int:
-    from weft.authoring.flow_files import load_definition
     from weft.authoring.yaml_export import yaml_of
 
-    document = load_definition(args.file).document
+    document = load_named(args.file).document
     if args.json:
         session.print_json(document)
     else:

@@ -13,7 +13,7 @@ from weft.authoring.flow_files import names_a_flow
 from weft.authoring.load import Loaded, load_file, with_defaults
 from weft.cli.arguments import shown
 from weft.cli.command_table import OF_A_NODE
-from weft.cli.definition_input import given_inputs, load, read_inputs, source_directory
+from weft.cli.definition_input import given_inputs, load, load_named, read_inputs, source_directory
 from weft.cli.exit_codes import BAD_INPUT, FAILED, NOT_FOUND, OK, GiveUp
 from weft.cli.placement_checks import refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
@@ -21,6 +21,7 @@ from weft.cli.run_view.summary import summarise, summary_lines
 from weft.cli.run_view.watching import watch_run
 from weft.cli.run_view.working import work_on
 from weft.cli.session import CommandSession
+from weft.cli.standard_streams import waiting_input
 from weft.cli.terminal.formats import counted
 from weft.client.verbs import Connection
 from weft.core.commands import Reply
@@ -39,6 +40,10 @@ SHOWN_MAX: Final = 50  # tasks that run again
 def run(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     loaded, inputs = _load(args, session)
+    if args.argv is not None and waiting_input():
+        session.warn(
+            "CMD gets no standard input, which no second attempt could read: put it into a file"
+        )
     connection = session.connection(create=True)
     refuse_unplaceable(session, args, connection, workflows_of(loaded))
     reply = _store_run(args, session, connection, loaded, inputs)
@@ -176,7 +181,7 @@ def resume(args: Namespace, session: CommandSession) -> int:
 
 
 def _resume_corrected(args: Namespace, session: CommandSession, connection: Connection, run_id: str) -> int:
-    loaded = with_defaults(load_file(args.definition_file), session.config.definition_defaults)
+    loaded = with_defaults(load_named(args.definition_file), session.config.definition_defaults)
     planned = connection.correct(run_id, loaded.document, preview=True)
     if args.preview and args.json:
         session.print_json(planned)

@@ -175,9 +175,9 @@ def _print_levels(
 
 
 def _most_telling(tasks: list[TaskInfo]) -> list[TaskInfo]:
-    """Failures and what runs first; the order of the definition otherwise."""
-    order = {"failed": 0, "dead_letter": 0, "running": 1, "scheduled": 2}
-    chosen = sorted(tasks, key=lambda t: order.get(t.state, 3))[: LEVEL_ROWS - 1]
+    """Failures first, then what runs, then what is still to run; the order of the definition otherwise."""
+    order = {"failed": 0, "dead_letter": 0, "running": 1, "scheduled": 2, "waiting": 2, "queued": 3, "pending": 4}
+    chosen = sorted(tasks, key=lambda t: order.get(t.state, 5))[: LEVEL_ROWS - 1]
     return sorted(chosen, key=lambda t: (t.pos, t.idx))
 
 

@@ -104,7 +104,8 @@ def summary_lines(summary: Summary, terminal: Terminal) -> list[str]:
             lines.append(terminal.paint(f"    {look}", "dim"))
         more = run.failed + run.dead_letter - len(summary.failures)
         if more > 0 and summary.failures:
-            lines.append(f"  {terminal.sign('more')} and {more:,} more: weft tasks {run.id} --state failed")
+            states = " ".join(f"--state {state}" for state in ("failed", "dead_letter") if getattr(run, state))
+            lines.append(f"  {terminal.sign('more')} and {more:,} more: weft tasks {run.id} {states}")
         lines.append(terminal.paint(f"  to try again what did not succeed: weft resume {run.id}", "dim"))
     if summary.output is not None:
         lines.append(f"  output: {output_text(summary.output)}")

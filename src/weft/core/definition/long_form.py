@@ -145,6 +145,8 @@ SERVICE_LONG_TASKS: Final = {
     for type_, kind in SERVICE_TYPES.items()
 }
 PLUGIN_LONG_TASK: Final = _long_task(Json(expressions=True), type_=PLUGIN_TYPE)
+#: Of a type that is misspelt nothing is known but that.
+_MISSPELT_LONG_TASK: Final = _long_task(Json(expressions=True))
 
 
 def is_long(value: dict[Any, Any]) -> bool:
@@ -167,7 +169,8 @@ def read_long(collector: ProblemCollector, value: dict[Any, Any]) -> dict[str, A
     remote = REMOTE_TYPES.get(type_) if isinstance(type_, str) else None
     service = SERVICE_TYPES.get(type_) if isinstance(type_, str) else None
     plugin = _is_plugin(value)
-    record = _record(type_, remote, service, plugin)
+    misspelt = not plugin and type_ not in TYPES
+    record = _MISSPELT_LONG_TASK if misspelt else _record(type_, remote, service, plugin)
     out: dict[str, Any] = record.read(collector, value)
     if "name" in out and ("key" in value or "id" in value):
         out.setdefault("description", out["name"])  # `key` or `id` is the name, so this is a title
@@ -177,6 +180,8 @@ def read_long(collector: ProblemCollector, value: dict[Any, Any]) -> dict[str, A
     if plugin:
         return _ordered(out)
     spec = out.pop("spec", None)
+    if misspelt:
+        return _ordered({**out, "argv": None})
     if "spec" not in value and not collector.misspelled(value, record.by_name, ("spec",)):
         collector.problem("the task has no `spec`", "add spec: {command: …}", at="key")
     if spec is not None:

@@ -86,6 +86,14 @@ def _names(value: Any) -> str | None:
     return _shown(re.split(r"\s*&&\s*", value)) if isinstance(value, str) and "&&" in value else _shown(value)
 
 
+def _matrix(value: Any) -> str | None:
+    """GitHub's `strategy: {matrix: {os: [a, b]}}`."""
+    matrix = value.get("matrix") if isinstance(value, dict) else None
+    axes = {name: _shown(items) for name, items in matrix.items()} if isinstance(matrix, dict) else {}
+    text = f"{{{', '.join(f'{name}: {items}' for name, items in axes.items())}}}"
+    return text if axes and None not in axes.values() and len(text) <= VALUE_MAX else None
+
+
 def _unit(unit: str) -> Callable[[Any], str | None]:
     def convert(value: Any) -> str | None:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -235,7 +243,12 @@ FOREIGN_KEYS: Final[dict[str, dict[str, ForeignKey]]] = {
             ),
         ),
         (
-            "strategy for_each foreach loop with_items with_param with_sequence items range_over for",
+            "budget max_cost cost_limit",
+            ForeignKey("agent", "in Weft this is a key of the agent: `agent: {prompt: …, budget: {usd: 1}}`"),
+        ),
+        ("strategy", ForeignKey("matrix", _HERE + "`matrix: {}`", "{os: [a, b]}", _matrix)),
+        (
+            "for_each foreach loop with_items with_param with_sequence items range_over for",
             ForeignKey("map", _HERE + "`map: {}`, with `item` in expressions", "[a, b]"),
         ),
         (

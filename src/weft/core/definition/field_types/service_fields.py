@@ -1,5 +1,6 @@
 """The types of the keys `http`, `cloud_run` and `agent` of a task: work that a service or an agent does."""
 
+import re
 from typing import Any, Final
 
 import msgspec
@@ -74,18 +75,23 @@ PRICES: Final = ServiceType(
 )
 
 
+_URL: Final = re.compile(r"^https?://[^/?#\s]+([/?#]\S*)?$")
+
+
 class Address(msgspec.Struct, frozen=True):
     """Of a service: absolute, because a definition has no address of its own."""
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
         text = Text("a URL", templates=True).read(collector, value)
-        if not isinstance(text, str) or has_expression(text) or text.startswith(("http://", "https://")):
+        if not isinstance(text, str) or has_expression(text) or _URL.match(text):
             return text
-        fix = f"write https://{text}" if "://" not in text else "use http:// or https://"
+        fix = "write it as in https://example.com/path"
+        if _URL.match(f"https://{text}") and ":/" not in text:
+            fix = f"write https://{text}"
         return mismatch(collector, "a URL", value, fix)
 
     def schema(self) -> dict[str, Any]:
-        return {"type": "string", "pattern": r"^https?://|\$\{\{"}
+        return {"type": "string", "pattern": rf"{_URL.pattern}|\$\{{\{{"}
 
 
 class Statuses(msgspec.Struct, frozen=True):
