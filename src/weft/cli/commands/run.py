@@ -41,9 +41,7 @@ def run(args: Namespace, session: CommandSession) -> int:
     refuse_for_server(args, session)
     loaded, inputs = _load(args, session)
     if args.argv is not None and waiting_input():
-        session.warn(
-            "CMD gets no standard input, which no second attempt could read: put it into a file"
-        )
+        session.warn("CMD gets no standard input, which no second attempt could read: put it into a file")
     connection = session.connection(create=True)
     refuse_unplaceable(session, args, connection, workflows_of(loaded))
     reply = _store_run(args, session, connection, loaded, inputs)

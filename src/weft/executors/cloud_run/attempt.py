@@ -69,6 +69,13 @@ class CloudRunAttempt:
         self.stop_request: CloudRunStop | None = None
         self._said = ""
 
+    def begin(self, on_ended: Ended) -> "asyncio.Task[None]":
+        return asyncio.get_running_loop().create_task(self.run(on_ended))
+
+    @property
+    def stopping(self) -> StopReason | None:
+        return None if self.stop_request is None else self.stop_request.reason
+
     def stop(self, reason: StopReason, grace_s: float) -> None:
         """Cloud Run has a grace of its own: SIGTERM, and SIGKILL ten seconds later."""
         self.stop_request = CloudRunStop(reason, self.stop_request.asked if self.stop_request else boottime())

@@ -8,25 +8,24 @@ later, so absence is believed only after a while.
 import asyncio
 import ssl
 from collections.abc import Sequence
-from functools import partial
 
 from weft.executors.boot_clock import boottime
 from weft.executors.cloud_run.api import ENDPOINT, CloudRunApi, CloudRunError
 from weft.executors.cloud_run.attempt import CloudRunAttempt, Pace
 from weft.executors.cloud_run.credentials import credentials_of
 from weft.executors.cloud_run.run_request import MARKER, place_of
-from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
+from weft.executors.protocol import Ended, Handle, Launch
+from weft.executors.remote.awaited_attempts import AwaitedAttempts, misplaced
 from weft.executors.remote.http_connection import Unreachable
 from weft.executors.remote.names import attempt_name
 
 POLLS_PER_S = 20.0  # of all attempts of a node together: the API has a quota
-_CLOSE_S = 60.0
-_CLOSE_AWAY_S = 5.0  # while the API does not answer
+_ANSWER_S = 5.0
 _REMOVE_S = 15.0
 _PACE = Pace()
 
 
-class CloudRunExecutor:
+class CloudRunExecutor(AwaitedAttempts[CloudRunAttempt]):
     kinds = frozenset({"cloud_run"})
 
     def __init__(
@@ -36,17 +35,14 @@ class CloudRunExecutor:
         pace: Pace = _PACE,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        super().__init__()
         self._endpoint = endpoint or ENDPOINT
         self._token_file = token_file
         self._pace = pace
         self._tls = tls
         self._api: CloudRunApi | None = None
         self._usable = False
-        self._attempts: dict[tuple[int, int], CloudRunAttempt] = {}
-        self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._absent_since: dict[Handle, float] = {}
-        self._trusted_until: float | None = None
-        self._trust_timer: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
         self._api = CloudRunApi(self._endpoint, credentials_of(self._token_file), self._tls)
@@ -77,86 +73,23 @@ class CloudRunExecutor:
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
         assert self._api is not None
-        loop = asyncio.get_running_loop()
-        handle = launch.handle
-        if handle is None or handle.engine != self._identity:
-            why = "has no handle" if handle is None else f"is on {handle.engine}, and this node asks {self._identity}"
-            outcome = Outcome(
-                launch.task_id, launch.attempt, False, None, None, boottime(), f"cannot start: it {why}"
-            )
-            outcome.startable = False
-            loop.call_soon(on_ended, outcome)
+        refused = misplaced(launch, self._identity)
+        if refused is not None:
+            asyncio.get_running_loop().call_soon(on_ended, refused)
             return
-        key = (launch.task_id, launch.attempt)
-        attempt = CloudRunAttempt(self._api, launch, handle, self._trusts, self._pace, self._least_s)
-        self._attempts[key] = attempt
-        self._tasks[key] = loop.create_task(attempt.run(partial(self._ended, key, on_ended)))
+        assert launch.handle is not None
+        self._begin(
+            CloudRunAttempt(self._api, launch, launch.handle, self._trusts, self._pace, self._least_s), on_ended
+        )
 
     def _least_s(self) -> float:
         return len(self._attempts) / POLLS_PER_S
 
-    def _ended(self, key: tuple[int, int], on_ended: Ended, outcome: Outcome) -> None:
-        self._attempts.pop(key)
-        self._tasks.pop(key)
-        on_ended(outcome)
-
-    def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
-        found = self._attempts.get((task_id, attempt))
-        if found is not None:
-            found.stop(reason, grace_s)
-
-    def started(self, task_id: int, attempt: int, accepted: float) -> float | None:
-        found = self._attempts.get((task_id, attempt))
-        return None if found is None else found.started
-
-    def trust(self, until: float) -> None:
-        self._trusted_until = float(until)
-        if self._trust_timer is None:
-            self._expect_expiry()
-
-    def _trusts(self) -> bool:
-        return self._trusted_until is None or boottime() < self._trusted_until
-
-    def _expect_expiry(self) -> None:
-        """One timer for all renewals: at its end it looks whether the trust was postponed."""
-        assert self._trusted_until is not None
-        left = self._trusted_until - boottime()
-        if left > 0:
-            self._trust_timer = asyncio.get_running_loop().call_later(left, self._expect_expiry)
-            return
-        self._trust_timer = None
-        for attempt in list(self._attempts.values()):
-            if not attempt.launch.adoptable:
-                attempt.stop("lease", 0.0)
-
     async def close(self) -> None:
-        """What may be adopted is left running; all else is cancelled, and over, before this returns."""
-        for key, attempt in list(self._attempts.items()):
-            if attempt.launch.adoptable and attempt.stop_request is None:
-                await self._abandon(key)
-            elif attempt.stop_request is None:
-                attempt.stop("cancel", 0.0)
-        loop = asyncio.get_running_loop()
-        last, left = loop.time(), len(self._tasks)
-        while self._tasks and loop.time() - last < _CLOSE_S:
-            await asyncio.wait(self._tasks.values(), timeout=0.5)
-            if len(self._tasks) < left:
-                last, left = loop.time(), len(self._tasks)
-            elif loop.time() - last > _CLOSE_AWAY_S and not await self._answers():
-                break
-        for key in list(self._tasks):
-            await self._abandon(key)
-        if self._trust_timer is not None:
-            self._trust_timer.cancel()
+        await self._end_all(self._answers)
         if self._api is not None:
             await self._api.credentials.close()
             self._api.close()
-
-    async def _abandon(self, key: tuple[int, int]) -> None:
-        self._tasks[key].cancel()
-        await asyncio.wait([self._tasks[key]])
-        self._attempts.pop(key, None)
-        self._tasks.pop(key, None)
 
     async def _answers(self) -> bool:
         assert self._api is not None
@@ -164,7 +97,7 @@ class CloudRunExecutor:
         if attempt is None:
             return True
         try:
-            async with asyncio.timeout(_CLOSE_AWAY_S):
+            async with asyncio.timeout(_ANSWER_S):
                 await self._api.executions(attempt.handle.place)
         except (Unreachable, CloudRunError, TimeoutError):
             return False

@@ -56,7 +56,7 @@ class HttpEnding(msgspec.Struct):
 class HttpAttempt:
     def __init__(self, client: HttpClient, launch: Launch) -> None:
         self._client = client
-        self._launch = launch
+        self.launch = launch
         self._spec: Mapping[str, Any] = launch.spec["http"]
         self._poll: Mapping[str, Any] = self._spec.get("poll") or {}
         self._log = FollowedOutput(launch, "stderr")
@@ -69,11 +69,15 @@ class HttpAttempt:
         self._grace: asyncio.Timeout | None = None
         self._grace_end = 0.0
         self._entered = False
-        self.started = boottime()
+        self.started: float | None = boottime()
 
     def begin(self, on_ended: Ended) -> "asyncio.Task[None]":
         self._task = asyncio.get_running_loop().create_task(self._run(on_ended))
         return self._task
+
+    @property
+    def stopping(self) -> StopReason | None:
+        return None if self._stop is None else self._stop[0]
 
     def stop(self, reason: StopReason, grace_s: float) -> None:
         end = asyncio.get_running_loop().time() + grace_s
@@ -104,7 +108,7 @@ class HttpAttempt:
 
     async def _live(self) -> HttpEnding:
         try:
-            request, limits = first_request(self._launch), limits_of(self._spec)
+            request, limits = first_request(self.launch), limits_of(self._spec)
         except BadRequest as error:
             return HttpEnding(f"cannot start: {error}", retryable=False)
         try:
@@ -131,7 +135,7 @@ class HttpAttempt:
 
     def _polled_url(self, answer: HttpAnswer) -> Url | None:
         if "url" in self._poll:
-            return own_url(self._poll["url"], self._launch.secrets)
+            return own_url(self._poll["url"], self.launch.secrets)
         found = (
             pointed_text(answer, self._poll["url_at"]) if "url_at" in self._poll else answer.headers.get("location")
         )
@@ -259,7 +263,7 @@ class HttpAttempt:
     # -- the outcome -------------------------------------------------------------------------------------
 
     def _outcome(self, ending: HttpEnding) -> Outcome:
-        launch, answer = self._launch, ending.answer
+        launch, answer = self.launch, ending.answer
         outcome = Outcome(
             launch.task_id, launch.attempt, ending.error is None, None, self.started, boottime(), ending.error,
             cause=ending.cause, retryable=ending.retryable, retry_after_s=ending.retry_after_s,
@@ -275,7 +279,7 @@ class HttpAttempt:
 
     def _describe(self, answer: HttpAnswer, outcome: Outcome, result: dict[str, Any]) -> None:
         result["headers"] = {name: answer.headers[name] for name in KEPT_HEADERS if name in answer.headers}
-        body = FollowedOutput(self._launch, "stdout")
+        body = FollowedOutput(self.launch, "stdout")
         body.write(answer.body)
         body.finish()
         try:

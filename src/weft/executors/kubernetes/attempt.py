@@ -71,6 +71,13 @@ class KubernetesAttempt:
 
     # -- what others say ---------------------------------------------------------------------------------
 
+    def begin(self, on_ended: Ended) -> "asyncio.Task[None]":
+        return asyncio.get_running_loop().create_task(self.run(on_ended))
+
+    @property
+    def stopping(self) -> StopReason | None:
+        return None if self.stop_request is None else self.stop_request.reason
+
     def stop(self, reason: StopReason, grace_s: float) -> None:
         asked = self.stop_request.asked if self.stop_request else boottime()
         self.stop_request = StopRequest(reason, grace_s, asked)

@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from weft.executors.boot_clock import boottime
 from weft.executors.kubernetes.api import Api, KubernetesError, decode
 from weft.executors.kubernetes.attempt import KubernetesAttempt
 from weft.executors.kubernetes.cluster_config import BadClusterConfig, load_config
@@ -21,39 +20,35 @@ from weft.executors.kubernetes.namespace_watch import NamespaceWatch
 from weft.executors.kubernetes.objects import Event, Job, Named, Pod
 from weft.executors.kubernetes.pod_state import pod_state
 from weft.executors.kubernetes.removal import Removal
-from weft.executors.protocol import Ended, Handle, Launch, Outcome, StopReason
+from weft.executors.protocol import Ended, Handle, Launch
+from weft.executors.remote.awaited_attempts import AwaitedAttempts, Key, misplaced
 from weft.executors.remote.http_connection import Unreachable
 
 PATIENCE_S = 120.0  # with images that cannot be pulled
 _CHECK_TIMEOUT_S = 5.0
-_CLOSE_AWAY_S = 4.0  # while the API server does not answer
-_CLOSE_S = 60.0
 _REMOVE_GRACE_S = 5.0
 _REMOVE_S = 15.0
 _REMOVE_AT_ONCE = 16
 _EVENTS_EVERY_S = 10.0
 
 
-class KubernetesExecutor:
+class KubernetesExecutor(AwaitedAttempts[KubernetesAttempt]):
     takes_slot = False  # its attempts wait for a cluster
     kinds = frozenset({"kubernetes"})
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience_s: float = PATIENCE_S) -> None:
         """`environment` is the node's own by default; `patience_s` bounds what the kubelet tries again."""
+        super().__init__()
         self._environment = os.environ if environment is None else environment
         self._patience_s = patience_s
         self.process = secrets.token_hex(8)
         self._api: Api | None = None
         self._known: str | None = None  # the cluster's identity, of the last check that succeeded
         self._answers = False
-        self._attempts: dict[tuple[int, int], KubernetesAttempt] = {}
         self._by_name: dict[tuple[str, str], KubernetesAttempt] = {}
-        self._tasks: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._watches: dict[str, NamespaceWatch] = {}
         self._processes: dict[str, set[str]] = {}  # whose attempts are watched, by namespace
         self._strays: set[asyncio.Task[None]] = set()
-        self._trusted_until: float | None = None
-        self._trust_timer: asyncio.TimerHandle | None = None
         self._events_task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -106,75 +101,29 @@ class KubernetesExecutor:
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
         loop = asyncio.get_running_loop()
-        handle = launch.handle
-        if self._api is None or handle is None or handle.engine != self._known:
-            why = "has no handle" if handle is None else f"is on {handle.engine}, and this node reaches {self._known}"
-            outcome = Outcome(
-                launch.task_id, launch.attempt, False, None, None, boottime(), f"cannot start: it {why}"
-            )
-            outcome.startable = False
-            loop.call_soon(on_ended, outcome)
+        refused = misplaced(launch, self._known)
+        if refused is not None:
+            loop.call_soon(on_ended, refused)
             return
-        key = (launch.task_id, launch.attempt)
+        handle = launch.handle
+        assert self._api is not None
+        assert handle is not None
         attempt = KubernetesAttempt(
             self._api, launch, handle, self.process, self._trusts, self._watch_process, self._patience_s
         )
-        self._attempts[key] = self._by_name[handle.place, handle.name] = attempt
+        self._by_name[handle.place, handle.name] = attempt
         self._watch_process(handle.place, self.process)
-        self._tasks[key] = loop.create_task(attempt.run(partial(self._ended, key, on_ended)))
+        self._begin(attempt, on_ended)
         if self._events_task is None:
             self._events_task = loop.create_task(self._read_events())
 
-    def _ended(self, key: tuple[int, int], on_ended: Ended, outcome: Outcome) -> None:
-        self._forget(key)
-        on_ended(outcome)
-
-    def _forget(self, key: tuple[int, int]) -> None:
-        attempt = self._attempts.pop(key)
-        self._tasks.pop(key)
-        self._by_name.pop((attempt.handle.place, attempt.handle.name), None)
-
-    def stop(self, task_id: int, attempt: int, reason: StopReason, grace_s: float) -> None:
-        found = self._attempts.get((task_id, attempt))
-        if found is not None:
-            found.stop(reason, grace_s)
-
-    def started(self, task_id: int, attempt: int, accepted: float) -> float | None:
-        found = self._attempts.get((task_id, attempt))
-        return None if found is None else found.started
-
-    def trust(self, until: float) -> None:
-        self._trusted_until = float(until)
-        if self._trust_timer is None:
-            self._expect_expiry()
-
-    def _trusts(self) -> bool:
-        return self._trusted_until is None or boottime() < self._trusted_until
-
-    def _expect_expiry(self) -> None:
-        """One timer for all renewals: at its end it looks whether the trust was postponed."""
-        assert self._trusted_until is not None
-        left = self._trusted_until - boottime()
-        if left > 0:
-            self._trust_timer = asyncio.get_running_loop().call_later(left, self._expect_expiry)
-            return
-        self._trust_timer = None
-        for attempt in list(self._attempts.values()):
-            if not attempt.launch.adoptable:
-                attempt.stop("lease", 0.0)
+    def _forget(self, key: Key) -> None:
+        handle = self._attempts[key].handle
+        self._by_name.pop((handle.place, handle.name), None)
+        super()._forget(key)
 
     async def close(self) -> None:
-        """What may be adopted is left running; all else is ended, and gone, before this returns."""
-        for key, attempt in list(self._attempts.items()):
-            if attempt.launch.adoptable and attempt.stop_request is None:
-                self._tasks[key].cancel()
-                await asyncio.wait([self._tasks[key]])
-                self._forget(key)
-            else:
-                attempt.stop("cancel" if attempt.stop_request is None else attempt.stop_request.reason, 0.0)
-        await self._until_gone()
-        if self._trust_timer is not None:
-            self._trust_timer.cancel()
+        await self._end_all(self._answers_now)
         background = [*self._strays, *([self._events_task] if self._events_task else [])]
         for task in background:
             task.cancel()
@@ -185,20 +134,8 @@ class KubernetesExecutor:
         if self._api is not None:
             self._api.close()
 
-    async def _until_gone(self) -> None:
-        """Gives up when none has ended for a while: sooner if the API server does not answer."""
-        loop = asyncio.get_running_loop()
-        last, left = loop.time(), len(self._tasks)
-        while self._tasks and loop.time() - last < _CLOSE_S:
-            await asyncio.wait(self._tasks.values(), timeout=1.0)
-            if len(self._tasks) < left:
-                last, left = loop.time(), len(self._tasks)
-            elif loop.time() - last > _CLOSE_AWAY_S and await self.check() is not None:
-                break
-        for key, task in list(self._tasks.items()):
-            task.cancel()
-            await asyncio.wait([task])
-            self._forget(key)
+    async def _answers_now(self) -> bool:
+        return await self.check() is None
 
     # -- what the watches say ----------------------------------------------------------------------------
 
