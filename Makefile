@@ -6,7 +6,7 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint coverage bench bench-check bench-peers format docs clean simulate hunt fuzz-api test-kubernetes
+.PHONY: demo test lint coverage bench bench-check bench-peers format docs clean simulate hunt soak fuzz-api test-kubernetes
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -54,6 +54,11 @@ hunt: .venv/test
 EXAMPLES ?= 100
 fuzz-api: .venv/test
 	WEFT_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/api/test_description.py -k schemathesis --timeout 3600
+
+# What takes too long for every change: a gigabyte of output from a container, and seeds of the simulation.
+soak: .venv/test
+	WEFT_OUTPUT_BYTES=1073741824 $(BIN)/python -m pytest tests/executors/container/test_output.py -k much
+	$(BIN)/python -m tests.simulation 1000 3000 --processes $(PROCESSES)
 
 # The Kubernetes executor on a real kube-apiserver, scheduler and Job controller, which Go builds once (some minutes).
 # Needs etcd and openssl; a named skip where something is missing. One test: make test-kubernetes ARGS=tests/…
