@@ -77,3 +77,15 @@ def test_no_word_is_taken_for_a_destructive_command(weft: Weft) -> None:
 def test_the_words_after_two_hyphens_are_the_commands(weft: Weft) -> None:
     done = weft("run", "--json", "--", "echo", "--json", "-V")
     assert json.loads(done.out.splitlines()[-1])["state"] == "succeeded"
+
+
+def test_bulk_changes_what_it_lists(weft: Weft) -> None:
+    assert weft("run", "--", "false").code == 1
+    assert weft("run", "--", "true").code == 0
+    plan = weft("bulk", "resume", "--state", "failed", "--preview")
+    assert plan.code == 0
+    assert plan.err == "resume: 1 run would be changed, 0 left as they are\n"
+    done = weft("bulk", "retry-dead", "last")
+    assert (done.code, "no: it has no dead letters" in done.out) == (1, True)
+    assert "name runs, or give at least one filter" in weft("bulk", "cancel").err
+    assert weft("bulk", "burn", "last").code == 2

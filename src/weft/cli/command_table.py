@@ -123,6 +123,23 @@ WORKING = (*OF_A_NODE, LOGS, VERBOSE)
 
 DIR = _option("--dir", metavar="DIR", help="apply the definitions of this directory, and whenever one changes")
 
+RUN_FILTERS = (
+    _option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
+    _option("--name", metavar="NAME", help="only runs of this workflow"),
+    _option("--run-label", metavar="K=V", action="append", default=[],
+            help="only runs with this label; may be given several times"),
+    _option("--input", "-i", metavar="K=V", action="append", default=[],
+            help="only runs with this value of an input; may be given several times"),
+    _option("--trigger", metavar="TRIGGER",
+            help="only runs that this trigger made: workflow/name, or one of the two where that is enough"),
+    _option("--since", metavar="TIME",
+            help="only runs submitted since then, e.g. 10m; or a date and time"),
+    _option("--until", metavar="TIME", help="only runs submitted before then; or a date and time"),
+    _option("--text", metavar="TEXT",
+            help="only runs with this text in their id, name, labels, inputs or reason; A to Z are as a to z"),
+)  # fmt: skip
+CHILDREN = _flag("--all", help="also runs that tasks of other runs have started")
+
 COMMANDS: tuple[Command, ...] = (
     Command(
         "run", "Run", "run a workflow here and watch it", "run:run",
@@ -192,20 +209,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("demo", "Run", "see a run survive kill -9, in 20 seconds", "init:demo", (), store=False),
     Command(
         "ls", "Look", "list runs, newest first", "ls:ls",
-        (_option("--state", metavar="STATE", action="append", help="only runs in this state; may be repeated"),
-         _option("--name", metavar="NAME", help="only runs of this workflow"),
-         _option("--run-label", metavar="K=V", action="append", default=[],
-                 help="only runs with this label; may be given several times"),
-         _option("--input", "-i", metavar="K=V", action="append", default=[],
-                 help="only runs with this value of an input; may be given several times"),
-         _option("--trigger", metavar="TRIGGER",
-                 help="only runs that this trigger made: workflow/name, or one of the two where that is enough"),
-         _option("--since", metavar="TIME",
-                 help="only runs submitted since then, e.g. 10m; or a date and time"),
-         _option("--until", metavar="TIME", help="only runs submitted before then; or a date and time"),
-         _option("--text", metavar="TEXT",
-                 help="only runs with this text in their id, name, labels, inputs or reason; A to Z are as a to z"),
-         _flag("--all", help="also runs that tasks of other runs have started"),
+        (*RUN_FILTERS, CHILDREN,
          LIMIT, _option("--before", metavar="NO", type=whole, help="the page before this one ended at this number")),
     ),
     Command(
@@ -284,6 +288,15 @@ COMMANDS: tuple[Command, ...] = (
         (RUN, TASK, _option("--reason", metavar="TEXT", default="cancelled by request", help="kept in the history"),
          _flag("--now", help="of a run: skip its handlers, too (`when: always`)"),
          _flag("--no-wait", help="do not wait until nothing of it is left running")),
+    ),
+    Command(
+        "bulk", "Change", "cancel, pause, unpause, resume, rerun or retry-dead many runs", "bulk:bulk",
+        (_option("action", metavar="ACTION", help="cancel, pause, unpause, resume, rerun or retry-dead"),
+         _option("runs", metavar="RUN", nargs="*", help="these; or those that the filters of `weft ls` find"),
+         *RUN_FILTERS, CHILDREN,
+         _flag("--preview", help="only say what would be done"),
+         _option("--reason", metavar="TEXT", default="by request", help="kept in the history")),
+        "Each run is changed by itself. Runs for which it means nothing are listed with the reason.",
     ),
     Command(
         "release", "Change", "go on without the proof that a lost attempt was stopped", "cancel:release",

@@ -43,6 +43,7 @@ from weft.operations.replies import (
     WorkflowInfo,
 )  # fmt: skip
 from weft.operations.resources import (
+    bulk,
     events,
     nodes,
     repair,
@@ -199,6 +200,10 @@ class Connection:
             trigger=trigger, since=since, until=until, text=text,
         )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
+
+    def change_runs(self, request: bulk.ChangeRunsRequest) -> bulk.ChangedRuns:
+        """The same to many runs: some hundred at a time, and where the filter goes on."""
+        return self.call(bulk.change_runs, request)
 
     def diff_runs(self, old: str, new: str) -> RunDiff:
         """How two runs differ: definition, inputs, durations, outcomes."""

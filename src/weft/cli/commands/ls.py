@@ -47,19 +47,9 @@ def states_of(given: list[str] | None, known: tuple[str, ...]) -> list[str] | No
 
 def ls(args: Namespace, session: CommandSession) -> int:
     limit = limit_of(args, RUNS_LIMIT)
-    filters: dict[str, Any] = {"states": states_of(args.state, RUN_STATES), "name": args.name}
-    for option, words in (("--run-label", args.run_label), ("--input", args.input)):
-        _check_pairs(option, words)
-    if args.text == "":
-        raise GiveUp(BAD_INPUT, "--text: expected some text, found nothing")
     connection = session.connection()
     now = connection.now()
-    filters |= {
-        "labels": args.run_label, "inputs": args.input, "text": args.text,
-        "trigger": None if args.trigger is None else connection.trigger(args.trigger).id,
-        "since": None if args.since is None else moment_given("--since", args.since, now),
-        "until": None if args.until is None else moment_given("--until", args.until, now),
-    }  # fmt: skip
+    filters = filters_of(args, connection, now)
     runs = connection.runs(**filters, before=args.before, limit=limit, children=args.all)
     more = runs[-1].no if len(runs) == limit else None
     if args.json:
@@ -74,6 +64,21 @@ def ls(args: Namespace, session: CommandSession) -> int:
     if more is not None and connection.runs(**filters, before=more, limit=1, children=args.all):
         session.warn(f"more: weft ls {'--all ' if args.all else ''}--before {more}")
     return OK
+
+
+def filters_of(args: Namespace, connection: Connection, now: int) -> dict[str, Any]:
+    """Which runs are meant, as arguments of `Connection.runs`."""
+    for option, words in (("--run-label", args.run_label), ("--input", args.input)):
+        _check_pairs(option, words)
+    if args.text == "":
+        raise GiveUp(BAD_INPUT, "--text: expected some text, found nothing")
+    return {
+        "states": states_of(args.state, RUN_STATES), "name": args.name,
+        "labels": args.run_label, "inputs": args.input, "text": args.text,
+        "trigger": None if args.trigger is None else connection.trigger(args.trigger).id,
+        "since": None if args.since is None else moment_given("--since", args.since, now),
+        "until": None if args.until is None else moment_given("--until", args.until, now),
+    }  # fmt: skip
 
 
 def _check_pairs(option: str, words: list[str]) -> None:

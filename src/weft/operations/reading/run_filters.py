@@ -24,6 +24,11 @@ class RunFilter(msgspec.Struct, kw_only=True):
     text: str | None = None
     children: bool = False
 
+    @property
+    def given(self) -> bool:
+        """It leaves runs out."""
+        return any(getattr(self, name) is not None for name in self.__struct_fields__ if name != "children")
+
 
 def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: int) -> list[Any]:
     """Rows of `run_view`, newest first, of runs whose number is below `before`."""

@@ -127,7 +127,7 @@ def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
         old = msgspec.structs.replace(old, inputs=values)
     command = same_again(old, access.document(old.workflow), pins_of(access, old.id), request.fresh)
     if access.command_id is not None:
-        command.run_id = id_from(access.command_id)
+        command.run_id = id_from(f"{access.command_id} {old.id}")
     return changed(access.commit(command))
 
 

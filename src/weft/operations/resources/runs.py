@@ -78,13 +78,16 @@ class ListRunsRequest(Request):
 def list_runs(access: StoreAccess, request: ListRunsRequest) -> RunPage:
     """List runs, newest first. `since`, `until`: only those that were submitted at or after the one, and before the
     other. Values of inputs are compared as text; in `text`, A to Z are as a to z."""
-    wanted = RunFilter(
+    found = run_infos(page_of_runs(access, filter_of(request), number_in(request.cursor, 2**62), request.limit))
+    more = len(found) == request.limit
+    return RunPage(runs=found, next=f"r{found[-1].no}" if more else None)
+
+
+def filter_of(request: ListRunsRequest) -> RunFilter:
+    return RunFilter(
         states=request.state, name=request.name, labels=request.label, inputs=request.input, trigger=request.trigger,
         since=request.since, until=request.until, text=request.text, children=request.children,
     )  # fmt: skip
-    found = run_infos(page_of_runs(access, wanted, number_in(request.cursor, 2**62), request.limit))
-    more = len(found) == request.limit
-    return RunPage(runs=found, next=f"r{found[-1].no}" if more else None)
 
 
 class RunDetail(msgspec.Struct, kw_only=True):
