@@ -13,7 +13,14 @@ from weft.core.definition.field_types.remote_fields import RemoteType, container
 from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
 from weft.core.definition.field_types.service_fields import BUDGET, HTTP, ServiceType, agent_record, cloud_run_record
-from weft.core.definition.field_types.task_fields import WAIT, ArrayToMap, CacheType, NeedsType, Tolerance
+from weft.core.definition.field_types.task_fields import (
+    WAIT,
+    ArrayToMap,
+    CacheType,
+    FunctionCall,
+    NeedsType,
+    Tolerance,
+)
 from weft.core.definition.field_types.text_formats import FORMATS
 
 TASKS_MAX: Final = 1_000_000
@@ -81,11 +88,6 @@ PLUGIN_TYPE: Final = Pattern(
     refused=OWN_TYPES,
 )
 CONDITION: Final = Text("a condition as text", templates=True)
-FUNCTION: Final = Pattern(
-    expected="a function",
-    regex=r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|[^:\x00-\x1f\x7f]*[^:/\x00-\x1f\x7f]\.py):[A-Za-z_]\w*",
-    fix="write module:function or file.py:function",
-)
 INLINE: Final = Pattern(
     expected="the name of an inline function",
     regex=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
@@ -218,7 +220,8 @@ TASK: Final = Record(
         Field("run", COMMAND, "A command for the shell."),
         Field("argv", ARGV, "A program and its arguments, without a shell."),
         Field("inline", INLINE, "An async function of the application that embeds Weft."),
-        Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
+        Field("python", FunctionCall(),
+              "A Python function: module:function or file.py:function; or a mapping, with the Python that calls it."),
         Field("http", ServiceType(HTTP, ("url",), single="url"), "A request to a service."),
         Field("cloud_run", ServiceType(CLOUD_RUN, ("project", "region", "job")), "An execution of a Cloud Run job."),
         Field("agent", ServiceType(AGENT, ("prompt",), single="prompt"), "What an agent is asked to do."),

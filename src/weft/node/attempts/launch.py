@@ -55,6 +55,8 @@ def make_launch(
         spec = _with_marks(spec, definition)
     if names is not None:
         spec, cwd, env = resolve_launch(spec, cwd, env, names)
+    if "interpreter" in spec:
+        spec = {**spec, "interpreter": os.path.join(root, spec["interpreter"])}
     if definition.env_files:
         env = {**_from_files(definition, root, names), **env}
     env = {
