@@ -69,6 +69,7 @@ class FlowOptions(TypedDict, total=False):
     placement: str  # pull, scored
     timeout: str | float  # of the whole run
     handlers_timeout: str | float  # of its handlers, after a cancel or the run's timeout
+    workspace: str  # run: its tasks start in a directory of their run
     env: dict[str, Any]  # variables of all its tasks
     env_file: str | Sequence[str]  # files with variables of all its tasks
     defaults: dict[str, Any]  # options of all its tasks that do not set their own

@@ -97,6 +97,7 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         triggers=triggers,
         order=order,
         budget=usage_of(document.get("budget")),
+        workspace="workspace" in document,
         head_starts=() if order == "fifo" else head_starts(graph.successors, graph.levels),
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object
 #: Weft sets these for every attempt: a value from a definition would be lost without a message.
 RESERVED_VARIABLES: Final = (
     "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
-    "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED",
+    "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED", "WEFT_WORKSPACE", "WEFT_SOURCE",
 )  # fmt: skip
 
 INPUT_NAME: Final = Pattern(
@@ -284,6 +284,8 @@ def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) ->
             Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
             Field("handlers_timeout", Duration(least_ms=1),
                   "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
+            Field("workspace", Enum(("run",)),
+                  "run: tasks start in a directory of their run, one per machine: $WEFT_WORKSPACE."),
             Field("env", ENV, "Environment variables of all tasks."),
             Field("env_file", ENV_FILES, "Files with variables of all tasks, relative to the definition."),
             Field("defaults", DEFAULTS, "Options of every task that does not set its own."),

@@ -271,7 +271,7 @@ class PythonExecutor:
         runner.send(
             StartCall(
                 attempt.id, launch.spec["function"], attempt.arguments, variables, launch.output_dir, stem,
-                launch.output_max,
+                launch.output_max, launch.workspace,
             )
         )  # fmt: skip
 
