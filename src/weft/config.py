@@ -95,6 +95,12 @@ SETTINGS: tuple[Setting, ...] = (
         "The directory of artifact files: one that all nodes share if they are to read each other's",
     ),
     Setting(
+        "workspaces",
+        "path",
+        "(workspaces, beside the store)",
+        "The directory of the workspaces of runs (`workspace: run`) on this machine",
+    ),
+    Setting(
         "secrets_dir",
         "path",
         "(none: secrets come from the node's variables)",
@@ -227,6 +233,7 @@ class Config(NamedTuple):
     result_max: int
     artifact_max: int
     artifacts: Path | None
+    workspaces: Path | None
     secrets_dir: Path | None
     run_as: str | None
     container_socket: str | None

@@ -177,3 +177,13 @@ def test_all_mistakes_at_once_and_the_module_parsed_once(here: Path) -> None:
     with pytest.raises(DefinitionErrors) as caught:
         load_file(path)
     assert len(caught.value.errors) == 100
+
+
+def test_another_interpreter_has_its_own_packages_and_syntax(here: Path) -> None:
+    (here / "newer.py").write_text("def f(: pass\n")
+    load(here, '{python: {call: "newer:f", venv: .venv}, with: {anything: 1}}')
+    load(here, '{python: {call: "msgspec:nothing", venv: .venv}}')
+    assert "has no function" in complaint(here, '{python: "msgspec:nothing"}')
+    assert "extract() has no parameter 'dya'" in complaint(
+        here, '{python: {call: "etl:extract", venv: .venv}, with: {day: 1, dya: 1}}'
+    )

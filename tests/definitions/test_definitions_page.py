@@ -32,7 +32,7 @@ from weft.core.definition.field_types.service_fields import (
     ServiceType,
     Statuses,
 )
-from weft.core.definition.field_types.task_fields import CACHE_RECORD, WAIT_RECORD
+from weft.core.definition.field_types.task_fields import CACHE_RECORD, PYTHON_RECORD, WAIT_RECORD
 from weft.core.definition.fields import (
     AGENT,
     CLOUD_RUN,
@@ -61,7 +61,7 @@ def _inner(record: Record, key: str) -> Record:
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "definitions.md"
 TABLES: dict[str, Record] = {
     "workflow": WORKFLOW, "input": INPUT_RECORD, "trigger": TRIGGER_RECORD, "webhook": WEBHOOK_RECORD,
-    "after": AFTER_RECORD, "defaults": DEFAULTS, "task": TASK, "retry": RETRY_RECORD,
+    "after": AFTER_RECORD, "defaults": DEFAULTS, "task": TASK, "python": PYTHON_RECORD, "retry": RETRY_RECORD,
     "container": CONTAINER, "kubernetes": KUBERNETES, "http": HTTP, "expect": _inner(HTTP, "expect"),
     "poll": _inner(HTTP, "poll"), "cloud run": CLOUD_RUN, "overrides": _inner(CLOUD_RUN, "overrides"),
     "agent": AGENT, "budget": BUDGET, "prices": PRICES.record, "wait": WAIT_RECORD, "cache": CACHE_RECORD,
@@ -73,7 +73,7 @@ OWN = {
     "triggers": "a list of triggers",
     "tasks": "tasks by name, or a list", "inputs": "inputs by name", "needs": "task name(s)",
     "dependsOn": "task name(s)", "retry": "a number, or `max`, `backoff` …", "wait": "mapping (wait)",
-    "cache": "true or false, or mapping (cache)",
+    "cache": "true or false, or mapping (cache)", "python": "a function, or mapping (python)",
     "map": "a list, or one ${{ … }}", "matrix": "axes with lists of values",
     "tolerate": "a number, or a share like `5%`",
     "for": "duration, or ${{ … }}", "until": "ISO time, or ${{ … }}",

@@ -194,3 +194,14 @@ def engines(day: str) -> None:
     transform.options(container=image, retry=retry)(day)
     shell("make all", container=None)
     shell(["train", day], name="train", kubernetes={"image": "trainer:2", "env": {"DAY": day}})
+
+
+@flow
+def interpreters() -> None:
+    transform.options(venv="envs/other")("x")
+    transform.options(interpreter="/usr/bin/python3", name="again")("y")
+
+
+@flow
+def command_with_venv() -> None:
+    shell("make", venv="x")

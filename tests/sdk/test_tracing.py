@@ -206,3 +206,11 @@ def test_unknown_options_are_refused_with_what_was_meant() -> None:
         p.extract.options(timout=3)  # type: ignore[call-arg]
     with pytest.raises(FlowError, match="@task has no option 'colour'"):
         task(colour="red")  # type: ignore[call-overload]
+
+
+def test_an_interpreter_of_its_own() -> None:
+    tasks = tasks_of(p.interpreters)
+    assert tasks["transform"]["python"] == {"call": "tests.sdk.pipelines:transform", "venv": "envs/other"}
+    assert tasks["again"]["python"] == {"call": "tests.sdk.pipelines:transform", "interpreter": "/usr/bin/python3"}
+    with pytest.raises(FlowError, match=r"venv= does not apply: shell\(\) calls no Python function"):
+        p.command_with_venv.definition()

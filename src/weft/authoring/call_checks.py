@@ -5,6 +5,7 @@ from typing import Any
 
 from weft.authoring.function_source import DefinedFunctions, FunctionNotFound, FunctionParameters
 from weft.core.definition.document import Document
+from weft.core.definition.field_types.task_fields import function_of
 from weft.core.definition.problems import PROBLEMS_MAX, ValueProblem, has_expression
 from weft.core.definition.source_paths import SourcePaths
 from weft.core.definition.suggest import nearest
@@ -15,21 +16,21 @@ def check_calls(document: Document, source: SourcePaths, directory: str) -> list
     machine may be on the node that runs it, and is no problem."""
     tasks = document["tasks"]
     default_cwd = document.get("defaults", {}).get("cwd")
-    sources: dict[str, DefinedFunctions] = {}
-    parameters_of: dict[tuple[str, str], FunctionParameters | FunctionNotFound | None] = {}
+    sources: dict[tuple[str, bool], DefinedFunctions] = {}
+    parameters_of: dict[tuple[str, bool, str], FunctionParameters | FunctionNotFound | None] = {}
     problems: list[ValueProblem] = []
     for name, task in tasks.items():
-        text = task.get("python")
-        if text is None or len(problems) >= PROBLEMS_MAX:
+        if "python" not in task or len(problems) >= PROBLEMS_MAX:
             continue
+        text, own = function_of(task["python"]), isinstance(task["python"], str)
         cwd = task.get("cwd", default_cwd) or ""
         if has_expression(cwd):
             continue
-        key = (cwd, text)
+        key = (cwd, own, text)
         if key not in parameters_of:
-            if cwd not in sources:
-                sources[cwd] = DefinedFunctions(os.path.join(directory, cwd))
-            parameters_of[key] = _takes(sources[cwd], text)
+            if (cwd, own) not in sources:
+                sources[cwd, own] = DefinedFunctions(os.path.join(directory, cwd), this_python=own)
+            parameters_of[key] = _takes(sources[cwd, own], text)
         takes = parameters_of[key]
         if isinstance(takes, FunctionNotFound):
             path, _ = source.task(name)

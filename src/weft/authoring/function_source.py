@@ -42,8 +42,11 @@ class FunctionNotFound(Exception):
 class DefinedFunctions:
     """The modules that one definition names, found from one directory, each parsed once."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, *, this_python: bool = True) -> None:
+        """`this_python`: functions are called by the Python that runs this. Another has packages, and perhaps a
+        syntax, of its own."""
         self._root = root
+        self._this_python = this_python
         self._modules: dict[str, _Module | None] = {}
 
     def takes(self, module_or_file: str, name: str) -> FunctionParameters | None:
@@ -87,7 +90,7 @@ class DefinedFunctions:
     def _from_file(self, module_or_file: str) -> "_Module | None":
         path = os.path.abspath(os.path.join(self._root, module_or_file))
         if module_or_file not in self._modules:
-            self._modules[module_or_file] = _parsed(path, "") if os.path.isfile(path) else None
+            self._modules[module_or_file] = self._parsed(path, "") if os.path.isfile(path) else None
         return self._modules[module_or_file]
 
     def _from_name(self, name: str) -> "_Module | None":
@@ -96,8 +99,16 @@ class DefinedFunctions:
             found = spec is not None and spec.origin is not None and isinstance(spec.loader, SourceFileLoader)
             package = name if spec is not None and spec.submodule_search_locations is not None else ""
             package = package or name.rpartition(".")[0]
-            self._modules[name] = _parsed(str(spec.origin), package) if found and spec is not None else None
+            self._modules[name] = self._parsed(str(spec.origin), package) if found and spec is not None else None
         return self._modules[name]
+
+    def _parsed(self, path: str, package: str) -> "_Module | None":
+        try:
+            return _parsed(path, package)
+        except FunctionNotFound:
+            if self._this_python:
+                raise
+            return None
 
     def _spec(self, name: str) -> ModuleSpec | None:
         """The module that `import` finds in a runner, whose path begins with the directory of the definition."""
@@ -105,7 +116,9 @@ class DefinedFunctions:
         if parts[0] in sys.builtin_module_names or not all(part.isidentifier() for part in parts):
             return None
         # In a runner, modules of the standard library are loaded before it searches the directory.
-        path = [*([] if parts[0] in sys.stdlib_module_names else [self._root]), *[p for p in sys.path if p]]
+        path = [] if parts[0] in sys.stdlib_module_names else [self._root]
+        if self._this_python:
+            path += [p for p in sys.path if p]
         spec: ModuleSpec | None = None
         for at in range(len(parts)):
             try:

@@ -96,6 +96,6 @@ def open_connection(
         root = settings.find_upward(directory, STORE_DIRECTORY, directories=True) or directory / STORE_DIRECTORY
     store = open_store(place, config.store_wait, log)
     store.log = log
-    access = StoreAccess(store, root=root, role=config.role, artifacts=config.artifacts)
+    access = StoreAccess(store, root=root, role=config.role, artifacts=config.artifacts, workspaces=config.workspaces)
     access.wait_s = config.store_wait
     return StoreConnection(access)

@@ -225,6 +225,7 @@ class Workflow(msgspec.Struct, frozen=True):
     handlers_timeout_ms: int = 600_000  # how long handlers may take once the run was stopped
     order: Order = "fifo"  # of the ready tasks of a run
     budget: Usage | None = None  # what one run may spend in all
+    workspace: bool = False  # its tasks start in a directory of their run
     head_starts: tuple[int, ...] = ()  # by position, if no earlier run says how long tasks take; empty: all are alike
 
     def place(self, name: str) -> tuple[int, int] | None:

@@ -1,8 +1,9 @@
 """Frames: how a node and its own processes (spawners, Python runners) send each other messages over a socket pair.
 
 A frame is a length of four bytes and a marshalled list of messages, each as its type's position in the protocol's
-list of types and its fields. Both ends are the same Python on the same machine and no other process can reach the
-socket, so marshal (the fastest to write and read, by a factor of three over JSON here) is safe.
+list of types and its fields. Both ends are on the same machine and no other process can reach the socket, so marshal
+(the fastest to write and read, by a factor of three over JSON here) is safe. A runner may be another version of
+Python: version 4 of marshal's format is read by all of them.
 
 The spawner imports this module, so it may import nothing but the standard library, and little of that.
 """
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-__all__ = ["AnyMessage", "FrameReader", "Message", "MessageTypes"]
+__all__ = ["MARSHAL_VERSION", "AnyMessage", "FrameReader", "Message", "MessageTypes"]
 
 _LENGTH_BYTES = 4
+MARSHAL_VERSION = 4
 
 if TYPE_CHECKING:
     from typing import NamedTuple as Message
@@ -55,7 +57,7 @@ class MessageTypes:
 
     def frame(self, messages: "Sequence[AnyMessage]") -> bytes:
         numbers = self._numbers
-        body = marshal.dumps([(numbers[type(message)], tuple(message)) for message in messages])
+        body = marshal.dumps([(numbers[type(message)], tuple(message)) for message in messages], MARSHAL_VERSION)
         return len(body).to_bytes(_LENGTH_BYTES, "little") + body
 
     def decode(self, body: bytes | bytearray) -> "list[Any]":

@@ -73,6 +73,7 @@ class Launch(msgspec.Struct, gc=False):
     credentials: str | None = None  # the secret with which its image is pulled; no variable of the attempt
     requires: dict[str, Any] = {}  # what was reserved for it: memory (bytes), cpus, gpu
     source: str | None = None  # the definition's directory; None: it came without one
+    workspace: str | None = None  # the run's own directory on this machine
     handle: Handle | None = None  # of a remote attempt
     adopted: bool = False  # an earlier attempt has started it under this handle: go on watching it
     adoptable: bool = False  # a later attempt may adopt it: it may outlive the node

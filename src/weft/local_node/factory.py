@@ -27,6 +27,7 @@ from weft.local_node.engines import ENGINE_KINDS, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.local_node.plugin_executors import described, plugin_executors
 from weft.node.attempts.secrets import Secrets
+from weft.node.attempts.workspaces import Workspaces
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
@@ -49,6 +50,7 @@ def node_settings(
     for name, sample in found.items():
         if more.get(name) is None:
             more[name] = sample()
+    more["workspace_root"] = str(connection.access.workspaces(more.get("workspace_root")))
     more["artifact_root"] = str(artifact_root(connection, more.get("artifact_root")))
     return NodeSettings(
         slots=slots, output_root=str(connection.access.output_root), workdir=str(workdir or Path.cwd()), **more
@@ -84,6 +86,7 @@ def file_options(config: Config) -> dict[str, Any]:
         "result_max": config.result_max, "artifact_max": config.artifact_max,
         "artifact_root": None if config.artifacts is None else str(config.artifacts),
         "secrets_dir": None if config.secrets_dir is None else str(config.secrets_dir),
+        "workspace_root": None if config.workspaces is None else str(config.workspaces),
     }  # fmt: skip
 
 
@@ -132,7 +135,8 @@ def make_node(
     with suppress(OSError):  # an executor that cannot write there says so
         make_private_directory(connection.access.output_root)
     store.patience_ms = min(store.patience_ms, settings.patience_ms)
-    shell = ShellExecutor(answer_max=settings.artifact_max, user=_user(settings))
+    user = _user(settings)
+    shell = ShellExecutor(answer_max=settings.artifact_max, user=user)
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
     # The shell executor is closed last: runners are its own to end, and containers if the node is killed.
     remote = engines(options_of(settings), shell)
@@ -156,6 +160,8 @@ def make_node(
     if store.takes_output:
         ports.ship = connection.link.ship
     assert settings.artifact_root is not None
+    assert settings.workspace_root is not None
+    ports.workspaces = Workspaces(Path(settings.workspace_root), connection.access.run_states, user)
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
     connection.link.read_artifacts_in(settings.artifact_root, settings.name)
     facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}

@@ -17,6 +17,7 @@ from weft.node.chores.engines import Engines, watch_engines
 from weft.node.chores.gone import bury_forever
 from weft.node.chores.place import place_forever
 from weft.node.chores.resources import measure_forever
+from weft.node.chores.workspaces import tidy, tidy_forever
 from weft.node.exchange import ExchangeLoop
 from weft.node.leader import Leader
 from weft.node.lease import MARGIN, LeaseKeeper, Outage
@@ -157,6 +158,8 @@ class Node:
             ports, settings, lambda facts, now: lease.publish(facts, now=now), self._counted, self._measure_again
         )
         yield self._drain(loop, leader)
+        if ports.workspaces is not None:
+            yield tidy_forever(ports, settings)
         if self._output is not None:
             yield self._output.keep()
 
@@ -275,6 +278,7 @@ class Node:
             await self._output.flush(min(FLUSH_MAX_S, self._settings.lease_ttl_s / 2))
         with contextlib.suppress(LinkLost):  # if it cannot be said, the lease ends the session
             await self._ports.link.leave(self.session)
+        await tidy(self._ports)
 
     async def _kill_all(self, loop: ExchangeLoop) -> None:
         """Nothing of a dead session may go on: the attempts belong to somebody else now."""

@@ -14,6 +14,7 @@ from weft.core.rows import HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor, is_checked, is_remote, takes_slot
 from weft.node.attempts.secrets import Secrets
+from weft.node.attempts.workspaces import Workspaces
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import Look, Watch, Woken
 from weft.store.shipment import Shipment
@@ -165,6 +166,7 @@ class NodeSettings(msgspec.Struct, frozen=True):
     result_max: int = 2**20  # bytes of an output that the store keeps; a larger one becomes an artifact
     artifact_max: int = 64 * 2**20
     artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
+    workspace_root: str | None = None  # where the workspaces of runs are; None: it has none
     secrets_dir: str | None = None
     run_as: str | None = None  # the user of its attempts; None: its own
     container_socket: str | None = None  # of the container engine; None: it is looked for
@@ -207,6 +209,7 @@ class Ports(msgspec.Struct):
     secrets: Secrets = msgspec.field(default_factory=lambda: Secrets({}))
     ship: Ship | None = None  # None: whoever wants output reads the files
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt
+    workspaces: Workspaces | None = None
     contended: Callable[[], int] = lambda: 0  # how often commits of this process met another writer
     #: (level, message, fields) of single attempts; None: nobody wants to know
     log_line: Callable[[str, str, dict[str, Any]], None] | None = None

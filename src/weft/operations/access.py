@@ -1,12 +1,15 @@
 """A store as operations use it: reads on connections of their own, and commands through the committer."""
 
 import copy
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
+
+import msgspec
 
 from weft.core import commands as c
 from weft.core.definition.compile import compile_workflow
@@ -35,6 +38,7 @@ class StoreAccess:
         *,
         role: str = "auto",
         artifacts: Path | None = None,
+        workspaces: Path | None = None,
     ) -> None:
         self.store = store
         self.role = role
@@ -42,6 +46,7 @@ class StoreAccess:
         self.home = root or (store.path.parent if store.path is not None else Path.cwd() / ".weft")
         self.output_root = self.home / "output"
         self.artifact_root = artifacts or self.home / "artifacts"
+        self.workspace_root = self.workspaces(workspaces)
         self.link.read_artifacts_in(self.artifact_root, "here")
         self.wait_s = WAIT_S
         self.command_id: str | None = None  # of the request that is carried out
@@ -49,7 +54,18 @@ class StoreAccess:
         self._commands = 0
         self._readers = threading.local()
 
+    def workspaces(self, chosen: str | Path | None) -> Path:
+        """Where the workspaces of this store's runs are. Stores that share the directory do not know each other's
+        runs, so each has a part of it."""
+        path = self.store.path
+        part = path.name if path is not None else hashlib.sha256(self.store.name.encode()).hexdigest()[:12]
+        return (self.home / "workspaces" if chosen is None else Path(chosen)) / part
+
     # Reading
+
+    def run_states(self, run_ids: list[str]) -> dict[str, str]:
+        """Of those of the runs that there are, by id."""
+        return dict(self.read("run_states", msgspec.json.encode(run_ids).decode()))
 
     def read(self, name: str, *parameters: Any) -> list[Any]:
         return self._reader().read(name, *parameters)

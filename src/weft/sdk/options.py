@@ -39,6 +39,8 @@ class TaskOptions(TypedDict, total=False):
     secrets: Sequence[str]  # names of secrets that it gets as variables; they are masked in its output
     container: Mapping[str, Any] | None  # in which it runs: {"image": …}; None: in none, whatever the defaults say
     kubernetes: Mapping[str, Any]  # of a command: the container in Kubernetes in which it runs
+    venv: str  # of a function: the virtual environment whose Python calls it, relative to that of the definition
+    interpreter: str  # of a function: the Python that calls it
     inline: bool  # run the async function in the application, on the event loop of its node
 
 
@@ -67,6 +69,7 @@ class FlowOptions(TypedDict, total=False):
     placement: str  # pull, scored
     timeout: str | float  # of the whole run
     handlers_timeout: str | float  # of its handlers, after a cancel or the run's timeout
+    workspace: str  # run: its tasks start in a directory of their run
     env: dict[str, Any]  # variables of all its tasks
     env_file: str | Sequence[str]  # files with variables of all its tasks
     defaults: dict[str, Any]  # options of all its tasks that do not set their own
@@ -76,6 +79,7 @@ class FlowOptions(TypedDict, total=False):
 
 _MAP_OPTIONS = ("label", "batch", "tolerate", "max_parallel")
 _TEMPLATED_OPTIONS = ("env", "env_file", "cwd", "cache", "container", "kubernetes")
+INTERPRETERS = ("venv", "interpreter")  # keys of `python`, where the function is
 _FAILURES = ("on", "not_on")  # of retries; exceptions may be given as their classes
 
 
@@ -107,11 +111,18 @@ def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) 
             retry["max" if name == "retries" else "backoff"] = document_value(None, value, name)
         elif name in _MAP_OPTIONS and not mapped:
             raise flow_error(f"{name}= applies only to the elements of a map", "use it with .map(…)")
-        elif name not in ("name", "inline"):
+        elif name not in ("name", "inline", *INTERPRETERS):
             out[name] = document_value(trace if name in _TEMPLATED_OPTIONS else None, value, name, data=False)
     if retry:
         out["retry"] = retry
     return out
+
+
+def refuse_interpreter(options: Mapping[str, Any], why: str) -> None:
+    """For tasks that no runner calls."""
+    for name in INTERPRETERS:
+        if name in options:
+            raise flow_error(f"{name}= does not apply: {why}", f"remove {name}=")
 
 
 def _failures(value: Any) -> Any:

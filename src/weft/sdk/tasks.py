@@ -11,13 +11,20 @@
 import functools
 import inspect
 import re
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from weft.authoring.code_positions import definition_position, flow_error
 from weft.executors.python_functions.attempt_context import running_attempt
 from weft.sdk.function_names import check_function, function_name
-from weft.sdk.options import TaskOptions, WaitOptions, check_options, document_options
+from weft.sdk.options import (
+    INTERPRETERS,
+    TaskOptions,
+    WaitOptions,
+    check_options,
+    document_options,
+    refuse_interpreter,
+)
 from weft.sdk.symbols import Symbol
 from weft.sdk.tracing import DIRECT_RUN_ID, Trace, current_trace, document_value
 
@@ -99,7 +106,8 @@ class Task(Generic[P, R]):
 
     def _what(self, trace: Trace) -> dict[str, Any]:
         if not self._options.get("inline"):
-            return {"python": function_name(self._function, trace.directory)}
+            return {"python": self._called(trace)}
+        refuse_interpreter(self._options, f"{self.__name__} is inline, and runs in the application")
         if not inspect.iscoroutinefunction(self._function):
             raise flow_error(
                 f"{self.__name__} is inline, but not async: it would block the event loop of the node",
@@ -110,6 +118,12 @@ class Task(Generic[P, R]):
         if known is not self._function:
             raise flow_error(f"two inline functions are named {self.__name__}", "give one of them another name")
         return {"inline": self.__name__}
+
+    def _called(self, trace: Trace) -> Any:
+        name = function_name(self._function, trace.directory)
+        options: Mapping[str, Any] = self._options
+        chosen = {key: document_value(trace, options[key], key) for key in INTERPRETERS if key in options}
+        return {"call": name, **chosen} if chosen else name
 
     def options(self, **options: Unpack[TaskOptions]) -> "Task[P, R]":
         """Return the same task with other options, for one call:
@@ -225,6 +239,7 @@ def shell(command: str | Sequence[Any], /, *, shell: Any = None, **options: Unpa
     """
     trace = _trace_of("shell")
     check_options(options, "shell()")
+    refuse_interpreter(options, "shell() calls no Python function")
     if isinstance(command, str):
         body: dict[str, Any] = {"run": command}
         first = command.split(maxsplit=1)[0] if command.strip() else ""

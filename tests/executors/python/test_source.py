@@ -62,3 +62,10 @@ def test_only_the_functions_own_text_counts_and_changes_are_seen(root: Path) -> 
     assert sources.of("tasks:work", str(root)) != before
     (root / "tasks.py").write_text("def work(: broken")
     assert sources.of("tasks:work", str(root)) == "def work(: broken"
+
+
+def test_packages_of_this_interpreter_say_nothing_about_another(root: Path) -> None:
+    sources = FunctionSources()
+    assert sources.of("textwrap:dedent", str(root)) is not None
+    assert sources.of("textwrap:dedent", str(root), installed=False) is None
+    assert sources.of("package.inner:f", str(root), installed=False) == "def f():\n    return 1"

@@ -11,6 +11,7 @@ import msgspec
 from weft.core.definition.document import Document
 from weft.core.definition.field_types.remote_fields import container_of
 from weft.core.definition.field_types.retry_fields import memory_factor, retries_lost
+from weft.core.definition.field_types.task_fields import function_of, interpreter_of
 from weft.core.definition.field_types.text_formats import parse_duration_ms, parse_size_bytes
 from weft.core.definition.fields import SERVICES
 from weft.core.definition.inferred_needs import (
@@ -96,6 +97,7 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         triggers=triggers,
         order=order,
         budget=usage_of(document.get("budget")),
+        workspace="workspace" in document,
         head_starts=() if order == "fifo" else head_starts(graph.successors, graph.levels),
     )  # fmt: skip
 
@@ -384,7 +386,7 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str,
     if "argv" in task:
         return "shell", _with_input({"argv": task["argv"]}, task)
     if "python" in task:
-        return "python", {"function": task["python"], "with": task.get("with", {})}
+        return "python", _call(task)
     if "workflow" in task:
         return "workflow", {"workflow": task["workflow"], "with": task.get("with", {})}
     if "type" in task:
@@ -395,10 +397,16 @@ def _kind_and_spec(task: dict[str, Any], defaults: dict[str, Any]) -> tuple[str,
     return "inline", {key: task[key] for key in ("inline", "with") if key in task}
 
 
+def _call(task: dict[str, Any]) -> dict[str, Any]:
+    spec = {"function": function_of(task["python"]), "with": task.get("with", {})}
+    interpreter = interpreter_of(task["python"])
+    return spec if interpreter is None else {**spec, "interpreter": interpreter}
+
+
 def _inside(task: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
     """What runs in a container, in Kubernetes or not, instead of its own command."""
     if "python" in task:
-        return {"function": task["python"], "with": task.get("with", {})}
+        return _call(task)
     spec: dict[str, Any] = {}
     if "run" in task:
         spec = {"run": task["run"], "shell": shell_of(task, defaults)}

@@ -13,7 +13,14 @@ from weft.core.definition.field_types.remote_fields import RemoteType, container
 from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
 from weft.core.definition.field_types.service_fields import BUDGET, HTTP, ServiceType, agent_record, cloud_run_record
-from weft.core.definition.field_types.task_fields import WAIT, ArrayToMap, CacheType, NeedsType, Tolerance
+from weft.core.definition.field_types.task_fields import (
+    WAIT,
+    ArrayToMap,
+    CacheType,
+    FunctionCall,
+    NeedsType,
+    Tolerance,
+)
 from weft.core.definition.field_types.text_formats import FORMATS
 
 TASKS_MAX: Final = 1_000_000
@@ -21,7 +28,7 @@ INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object
 #: Weft sets these for every attempt: a value from a definition would be lost without a message.
 RESERVED_VARIABLES: Final = (
     "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
-    "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED",
+    "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED", "WEFT_WORKSPACE", "WEFT_SOURCE",
 )  # fmt: skip
 
 INPUT_NAME: Final = Pattern(
@@ -81,11 +88,6 @@ PLUGIN_TYPE: Final = Pattern(
     refused=OWN_TYPES,
 )
 CONDITION: Final = Text("a condition as text", templates=True)
-FUNCTION: Final = Pattern(
-    expected="a function",
-    regex=r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|[^:\x00-\x1f\x7f]*[^:/\x00-\x1f\x7f]\.py):[A-Za-z_]\w*",
-    fix="write module:function or file.py:function",
-)
 INLINE: Final = Pattern(
     expected="the name of an inline function",
     regex=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
@@ -218,7 +220,8 @@ TASK: Final = Record(
         Field("run", COMMAND, "A command for the shell."),
         Field("argv", ARGV, "A program and its arguments, without a shell."),
         Field("inline", INLINE, "An async function of the application that embeds Weft."),
-        Field("python", FUNCTION, "A Python function: module:function or file.py:function."),
+        Field("python", FunctionCall(),
+              "A Python function: module:function or file.py:function; or a mapping, with the Python that calls it."),
         Field("http", ServiceType(HTTP, ("url",), single="url"), "A request to a service."),
         Field("cloud_run", ServiceType(CLOUD_RUN, ("project", "region", "job")), "An execution of a Cloud Run job."),
         Field("agent", ServiceType(AGENT, ("prompt",), single="prompt"), "What an agent is asked to do."),
@@ -281,6 +284,8 @@ def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) ->
             Field("timeout", Duration(least_ms=1), "How long the whole run may take."),
             Field("handlers_timeout", Duration(least_ms=1),
                   "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
+            Field("workspace", Enum(("run",)),
+                  "run: tasks start in a directory of their run, one per machine: $WEFT_WORKSPACE."),
             Field("env", ENV, "Environment variables of all tasks."),
             Field("env_file", ENV_FILES, "Files with variables of all tasks, relative to the definition."),
             Field("defaults", DEFAULTS, "Options of every task that does not set its own."),

@@ -5,6 +5,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from weft.core.definition.field_types.value_names import INTEGER_MAX as INTEGER_MAX
+from weft.core.definition.field_types.value_names import describe as describe
+from weft.core.definition.field_types.value_names import quoted as quoted
 from weft.core.definition.suggest import did_you_mean, nearest
 
 At = Literal["key", "value"]
@@ -13,12 +16,11 @@ Path = tuple[str | int, ...]
 INVALID: Final[Any] = object()  # what `read` of a field type returns for a value that it cannot use
 PROBLEMS_MAX: Final = 1000  # more would not help anybody to repair a file of 100,000 tasks
 SUGGESTIONS_MAX: Final = 50  # each is a search; without a bound a file of misspelled keys takes minutes
-INTEGER_MAX: Final = 2**63 - 1
 NO_EXPRESSION: Final = (
     "an expression (${{ … }}) is not allowed here",
     (
-        "expressions work in if, run, argv, env, env_file, cwd, with, container, kubernetes, http, cloud_run, agent, "
-        "spec, map, matrix, label, wait, cache and output"
+        "expressions work in if, run, argv, python, env, env_file, cwd, with, container, kubernetes, http, "
+        "cloud_run, agent, spec, map, matrix, label, wait, cache and output"
     ),
 )
 
@@ -88,28 +90,6 @@ def encodes(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def quoted(text: str) -> str:
-    """A text of a definition as messages quote it: short, on one line, without control characters."""
-    cut = text if len(text) <= 60 else text[:57] + "…"
-    return "'" + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut) + "'"
-
-
-def describe(value: Any) -> str:
-    """A value as messages name it: "the text 'abc'", "a list"."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return f"the boolean {'true' if value else 'false'}"
-    if isinstance(value, (int, float)):
-        text = str(value) if not isinstance(value, int) or abs(value) <= INTEGER_MAX else "beyond 64 bits"
-        return f"the number {text}"
-    if isinstance(value, str):
-        return f"the text {quoted(value)}" if value else "an empty text"
-    if isinstance(value, (list, tuple)):
-        return "a list" if value else "an empty list"
-    return "a mapping" if isinstance(value, dict) else f"a Python {type(value).__name__}"
 
 
 def mismatch(collector: ProblemCollector, expected: str, value: Any, fix: str | None = None) -> Any:

@@ -18,6 +18,7 @@ from weft.core.definition.checks.workflows import (
     check_mode,
     check_secrets,
     check_signals,
+    check_workspace,
 )
 from weft.core.definition.document import Document
 from weft.core.definition.field_types.task_fields import TASK_NAME
@@ -75,6 +76,7 @@ def _read_document(collector: ProblemCollector, value: Any, name: str, reference
     check_secrets(collector, source, tasks, document)
     check_attempts(collector, source, tasks, document.get("defaults", {}))
     check_mode(collector, document)
+    check_workspace(collector, source, document)
     check_budgets(collector, source, document)
     for key in ("env", "env_file", "defaults"):
         checker.shared((key,), document.get(key))

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.executors import linux
+from weft.executors.framing import MARSHAL_VERSION
 from weft.executors.output import file_stem
 from weft.executors.protocol import Ended, Launch, Outcome, StopReason
 from weft.executors.python.crash_attribution import CrashAttribution
@@ -40,8 +41,8 @@ from weft.executors.python.messages import (
 from weft.executors.python.once_answers import OnceAnswers
 from weft.executors.python.outcome import interrupted, not_started, outcome_of, runner_not_started, take_streams
 from weft.executors.python.pool import RunnerPool
-from weft.executors.python.runner_link import PythonAttempt, RunnerLink
-from weft.executors.python.runner_process import RunnerCommand
+from weft.executors.python.runner_link import PythonAttempt, RunnerLink, RunnerPlace
+from weft.executors.python.runner_process import RunnerCommand, missing_interpreter
 from weft.executors.shell.executor import ShellExecutor
 
 _EXIT_S = 2.0  # for a retiring runner to exit by itself
@@ -105,13 +106,16 @@ class PythonExecutor:
         if not self._open:
             raise RuntimeError("the Python executor is not open")
         self._last_id = id = self._last_id + 1
-        root = launch.cwd or self._workdir
-        attempt = PythonAttempt(id, launch, on_ended, b"", root, linux.boottime())
+        place = RunnerPlace(launch.cwd or self._workdir, launch.spec.get("interpreter"))
+        attempt = PythonAttempt(id, launch, on_ended, b"", place, linux.boottime())
         try:
-            attempt.arguments = marshal.dumps(launch.spec.get("with") or {})
+            attempt.arguments = marshal.dumps(launch.spec.get("with") or {}, MARSHAL_VERSION)
         except ValueError as error:
             outcome = not_started(attempt, f"its arguments cannot be sent: {error}")
             self._loop.call_soon(self._report, attempt, outcome)
+            return
+        if place.python is not None and (missing := missing_interpreter(place.python)):
+            self._loop.call_soon(self._report, attempt, not_started(attempt, missing))
             return
         self._attempts[launch.task_id, launch.attempt] = attempt
         if launch.hidden:
@@ -143,8 +147,8 @@ class PythonExecutor:
     async def close(self) -> None:
         self._open = False
         self._once_answers.close()
-        for root in list(self._pool.queues):
-            for attempt in self._pool.take_all(root):
+        for place in list(self._pool.queues):
+            for attempt in self._pool.take_all(place):
                 attempt.stop = "drain"
                 self._end(attempt, not_started(attempt, _STOPPED_EARLY))
         for runner in [*self._pool.runners.values(), *self._dedicated.values()]:
@@ -226,12 +230,12 @@ class PythonExecutor:
 
     def _start_dedicated(self, attempt: PythonAttempt) -> None:
         """The number of dedicated runners is bounded by the node's slots, not by `runners`."""
-        attempt.runner = self._start_runner(attempt.root, attempt)
+        attempt.runner = self._start_runner(attempt.place, attempt)
         self._dedicated[attempt.runner.number] = attempt.runner
 
-    def _start_runner(self, root: str, owner: PythonAttempt | None = None) -> RunnerLink:
+    def _start_runner(self, place: RunnerPlace, owner: PythonAttempt | None = None) -> RunnerLink:
         self._last_runner = number = self._last_runner + 1
-        runner = RunnerLink(number, root, linux.boottime())
+        runner = RunnerLink(number, place, linux.boottime())
         runner.owner = owner
         self._no_runners.clear()
         if self._idle_timer is None:
@@ -245,9 +249,9 @@ class PythonExecutor:
             self._loop.call_soon(self._runner_ended, runner, death)
             return runner
         if owner is None:
-            launch = self._command.shared(number, root, output_dir, tuple(self._hidden))
+            launch = self._command.shared(number, place, output_dir, tuple(self._hidden))
         else:
-            launch = self._command.dedicated(number, root, owner.launch)
+            launch = self._command.dedicated(number, place, owner.launch)
         runner.connect(own_end, self._handle, self._socket_closed)
         self._shell.start(launch, lambda outcome: self._runner_ended(runner, outcome), runner_end.detach())
         return runner
@@ -267,7 +271,7 @@ class PythonExecutor:
         runner.send(
             StartCall(
                 attempt.id, launch.spec["function"], attempt.arguments, variables, launch.output_dir, stem,
-                launch.output_max,
+                launch.output_max, launch.workspace,
             )
         )  # fmt: skip
 
@@ -418,10 +422,10 @@ class PythonExecutor:
 
     def _runner_not_started(self, runner: RunnerLink, death: Outcome) -> None:
         """The runner ended before it was ready. Another would, too: fail all attempts that wait for one."""
-        queue = self._pool.queues.get(runner.root)
+        queue = self._pool.queues.get(runner.place)
         if queue is None or queue.runners:
             return
-        for attempt in self._pool.take_all(runner.root):
+        for attempt in self._pool.take_all(runner.place):
             attempt.stop = attempt.stop or death.stopped
             self._end(attempt, runner_not_started(attempt, death))
 

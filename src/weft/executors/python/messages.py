@@ -33,6 +33,7 @@ class StartCall(Message):
     output_dir: str
     file_stem: str
     output_max: int  # bytes kept of each stream
+    start_in: str | None  # the directory in which a plain function starts; None: that of the runner
 
 
 class StopCall(Message):

@@ -49,8 +49,11 @@ def runner_not_started(attempt: PythonAttempt, death: Outcome) -> Outcome:
     """The runner for this attempt ended before it was ready."""
     lines = str((death.result or {}).get("stderr") or "").strip().splitlines()
     why = death.error or "it ended at once"
-    error = f"no Python runner could be started: {why}{': ' + lines[-1] if lines else ''}"
-    return not_started(attempt, error, startable=death.startable)
+    python = attempt.place.python
+    what = "no Python runner could be started" + (f" with {python}" if python else "")
+    error = f"{what}: {why}{': ' + lines[-1] if lines else ''}"
+    # An interpreter that a task has chosen says nothing about what else this node can start.
+    return not_started(attempt, error, startable=death.startable or python is not None)
 
 
 def take_streams(outcome: Outcome, death: Outcome) -> None:

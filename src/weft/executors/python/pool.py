@@ -1,27 +1,28 @@
-"""Assigns attempts to runners. Each runner belongs to one directory, because that directory heads its sys.path.
+"""Assigns attempts to runners. Each runner belongs to one place: a directory, because that heads its sys.path, and an
+interpreter.
 
 A plain function has a runner to itself, quick ones queue there; async functions share a runner. The attempt that has
-waited longest goes first, and a directory without a runner gets the slot of a runner whose directory had its turn.
+waited longest goes first, and a place without a runner gets the slot of a runner whose place had its turn.
 """
 
 from collections import deque
 from collections.abc import Callable
 
 from weft.executors.linux import boottime
-from weft.executors.python.runner_link import PythonAttempt, RunnerLink
+from weft.executors.python.runner_link import PythonAttempt, RunnerLink, RunnerPlace
 
-_TURN_S = 1.0  # how long a runner works for its directory before another directory may have its slot
+_TURN_S = 1.0  # how long a runner works for its place before another place may have its slot
 _FUNCTIONS_MAX = 10_000
 
 
-class DirectoryQueue:
-    """The attempts that wait to run in a directory, and the runners of that directory."""
+class PlaceQueue:
+    """The attempts that wait for a place, and the runners of that place."""
 
     def __init__(self) -> None:
         self.plain: deque[PythonAttempt] = deque()  # also of functions that have never been called here
         self.concurrent: deque[PythonAttempt] = deque()  # of async functions
         self.runners: list[RunnerLink] = []  # without retiring ones
-        self.last_start = 0.0  # of a runner for this directory
+        self.last_start = 0.0  # of a runner for this place
 
     @property
     def waiting(self) -> int:
@@ -32,7 +33,7 @@ class RunnerPool:
     def __init__(
         self,
         runners_max: int,
-        start: Callable[[str], RunnerLink],
+        start: Callable[[RunnerPlace], RunnerLink],
         assign: Callable[[RunnerLink, PythonAttempt], None],
         retire: Callable[[RunnerLink], None],
     ) -> None:
@@ -40,8 +41,8 @@ class RunnerPool:
         self._start = start
         self._assign = assign
         self._retire = retire
-        self._async_functions: dict[tuple[str, str], bool] = {}  # by directory and name, of functions called here
-        self.queues: dict[str, DirectoryQueue] = {}  # by directory
+        self._async_functions: dict[tuple[RunnerPlace, str], bool] = {}  # by place and name, of functions called here
+        self.queues: dict[RunnerPlace, PlaceQueue] = {}
         self.runners: dict[int, RunnerLink] = {}  # all, by number, retiring ones included
 
     # Waiting attempts
@@ -55,18 +56,18 @@ class RunnerPool:
             self._queue(attempt).appendleft(attempt)
 
     def _queue(self, attempt: PythonAttempt) -> deque[PythonAttempt]:
-        queue = self.queues.get(attempt.root)
+        queue = self.queues.get(attempt.place)
         if queue is None:
-            queue = self.queues[attempt.root] = DirectoryQueue()
+            queue = self.queues[attempt.place] = PlaceQueue()
         return queue.concurrent if self._is_async(attempt) else queue.plain
 
     def remove(self, attempt: PythonAttempt) -> None:
-        queue = self.queues[attempt.root]
+        queue = self.queues[attempt.place]
         (queue.concurrent if attempt in queue.concurrent else queue.plain).remove(attempt)
 
-    def take_all(self, root: str) -> list[PythonAttempt]:
-        """Remove and return all attempts that wait for a runner in this directory."""
-        queue = self.queues[root]
+    def take_all(self, place: RunnerPlace) -> list[PythonAttempt]:
+        """Remove and return all attempts that wait for a runner of this place."""
+        queue = self.queues[place]
         waiting = [*queue.plain, *queue.concurrent]
         queue.plain.clear()
         queue.concurrent.clear()
@@ -76,15 +77,15 @@ class RunnerPool:
 
     def _is_async(self, attempt: PythonAttempt) -> bool | None:
         """None: the function has never been called here."""
-        return self._async_functions.get((attempt.root, attempt.launch.spec["function"]))
+        return self._async_functions.get((attempt.place, attempt.launch.spec["function"]))
 
     def learn(self, attempt: PythonAttempt, is_async: bool) -> None:
         if self._is_async(attempt) is is_async:
             return
         if len(self._async_functions) >= _FUNCTIONS_MAX:
             self._async_functions.clear()
-        self._async_functions[attempt.root, attempt.launch.spec["function"]] = is_async
-        queue = self.queues.get(attempt.root)
+        self._async_functions[attempt.place, attempt.launch.spec["function"]] = is_async
+        queue = self.queues.get(attempt.place)
         if queue is not None and queue.waiting:
             waiting = sorted([*queue.plain, *queue.concurrent], key=lambda attempt: attempt.id)
             queue.plain = deque(attempt for attempt in waiting if not self._is_async(attempt))
@@ -94,7 +95,7 @@ class RunnerPool:
 
     def withdraw(self, runner: RunnerLink) -> None:
         """Assign nothing more to this runner."""
-        queue = self.queues.get(runner.root)
+        queue = self.queues.get(runner.place)
         if queue is not None and runner in queue.runners:
             queue.runners.remove(runner)
 
@@ -102,18 +103,18 @@ class RunnerPool:
         """Assign the attempts that can be assigned, and start runners for the others."""
         queues = list(self.queues.items())
         if len(queues) > 1:
-            queues.sort(key=lambda item: item[1].last_start)  # a free slot goes to the directory that waits longest
-        for root, queue in queues:
+            queues.sort(key=lambda item: item[1].last_start)  # a free slot goes to the place that waits longest
+        for place, queue in queues:
             if queue.waiting:
                 self._assign_waiting(queue)
-            self._grow(root, queue)
+            self._grow(place, queue)
             if not queue.waiting and not queue.runners:
-                del self.queues[root]
-        for root, queue in list(self.queues.items()):
+                del self.queues[place]
+        for place, queue in list(self.queues.items()):
             if queue.waiting and not queue.runners:
-                self._free_slot(root, queue)
+                self._free_slot(place, queue)
 
-    def _assign_waiting(self, queue: DirectoryQueue) -> None:
+    def _assign_waiting(self, queue: PlaceQueue) -> None:
         while queue.waiting:
             plain, concurrent = queue.plain, queue.concurrent
             plain_first = bool(plain) and (not concurrent or plain[0].id < concurrent[0].id)
@@ -124,7 +125,7 @@ class RunnerPool:
             if not assigned:
                 return
 
-    def _assign_plain(self, queue: DirectoryQueue) -> bool:
+    def _assign_plain(self, queue: PlaceQueue) -> bool:
         if not queue.plain:
             return False
         best = None
@@ -137,7 +138,7 @@ class RunnerPool:
         self._assign(best, queue.plain.popleft())
         return True
 
-    def _assign_unknown(self, queue: DirectoryQueue) -> bool:
+    def _assign_unknown(self, queue: PlaceQueue) -> bool:
         """A function that was never called here may be async: a runner of async ones runs it, or returns it."""
         if self._is_async(queue.plain[0]) is not None:
             return False
@@ -147,7 +148,7 @@ class RunnerPool:
                 return True
         return False
 
-    def _assign_concurrent(self, queue: DirectoryQueue) -> bool:
+    def _assign_concurrent(self, queue: PlaceQueue) -> bool:
         if not queue.concurrent:
             return False
         shared = [runner for runner in queue.runners if runner.assigned and runner.async_capacity > 0]
@@ -163,22 +164,22 @@ class RunnerPool:
 
     # Runners
 
-    def _grow(self, root: str, queue: DirectoryQueue) -> None:
+    def _grow(self, place: RunnerPlace, queue: PlaceQueue) -> None:
         """One runner for each waiting plain attempt, those that wait in a runner included, up to the limit."""
         needed = len(queue.plain) + (1 if queue.concurrent else 0)
         needed += sum(len(runner.assigned) - 1 for runner in queue.runners if runner.assigned and not runner.is_async)
         starting = sum(not runner.ready for runner in queue.runners)
         while starting < needed and self._slots_taken() < self._runners_max:
-            self._start_in(root, queue)
+            self._start_in(place, queue)
             starting += 1
 
-    def _free_slot(self, root: str, queue: DirectoryQueue) -> None:
-        """Retire a runner of another directory: the one that has been idle longest, else the first whose turn is
+    def _free_slot(self, place: RunnerPlace, queue: PlaceQueue) -> None:
+        """Retire a runner of another place: the one that has been idle longest, else the first whose turn is
         over."""
-        idle = [runner for runner in self.runners.values() if runner.idle and runner.root != root]
+        idle = [runner for runner in self.runners.values() if runner.idle and runner.place != place]
         if idle:
             self._retire(min(idle, key=lambda runner: runner.idle_since))
-            self._start_in(root, queue)
+            self._start_in(place, queue)
             return
         if any(runner.retiring is not None and runner.assigned for runner in self.runners.values()):
             return  # its slot becomes free
@@ -188,8 +189,8 @@ class RunnerPool:
                 self._retire(runner)
                 return
 
-    def _all_run_async(self, queue: DirectoryQueue) -> bool:
-        """All runners of the directory have async calls, and no other runner may be started."""
+    def _all_run_async(self, queue: PlaceQueue) -> bool:
+        """All runners of the place have async calls, and no other runner may be started."""
         return (
             all(runner.is_async and runner.assigned for runner in queue.runners)
             and self._slots_taken() >= self._runners_max
@@ -199,8 +200,8 @@ class RunnerPool:
         """A retiring runner without assigned attempts does not count: it is about to exit."""
         return sum(runner.retiring is None or bool(runner.assigned) for runner in self.runners.values())
 
-    def _start_in(self, root: str, queue: DirectoryQueue) -> None:
-        runner = self._start(root)
+    def _start_in(self, place: RunnerPlace, queue: PlaceQueue) -> None:
+        runner = self._start(place)
         queue.last_start = runner.created
         self.runners[runner.number] = runner
         queue.runners.append(runner)

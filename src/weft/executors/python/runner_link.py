@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,13 @@ _MEAN_WEIGHT = 0.2  # of the latest duration
 ASYNC_CALLS_MAX = 100  # concurrent calls in one runner
 
 
+class RunnerPlace(NamedTuple):
+    """What all attempts in a runner have in common."""
+
+    root: str  # the directory that heads sys.path
+    python: str | None = None  # an interpreter of its own; None: the node's
+
+
 class PythonAttempt(msgspec.Struct, eq=False):
     """One attempt from its start to its report."""
 
@@ -30,7 +37,7 @@ class PythonAttempt(msgspec.Struct, eq=False):
     launch: Launch
     on_ended: Ended
     arguments: bytes
-    root: str  # the directory that heads sys.path
+    place: RunnerPlace
     accepted: float
     runner: "RunnerLink | None" = None
     sent: float = 0.0
@@ -43,9 +50,9 @@ class RunnerLink:
     """`on_message` gets each message except OutputOpened, `on_closed` is called when the runner closed its end. The
     runner is ready when it has sent RunnerReady."""
 
-    def __init__(self, number: int, root: str, created: float) -> None:
+    def __init__(self, number: int, place: RunnerPlace, created: float) -> None:
         self.number = number
-        self.root = root
+        self.place = place
         self.created = created
         self.assigned: dict[int, PythonAttempt] = {}  # in the order in which plain functions run
         self.ready = False

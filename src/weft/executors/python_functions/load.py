@@ -127,9 +127,16 @@ def _from_module(name: str, root: str) -> ModuleType:
             raise CannotLoad(
                 f"there is no module {name!r}{_suggestion(name, root)}; searched {', '.join(sys.path)}"
             ) from None
-        raise CannotLoad(f"importing {name} failed: {_line(error)}") from error
+        raise CannotLoad(f"importing {name} failed: {_line(error)}{_of_weft(error)}") from error
     except Exception as error:
         raise CannotLoad(f"importing {name} failed: {_line(error)}") from error
+
+
+def _of_weft(error: ModuleNotFoundError) -> str:
+    """An interpreter of a task's own need not have what Weft needs, unless its modules import more of `weft`."""
+    if error.name not in ("msgspec", "yaml"):
+        return ""
+    return f"; {sys.executable} lacks a package that weft needs: install weft there as well"
 
 
 def _suggestion(name: str, root: str) -> str:

@@ -18,11 +18,13 @@ class FunctionSources:
     def __init__(self) -> None:
         self._cache: dict[tuple[str, str], tuple[tuple[int, int], str | None]] = {}
 
-    def of(self, text: str, root: str) -> str | None:
+    def of(self, text: str, root: str, *, installed: bool = True) -> str | None:
         """The source of `module:function` or `file.py:function`, relative to a directory. If the file has no such
-        `def` (the function is imported from another), the source of the whole file; None if no file can be read."""
+        `def` (the function is imported from another), the source of the whole file; None if no file can be read.
+
+        `installed`: packages of this interpreter are searched as well."""
         location, _, name = text.rpartition(":")
-        path = os.path.join(root, location) if location.endswith(".py") else _file_of(location, root)
+        path = os.path.join(root, location) if location.endswith(".py") else _file_of(location, root, installed)
         if path is None:
             return None
         try:
@@ -53,8 +55,8 @@ def _function_text(module: str, name: str) -> str:
     return module
 
 
-def _file_of(module: str, root: str) -> str | None:
-    path: list[str] | None = [root, *sys.path]
+def _file_of(module: str, root: str, installed: bool) -> str | None:
+    path: list[str] | None = [root, *(sys.path if installed else ())]
     spec = None
     for part in module.split("."):
         if path is None:

@@ -28,7 +28,7 @@ class TypeMismatch(ValueError):
     """A value that does not have the annotated type. `path` is where in the value, from the outside in."""
 
     def __init__(self, expected: str, value: Any, reason: str = "") -> None:
-        from weft.core.definition.problems import describe
+        from weft.core.definition.field_types.value_names import describe
 
         super().__init__()
         self.path = ""

@@ -148,8 +148,9 @@ class AsyncFunctions:
             pass  # the task itself raises it again, and reports it
         self._attempts[call.id] = attempt
         self._child_tasks[call.id] = []
-        self._running[call.id] = self._loop.create_task(
-            self._run(attempt, call.function, marshal.loads(call.arguments)), context=context
+        # Within the context, and not with `context=`, which Python 3.10 does not have.
+        self._running[call.id] = context.run(
+            self._loop.create_task, self._run(attempt, call.function, marshal.loads(call.arguments))
         )
         return True
 
@@ -219,10 +220,12 @@ class AsyncFunctions:
         self, loop: asyncio.AbstractEventLoop, inner: Any, *, context: Context | None = None, **options: Any
     ) -> "asyncio.Task[Any]":
         attempt = context.get(current) if context is not None else current.get()
+        if context is not None:
+            options["context"] = context
         if attempt is None or attempt.output is None:
-            return asyncio.Task(inner, loop=loop, context=context, **options)
+            return asyncio.Task(inner, loop=loop, **options)
         task: asyncio.Task[Any] = asyncio.Task(
-            _ActiveCoroutine(inner, self._runner.active, attempt.id), loop=loop, context=context, **options
+            _ActiveCoroutine(inner, self._runner.active, attempt.id), loop=loop, **options
         )
         child_tasks = self._child_tasks.get(attempt.id)
         if child_tasks is not None:

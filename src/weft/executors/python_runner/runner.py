@@ -281,6 +281,8 @@ class Runner:
                 self._interruptible = True
                 self._interrupt(0, None)  # a stop may have arrived just before
                 self._environment.enter(call.variables)
+                if call.start_in is not None:
+                    os.chdir(call.start_in)  # it is left again after the call
                 function = self.function(call.function)
                 if function.is_async:
                     result.is_async = True

@@ -23,7 +23,9 @@ from weft.node.ports import NodeSettings, RunFacts
 
 _NOTHING: dict[str, Any] = {}
 #: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
-OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY")
+OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY", "WEFT_WORKSPACE")
+#: Kinds of tasks that start in the workspace of their run. Engines and services do not see it.
+IN_WORKSPACE = ("shell", "python", "agent")
 #: Kinds of tasks whose commands run in a container.
 CONTAINERS = ("container", "kubernetes")
 #: What an engine enforces of what was reserved.
@@ -55,15 +57,22 @@ def make_launch(
         spec = _with_marks(spec, definition)
     if names is not None:
         spec, cwd, env = resolve_launch(spec, cwd, env, names)
+    if "interpreter" in spec:
+        spec = {**spec, "interpreter": os.path.join(root, spec["interpreter"])}
     if definition.env_files:
         env = {**_from_files(definition, root, names), **env}
     env = {
         **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
         "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",
     }  # fmt: skip
+    workspace, start_in = _workspace(workflow, definition, settings, run_id), root
+    if workspace is not None:
+        env |= {"WEFT_WORKSPACE": workspace, "WEFT_SOURCE": root}
+        start_in = root if definition.kind == "python" else workspace  # where its modules are
+    directory = os.path.join(start_in, cwd) if cwd else start_in
     launch = Launch(
-        claim.task_id, attempt, run_id, name, definition.kind, spec, env, os.path.join(root, cwd) if cwd else root,
-        f"{settings.output_root}/{run_id}", settings.output_max, ask=ask, source=facts.source,
+        claim.task_id, attempt, run_id, name, definition.kind, spec, env, directory,
+        f"{settings.output_root}/{run_id}", settings.output_max, ask=ask, source=facts.source, workspace=workspace,
     )  # fmt: skip
     if definition.requires:
         required = requirements(definition, claim)
@@ -77,6 +86,12 @@ def make_launch(
     if "with" in spec and "function" not in spec and definition.kind in ("shell", *CONTAINERS):
         launch.input = msgspec.json.encode(spec["with"])
     return launch
+
+
+def _workspace(workflow: Workflow, definition: TaskDef, settings: NodeSettings, run_id: str) -> str | None:
+    if not workflow.workspace or definition.kind not in IN_WORKSPACE or settings.workspace_root is None:
+        return None
+    return f"{settings.workspace_root}/{run_id}"
 
 
 def _from_files(definition: TaskDef, root: str, names: dict[str, Any] | None) -> dict[str, str]:

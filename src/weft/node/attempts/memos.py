@@ -74,7 +74,8 @@ class ResultKeeper:
         launch = make_launch(claim, one.facts, workflow, self._settings, one.names, self._ports.secrets)
         source = None
         if "function" in launch.spec:
-            source = self._sources.of(launch.spec["function"], launch.cwd or self._settings.workdir)
+            own = "interpreter" not in launch.spec  # another one has packages of its own
+            source = self._sources.of(launch.spec["function"], launch.cwd or self._settings.workdir, installed=own)
             if source is None:
                 function = launch.spec["function"]
                 self._ports.log("not cached: its source was not found; give it a cache key", {"function": function})

@@ -26,6 +26,7 @@ from weft.node.attempts.launch import make_launch, make_report, mask_outcome, re
 from weft.node.attempts.output import OutputShipper
 from weft.node.attempts.secrets import MissingSecret
 from weft.node.attempts.usage import UsageKeeper
+from weft.node.attempts.workspaces import WorkspaceError
 from weft.node.meter import Meter
 from weft.node.points import reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
@@ -227,10 +228,12 @@ class Worker:
             launch = make_launch(
                 claim, held.facts, held.workflow, self._settings, held.names, self._ports.secrets, self._answer
             )
+            if launch.workspace is not None and self._ports.workspaces is not None:
+                self._ports.workspaces.make(launch.run_id)
         except ExpressionError as error:
             self._cannot_start(held, error.message + (f"; {error.fix}" if error.fix else ""))
             return
-        except (MissingSecret, EnvFileError) as error:
+        except (MissingSecret, EnvFileError, WorkspaceError) as error:
             self._cannot_start(held, str(error))
             return
         if launch.secrets or launch.credentials is not None:

@@ -18,7 +18,8 @@ async def prune(ports: Ports, settings: NodeSettings, term: int) -> None:
     while more:
         reply = await ports.link.commit(Prune(None, LIMIT, older_ms=int(settings.keep_s * 1000), term=term))
         # Rows first, files after: files without rows are only waste, rows without files would lie.
-        roots = [Path(root) for root in (settings.output_root, settings.artifact_root) if root is not None]
+        places = (settings.output_root, settings.artifact_root, settings.workspace_root)
+        roots = [Path(root) for root in places if root is not None]
         directories = [root / run_id for root in roots for _, run_id in reply.data["runs"]]
         if directories:
             await asyncio.to_thread(_remove, directories)

@@ -246,7 +246,7 @@ def prune_runs(access: StoreAccess, request: PruneRunsRequest) -> PrunedRuns:
         ids = [run_id for _, run_id in reply.data["runs"]]
         for run_id in ids:
             # Rows first, files after: files without rows are only waste, rows without files would lie.
-            for root in (access.output_root, access.artifact_root):
+            for root in (access.output_root, access.artifact_root, access.workspace_root):
                 shutil.rmtree(root / run_id, ignore_errors=True)
         removed += ids
         more = reply.more

@@ -19,6 +19,10 @@ def check_attempts(
     if shared and "image" not in shared:
         _check_shared_image(collector, tasks)
     for name, task in tasks.items():
+        if shared and isinstance(task.get("python"), dict) and "container" not in task and "kubernetes" not in task:
+            message = "defaults.container says that it runs in a container, whose image has its Python"
+            path, _ = source.task(name)
+            collector.problem_at((*path, "python"), message, "add container: null", "key")
         if "retry" not in task and "container" not in task and "kubernetes" not in task:
             continue
         elsewhere = "cloud_run" in task or "type" in task  # a plugin's attempts may run on engines

@@ -115,6 +115,9 @@ def _check_remote(collector: ProblemCollector, value: dict[Any, Any], out: dict[
         if "python" in value and "python" not in inside:
             fix = "use argv: [python, …], or container"
             collector.problem_at((*collector.path, where), f"`{where}` does not apply to `python`", fix, "key")
+        elif isinstance(out.get("python"), dict):
+            message = "the Python of the container's image calls it"
+            collector.problem_at((*collector.path, "python"), message, "write python: module:function", "key")
         kind = next((kind for kind in inside if kind in value), None)
         for key in OWN_COMMAND:
             if kind is not None and key in remote:

@@ -115,6 +115,15 @@ def check_mode(collector: ProblemCollector, document: Document) -> None:
         _check_owned_run(collector, document)
 
 
+def check_workspace(collector: ProblemCollector, source: SourcePaths, document: Document) -> None:
+    """What a task finds in a workspace is no part of what its result is kept under."""
+    for name, task in document["tasks"].items() if "workspace" in document else ():
+        cache = task.get("cache", False)
+        if cache is True or (isinstance(cache, dict) and "key" not in cache):
+            message = "its result may depend on files in the workspace, so it needs a key"
+            collector.problem_at((*source.task(name)[0], "cache"), message, "add cache: {key: …}", "key")
+
+
 def check_budgets(collector: ProblemCollector, source: SourcePaths, document: Document) -> None:
     """What a run may spend bounds what its tasks may spend: each says how much of it may be set aside for it."""
     of_run = document["budget"] if isinstance(document.get("budget"), dict) else {}

@@ -1,4 +1,4 @@
-"""The types of the keys `needs`, `cache`, `map`, `tolerate` and `wait` of a task."""
+"""The types of the keys `needs`, `cache`, `map`, `tolerate`, `wait` and `python` of a task."""
 
 import re
 from datetime import datetime
@@ -190,3 +190,53 @@ class CacheType(msgspec.Struct, frozen=True):
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [Boolean().schema(), CACHE_RECORD.schema()]}
+
+
+FUNCTION: Final = Pattern(
+    expected="a function",
+    regex=r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|[^:\x00-\x1f\x7f]*[^:/\x00-\x1f\x7f]\.py):[A-Za-z_]\w*",
+    fix="write module:function or file.py:function",
+)
+_INTERPRETERS: Final = ("venv", "interpreter")
+PYTHON_RECORD: Final = Record(
+    (
+        Field("call", FUNCTION, "The function: module:function or file.py:function."),
+        Field("venv", Text("a directory", templates=True),
+              "The virtual environment whose Python calls it, relative to the definition."),
+        Field("interpreter", Text("a path", templates=True), "The Python that calls it, relative to the definition."),
+    ),
+    "python",
+)  # fmt: skip
+
+
+class FunctionCall(msgspec.Struct, frozen=True):
+    """A function, or a mapping with an interpreter of its own. The canonical form of one without is the text."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return FUNCTION.read(collector, value)
+        out = PYTHON_RECORD.read(collector, value)
+        if "call" not in value and not collector.misspelled(value, PYTHON_RECORD.by_name, ("call",)):
+            return collector.problem("`python` has no call", "add call: module:function", at="key")
+        if out is INVALID or "call" not in out:
+            return INVALID
+        if all(key in out for key in _INTERPRETERS):
+            path = (*collector.path, "interpreter")
+            collector.problem_at(path, "`python` has both venv and interpreter", "keep one of them", "key")
+            return INVALID
+        return out if any(key in out for key in _INTERPRETERS) else out["call"]
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [FUNCTION.schema(), {**PYTHON_RECORD.schema(), "required": ["call"]}]}
+
+
+def function_of(python: str | dict[str, str]) -> str:
+    """The function that the key `python` of a canonical task names."""
+    return python if isinstance(python, str) else python["call"]
+
+
+def interpreter_of(python: str | dict[str, str]) -> str | None:
+    """The interpreter that calls it; None: the node's own."""
+    if isinstance(python, str):
+        return None
+    return python["interpreter"] if "interpreter" in python else f"{python['venv'].rstrip('/')}/bin/python"
