@@ -5,6 +5,7 @@ from typing import Any, Final
 from weft.operations.declare import Operation, Resource
 from weft.operations.resources import (
     events,
+    graph,
     nodes,
     repair,
     run_changes,
@@ -20,9 +21,9 @@ from weft.operations.resources import (
 )  # fmt: skip
 
 RESOURCES: Final[tuple[Resource, ...]] = (
-    submissions.resource, runs.resource, run_changes.resource, repair.resource, tasks.resource, workflows.resource,
-    events.resource, nodes.resource, store.resource, triggers.resource, streams.resource, tokens.resource,
-    server.resource,
+    submissions.resource, runs.resource, run_changes.resource, repair.resource, tasks.resource, graph.resource,
+    workflows.resource, events.resource, nodes.resource, store.resource, triggers.resource, streams.resource,
+    tokens.resource, server.resource,
 )  # fmt: skip
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = tuple(
     operation for resource in RESOURCES for operation in resource.operations
