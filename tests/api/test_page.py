@@ -33,7 +33,7 @@ def test_it_shows_runs_and_nodes(server: Running) -> None:
     run = server.submit(CHAIN)
     server.ended(run)
     until(lambda: server.connection.leader().session)
-    answer = server.get("/")
+    answer = server.get("/plain")
     assert answer.status == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     seen = Seen(answer.body.decode())
@@ -48,7 +48,7 @@ def test_it_shows_runs_and_nodes(server: Running) -> None:
 def test_everything_is_text(quiet: Running) -> None:
     run = quiet.submit(CHAIN)
     quiet.connection.cancel(run, None, NASTY)
-    body = quiet.get("/").body.decode()
+    body = quiet.get("/plain").body.decode()
     seen = Seen(body)
     assert NASTY in seen.text
     assert {tag for tag, _ in seen.elements} <= {
@@ -59,7 +59,7 @@ def test_everything_is_text(quiet: Running) -> None:
 
 
 def test_only_its_own_style_may_be_used(quiet: Running) -> None:
-    answer = quiet.get("/")
+    answer = quiet.get("/plain")
     policy = answer.headers["content-security-policy"]
     (style,) = re.findall(r"<style>(.*?)</style>", answer.body.decode(), re.DOTALL)
     hash = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -71,15 +71,15 @@ def test_only_its_own_style_may_be_used(quiet: Running) -> None:
 
 def test_older_runs_are_on_the_next_page(quiet: Running) -> None:
     runs = [quiet.submit(CHAIN) for _ in range(3)]
-    first = Seen(quiet.get("/?limit=2").body.decode())
+    first = Seen(quiet.get("/plain?limit=2").body.decode())
     older = [attributes["href"] for tag, attributes in first.elements if tag == "a"][-1]
     assert runs[0] not in first.text
-    assert runs[0] in Seen(quiet.get(f"/{older}").body.decode()).text
-    assert quiet.get("/?limit=0").code == "parameters"
-    assert quiet.get("/?state=succeeded").body.decode().count("<tr>") == 0
+    assert runs[0] in Seen(quiet.get(f"/plain{older}").body.decode()).text
+    assert quiet.get("/plain?limit=0").code == "parameters"
+    assert quiet.get("/plain?state=succeeded").body.decode().count("<tr>") == 0
 
 
 def test_a_server_with_a_token_shows_it_to_nobody_else(serving: Callable[..., Running]) -> None:
     server = serving(node=False, gate=OneToken(TOKEN))
-    assert server.get("/").code == "unauthorized"
-    assert server.client(TOKEN).get("/").status == 200
+    assert server.get("/plain").code == "unauthorized"
+    assert server.client(TOKEN).get("/plain").status == 200

@@ -128,6 +128,7 @@ def test_every_route_asks_for_its_role(serving: Callable[..., Running], route: O
     server = serving(node=False, gate=Everybody())
     names = {"run": "abc", "task": "a", "node": "n", "name": "w", "hash": "abcd", "stream": "stdout", "trigger": "t"}
     names["id"] = "abcd"
+    names["code"] = "0" * 32
     names["other"] = "abd"
     path = route.path.format(**names)
     if route.media == "text/event-stream":
@@ -151,7 +152,9 @@ def test_reading_needs_a_viewer_and_changing_an_operator() -> None:
             assert (route.role == "viewer") == (route.method == "GET"), route
         if route.path.startswith("/v1/tokens"):
             assert route.role == "admin"
-    assert {route.path for route in ROUTES if route.role == "anyone"} == {"/healthz", "/readyz", "/v1/hooks/{name}"}
+    assert {route.path for route in ROUTES if route.role == "anyone"} == {
+        "/healthz", "/readyz", "/v1/hooks/{name}", "/v1/sign-ins/{code}",
+    }  # fmt: skip
 
 
 def test_one_token_opens_everything_and_no_other_does(serving: Callable[..., Running]) -> None:

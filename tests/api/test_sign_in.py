@@ -23,10 +23,10 @@ def locked(serving: Callable[..., Running]) -> Running:
 
 
 def test_a_browser_is_asked_for_a_token(locked: Running) -> None:
-    answer = locked.get("/", Accept=HTML)
+    answer = locked.get("/plain", Accept=HTML)
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert locked.get("/?limit=0", Accept=HTML).status == 401
+    assert locked.get("/plain?limit=0", Accept=HTML).status == 401
     body = answer.body.decode()
     policy = answer.headers["content-security-policy"]
     for tag in ("style", "script"):
@@ -39,11 +39,11 @@ def test_a_browser_is_asked_for_a_token(locked: Running) -> None:
 
 
 def test_programs_are_told_as_ever(locked: Running) -> None:
-    assert locked.get("/").code == "unauthorized"
-    assert locked.get("/", Accept="*/*").code == "unauthorized"
+    assert locked.get("/plain").code == "unauthorized"
+    assert locked.get("/plain", Accept="*/*").code == "unauthorized"
     assert locked.get("/v1/runs", Accept=HTML).code == "unauthorized"
-    assert locked.get("/", Accept=HTML, Authorization="Bearer wrong").status == 401
-    shown = locked.client(TOKEN).get("/", Accept=HTML)
+    assert locked.get("/plain", Accept=HTML, Authorization="Bearer wrong").status == 401
+    shown = locked.client(TOKEN).get("/plain", Accept=HTML)
     assert shown.status == 200
     assert "<script" not in shown.body.decode()
 
@@ -66,7 +66,7 @@ def test_in_a_browser(locked: Running, browser: Browser) -> None:
     client = locked.client(TOKEN)
     runs = [client.post("/v1/runs", {"definition": CHAIN}).json["run"] for _ in range(2)]
     locked.connection.cancel(runs[1], None, NASTY)
-    url = f"http://127.0.0.1:{locked.port}/?limit=1"
+    url = f"http://127.0.0.1:{locked.port}/plain?limit=1"
     browser.open(url)
     give(browser, "wrong")
     browser.until("document.getElementById('said').textContent == 'this token is not known here'")

@@ -11,13 +11,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.api import docs_page, health, hooks, metrics, page, submissions  # noqa: F401 - handlers
+from weft.api import health, hooks, metrics, submissions  # noqa: F401 - handlers
 from weft.api.access.auth import Gate, allowed_caller
 from weft.api.access.request_guard import BODY_MAX, RequestGuard
-from weft.api.access.sign_in import sign_in
 from weft.api.app_state import THREADS, AppState
 from weft.api.calls import HANDLERS, OperationCall, carried_out
 from weft.api.openapi import describe
+from weft.api.pages import docs_page, plain_page, who_asks  # noqa: F401 - handlers
+from weft.api.pages.browser_files import BrowserFiles
+from weft.api.pages.token_form import sign_in
 from weft.api.responses import problem
 from weft.api.streams import handlers, outputs  # noqa: F401 - handlers
 from weft.api.streams.hub import Listen
@@ -78,6 +80,7 @@ class Application:
         self._root_path = root_path
         self._router = Router(operations)
         self._others = others
+        self._files = BrowserFiles(self.operations)
         self._description: bytes | None = None
 
     def openapi(self) -> dict[str, Any]:
@@ -111,6 +114,8 @@ class Application:
             return Response(self._description, media_type=JSON)
         if path == "/docs" and request.method == "GET":
             return docs_page.response(self.operations)
+        if request.method == "GET" and (shown := self._files.response(request)) is not None:
+            return shown
         found = self._router.find(path)
         if found is None:
             mcp = path == MCP_PATH

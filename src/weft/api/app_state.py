@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from weft.api.access.auth import Gate
+from weft.api.access.sign_in_codes import SignInCodes
 from weft.api.streams.hub import Hub, Listen
 from weft.api.submission_batcher import SubmissionBatcher
 from weft.client.definition_loader import DefinitionLoader
@@ -72,6 +73,7 @@ class AppState:
         self.figures = figures  # for /metrics
         self.hub = Hub(connection.last_event, self.off_loop, listen)
         self.heartbeat_s = HEARTBEAT_S
+        self.sign_ins = SignInCodes()
         self._batcher = SubmissionBatcher(connection)
         self._probe = StoreProbe(connection)
 

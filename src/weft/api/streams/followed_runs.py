@@ -34,7 +34,9 @@ class Events:
             None if self._run is None else self._connection.run(self._run)
         )  # first: what follows its end is read then
         events = self._connection.events(self._run, after=at[0], limit=PAGE)
-        pieces = [StreamPiece((event.seq,), event.kind, sent(str(event.seq), event)) for event in events]
+        pieces = [
+            StreamPiece((event.seq,), event.kind, sent(str(event.seq), event), event.run_id) for event in events
+        ]
         ended = None
         if run is not None and run.finished and len(events) < PAGE and self._all_shown(run.generation):
             ended = "finished"

@@ -10,6 +10,7 @@ from weft.api.streams.followed_runs import Events, Output
 from weft.api.streams.hub import Position, StreamPiece
 from weft.operations.errors import NotFound
 from weft.operations.resources.streams import (
+    StreamClusterEventsRequest,
     StreamEventsRequest,
     StreamRunEventsRequest,
     StreamTaskOutputRequest,
@@ -30,10 +31,11 @@ def _after(request: StreamEventsRequest, otherwise: int, newest: int) -> Positio
 @handles(stream_events)
 async def follow_cluster(call: OperationCall) -> Response:
     state = call.state
-    request = call.request(StreamEventsRequest)
+    request = call.request(StreamClusterEventsRequest)
     newest = await state.off_loop(state.connection.last_event)
     at = _after(request, newest, newest)
-    return EventStream(call.http, state, "events", Events(state.connection, None), at, Wanted(request.kind))
+    wanted = Wanted(request.kind, request.run)
+    return EventStream(call.http, state, "events", Events(state.connection, None), at, wanted)
 
 
 @handles(stream_run_events)
@@ -51,11 +53,14 @@ async def follow_run(call: OperationCall) -> Response:
 
 
 class Wanted:
-    def __init__(self, kinds: Sequence[str] | None) -> None:
+    """Which pieces of a stream a reader gets: of these kinds, of these runs."""
+
+    def __init__(self, kinds: Sequence[str] | None, runs: Sequence[str] | None = None) -> None:
         self._kinds = None if kinds is None else frozenset(kinds)
+        self._runs = None if runs is None else frozenset(runs)
 
     def __call__(self, piece: StreamPiece) -> bool:
-        return self._kinds is None or piece.kind in self._kinds
+        return (self._kinds is None or piece.kind in self._kinds) and (self._runs is None or piece.run in self._runs)
 
 
 @handles(stream_task_output)

@@ -42,6 +42,7 @@ class StreamPiece(NamedTuple):
     at: Position  # where a reader stands after it
     kind: str
     data: bytes  # as it goes over the wire
+    run: str | None = None  # of an event: whose it is
 
 
 class Found(NamedTuple):

@@ -75,12 +75,14 @@ def is_resting(access: "StoreAccess", run: RunInfo) -> bool:
 
 
 class TaskFilter(msgspec.Struct, kw_only=True):
-    """`workflow` is a name or a hash, `node` a name or a session that runs the task or ran it last."""
+    """`workflow` is a name or a hash, `node` a name or a session that runs the task or ran it last. `elements_of`
+    is a mapped task of the run."""
 
     states: list[Any] | None = None
     kinds: list[Any] | None = None
     workflow: str | None = None
     node: str | None = None
+    elements_of: str | None = None
     old_generations: bool = False
 
 
@@ -92,11 +94,14 @@ def task_page(
     if run is not None:
         no, _ = find_run(access, run)
         low, high = max(after, (no << ORDINAL_BITS) - 1), (no + 1) << ORDINAL_BITS
+        if filters.elements_of is not None:  # their ids come after those of all tasks
+            low = max(low, (no << ORDINAL_BITS) + len(_mapped(access, no, filters.elements_of).tasks) - 1)
         if task is not None:
             pos, idx = task_position(access, no, task)
             at = (no, f"[{pos}]", idx, filters.old_generations)
     states = None if filters.states is None else msgspec.json.encode(filters.states).decode()
     read_all = filters.kinds is None and filters.workflow is None and filters.node is None
+    read_all = read_all and filters.elements_of is None
     page = limit if read_all else PAGE
     found: list[TaskInfo] = []
     labels = Labels(access)
@@ -127,7 +132,14 @@ def _level_plan(access: "StoreAccess", task: TaskInfo, hash: str, filters: TaskF
         and (filters.kinds is None or task.kind in filters.kinds)
         and (filters.node is None or filters.node in (task.node, task.session))
         and (filters.workflow is None or filters.workflow in (hash, access.workflow(hash).name))
+        and (filters.elements_of is None or (task.idx >= 0 and task.name.rpartition(".")[0] == filters.elements_of))
     )
+
+
+def _mapped(access: "StoreAccess", run_no: int, task: str) -> Workflow:
+    """The run's workflow, which has this task."""
+    task_position(access, run_no, task)
+    return access.workflow(run_row(access, run_no).workflow)
 
 
 def task_position(access: "StoreAccess", run_no: int, task: str) -> tuple[int, int]:

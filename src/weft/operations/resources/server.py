@@ -74,10 +74,47 @@ class GetPageRequest(Request):
 
 
 get_page = resource.handwritten(
-    "get_page", "GET", "/",
+    "get_page", "GET", "/plain",
     """
-    A page for people: recent runs and nodes. On a server that asks for a token, a browser without one gets a page
-    with the 401 that asks for it (text/html).
+    A page without scripts: recent runs and nodes. A browser without a token gets a page with the 401 that asks for
+    it (text/html). The page with everything is at `/`.
     """,
     role="viewer", request=GetPageRequest, media="text/html",
+)  # fmt: skip
+
+
+class CallerInfo(msgspec.Struct, kw_only=True):
+    name: str
+    role: str
+    version: str  # of Weft
+
+
+get_caller = resource.handwritten(
+    "get_caller", "GET", "/v1/caller", "Whose token this is, and what it may do.",
+    role="viewer", request=NoArguments, reply=CallerInfo,
+)  # fmt: skip
+
+
+class SignInLink(msgspec.Struct, kw_only=True):
+    code: str
+    expires_in_ms: int
+
+
+class UseSignInRequest(Request):
+    code: Annotated[str, Meta(pattern=r"^[0-9a-z]{32}$", description="Of a link that has not been used")]
+
+
+class SignedIn(msgspec.Struct, kw_only=True):
+    token: str
+
+
+create_sign_in = resource.handwritten(
+    "create_sign_in", "POST", "/v1/sign-ins",
+    "A code that one browser can exchange for the token of this request, once and within a minute.",
+    role="operator", request=NoArguments, reply=SignInLink, statuses=(201,),
+)  # fmt: skip
+use_sign_in = resource.handwritten(
+    "use_sign_in", "POST", "/v1/sign-ins/{code}",
+    "Exchange a code of `create_sign_in` for its token. It works once, on the server that made it.",
+    role="anyone", request=UseSignInRequest, reply=SignedIn, errors=("not_found",),
 )  # fmt: skip

@@ -11,13 +11,14 @@ from msgspec import Meta
 
 from weft.operations.declare import Request, Resource, header
 from weft.operations.errors import FINDABLE
-from weft.operations.parameters import AttemptNumber, RunRef, TaskRef
+from weft.operations.parameters import RUN_PATTERN, AttemptNumber, RunRef, TaskRef
 from weft.operations.reading.output import PART_MAX
 from weft.operations.resources.events import After, KindFilter
 
 resource = Resource("streams")
 EVENT_STREAM: Final = "text/event-stream"
 BYTES: Final = "application/octet-stream"
+STREAM_RUNS_MAX: Final = 64
 
 Stream = Annotated[Literal["stdout", "stderr"], Meta(description="Which of the two")]
 LastEvent = Annotated[
@@ -38,10 +39,20 @@ class StreamEventsRequest(Request):
     last_id: LastEvent | None = None
 
 
+class StreamClusterEventsRequest(StreamEventsRequest, kw_only=True):
+    run: (
+        Annotated[
+            list[Annotated[str, Meta(pattern=RUN_PATTERN)]],
+            Meta(max_length=STREAM_RUNS_MAX, description="Only of the run with this id; may be repeated"),
+        ]
+        | None
+    ) = None
+
+
 stream_events = resource.handwritten(
     "stream_events", "GET", "/v1/events/stream",
-    "Follow what happens in the whole cluster, from now on or from where you stopped.",
-    role="viewer", request=StreamEventsRequest, media=EVENT_STREAM, errors=("too_many_readers",),
+    "Follow what happens in the whole cluster, or to some runs, from now on or from where you stopped.",
+    role="viewer", request=StreamClusterEventsRequest, media=EVENT_STREAM, errors=("too_many_readers",),
 )  # fmt: skip
 
 

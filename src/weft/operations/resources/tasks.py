@@ -69,6 +69,9 @@ class ListRunTasksRequest(Request):
         ]
         | None
     ) = None
+    elements_of: (
+        Annotated[str, Meta(pattern=TASK_PATTERN, description="Only the elements of this mapped task")] | None
+    ) = None
     old_generations: Annotated[bool, Meta(description="Also tasks of earlier generations")] = False
     cursor: TaskCursor | None = None
     limit: Limit = 100
@@ -78,8 +81,9 @@ class ListRunTasksRequest(Request):
 def list_run_tasks(access: StoreAccess, request: ListRunTasksRequest) -> TaskPage:
     """List the tasks of a run."""
     filters = TaskFilter(
-        states=request.state, kinds=request.type, node=request.node, old_generations=request.old_generations
-    )
+        states=request.state, kinds=request.type, node=request.node, old_generations=request.old_generations,
+        elements_of=request.elements_of,
+    )  # fmt: skip
     found = task_page(access, request.run, request.task, filters, number_in(request.cursor), request.limit)
     return _page(*found)
 

@@ -127,6 +127,14 @@ SELECT coalesce(max(seq), 0) FROM events
 -- name: event_last_of_run (run_no bigint)
 SELECT coalesce(max(seq), 0) FROM events WHERE run_no = :run_no
 
+-- name: states_of_run (first bigint, end bigint): its tasks without their elements; a later generation comes later
+SELECT t.pos, t.state, t.attempt, t.elements, coalesce(t.started_at, t.claimed_at), t.finished_at
+FROM tasks t WHERE t.id >= :first AND t.id < :end AND t.idx < 0 ORDER BY t.id
+
+-- name: element_states_of_run (first bigint, end bigint)
+SELECT t.pos, t.state, count(*) FROM tasks t WHERE t.id >= :first AND t.id < :end AND t.idx >= 0 AND {current}
+GROUP BY t.pos, t.state ORDER BY t.pos, t.state
+
 -- name: sessions_all (ended boolean)
 SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body, s.role, s.drain_at,
   (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),

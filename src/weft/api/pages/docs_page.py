@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from weft.api.page import POLICY, STYLE
+from weft.api.pages.plain_page import POLICY, STYLE
 from weft.operations.declare import Operation
 
 

@@ -1,4 +1,4 @@
-"""The page on a server that asks for a token: a browser opens it without one, and there are no cookies.
+"""The plain page on a server that asks for a token: a browser opens it without one, and there are no cookies.
 
 What comes instead, with the 401, is a form and a script. The script keeps the token for this tab only
 (sessionStorage), asks for the page with it in a header, and shows the answer below. The token is never in an address
@@ -13,7 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weft.api.page import REFRESH_S, STYLE
+from weft.api.pages.plain_page import REFRESH_S, STYLE
 from weft.operations.errors import ApiError
 
 SCRIPT: Final = """
@@ -110,7 +110,7 @@ PAGE: Final = f"""<!doctype html>
 def sign_in(request: Request, error: ApiError) -> Response | None:
     """For a person with a browser who wants to see the page and has sent no token that we know."""
     wants = "text/html" in request.headers.get("accept", "")
-    if error.problem.status != 401 or request.url.path != "/" or request.method != "GET" or not wants:
+    if error.problem.status != 401 or request.scope["path"] != "/plain" or request.method != "GET" or not wants:
         return None
     headers = {**error.headers, "Content-Security-Policy": POLICY}
     return Response(PAGE, 401, media_type="text/html", headers=headers)

@@ -1,0 +1,128 @@
+// @ts-check
+/** The list of runs: live, filtered by its address, a page at a time. */
+
+import { Part, h, paced, refill } from "../parts/dom.js";
+import { ago, count, moment, span } from "../parts/format.js";
+import { RUN_STATES, badge, meter, shape, word } from "../parts/states.js";
+import { problemText } from "../parts/toast.js";
+import { address, changed, go, here } from "../shell/router.js";
+
+const LIMIT = 50;
+const AGAIN_MS = 1000;
+const FILTERS = ["name", "trigger", "label", "input", "text", "since", "until"];
+
+export class RunsView extends Part {
+  #chips = h("span", { class: "filters-states" });
+  #filters = h("div", { class: "filters" });
+  #body = h("div", { class: "panel-table" }, h("p", { class: "note" }, "…"));
+  #pages = h("div", { class: "pages" });
+  /** @type {any[]} */ #runs = [];
+  #now = 0;
+  #chosen = -1;
+  #refresh = paced(AGAIN_MS, () => this.#read());
+
+  /** @param {import("../shell/main.js").App} app */
+  constructor(app) {
+    super();
+    this.app = app;
+  }
+
+  begin() {
+    document.title = "Runs · Weft";
+    const text = h("input", {
+      type: "search", placeholder: "Filter by id, name, label, input or reason", "aria-label": "Filter", "data-filter": true, size: "42",
+      value: here().query.get("text") ?? "", on: { input: paced(300, () => go(changed({ text: /** @type {any} */ (text).value, cursor: null }), true)) },
+    });
+    this.#chips.className = "counted";
+    refill(this.#filters, this.#chips, h("span", { class: "grow" }), text);
+    this.replaceChildren(h("h1", { class: "sr" }, "Runs"), this.#filters, this.#body, this.#pages);
+    this.app.live?.subscribe(null, (message) => message.kind !== "lost" && this.#refresh(), this.life);
+    this.every(2000, () => !document.hidden && this.#runs.some((run) => !run.finished_at) && this.#refresh());
+    this.hear(document, "keydown", (event) => this.#key(event));
+    this.#read();
+  }
+
+  moved() {
+    this.#chosen = -1;
+    this.#read();
+  }
+
+  async #read() {
+    const { query } = here();
+    /** @type {Record<string, any>} */
+    const wanted = { limit: LIMIT, cursor: query.get("cursor"), state: query.getAll("state"), children: query.get("children") };
+    for (const name of FILTERS) if (query.get(name)) wanted[name] = name === "label" || name === "input" ? query.getAll(name) : query.get(name);
+    if (!wanted.state.length) delete wanted.state;
+    try {
+      const [page, counts] = await Promise.all([this.app.api.call("list_runs", wanted, this.life), this.app.api.call("get_counts", {}, this.life)]);
+      this.#now = counts.now;
+      this.#runs = page.runs;
+      this.#showChips(counts, query);
+      this.#showRuns();
+      this.#showPages(page.next, query);
+    } catch (error) {
+      if (!this.life.aborted && !this.#runs.length) refill(this.#body, h("p", { class: "note problem" }, problemText(error)));
+    }
+  }
+
+  /** @param {any} counts @param {URLSearchParams} query */
+  #showChips(counts, query) {
+    const chosen = query.get("state");
+    const all = Object.values(counts.runs).reduce((sum, one) => sum + one, 0);
+    const chip = (/** @type {string | null} */ state, /** @type {any} */ label, /** @type {number} */ many) =>
+      h("a", { class: "chip", href: changed({ state, cursor: null }), "aria-current": String(chosen === state) }, label, h("b", {}, count(many)));
+    const more = FILTERS.filter((name) => name !== "text" && query.get(name)).map((name) =>
+      h("a", { class: "chip", href: changed({ [name]: null, cursor: null }), "aria-label": `remove the filter ${name}` }, h("span", { class: "name" }, `${name}: ${query.get(name)}`), "×"));
+    refill(this.#chips, chip(null, "All", all), RUN_STATES.map((state) =>
+      chip(state, [shape(state), word(state)], counts.runs[state] ?? 0)), more);
+  }
+
+  #showRuns() {
+    if (!this.#runs.length) {
+      const empty = here().query.size ? ["No run passes these filters. ", h("a", { href: "#/runs" }, "Show all")] : ["No runs yet: ", h("code", {}, "weft run FILE"), " starts one."];
+      return refill(this.#body, h("p", { class: "note" }, empty));
+    }
+    const heads = ["State", "Workflow", "Run", "Tasks", "Took", "Started", "From", "Why"];
+    const head = h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one))));
+    refill(this.#body, h("table", {}, head, h("tbody", {}, this.#runs.map((run, nth) => this.#line(run, nth)))));
+  }
+
+  /** @param {any} run @param {number} nth */
+  #line(run, nth) {
+    const to = address(["runs", run.id]);
+    const began = run.started_at ?? run.created_at;
+    const from = run.trigger ?? Object.entries(run.labels).map(([key, value]) => `${key}=${value}`).join(" ");
+    const open = (/** @type {MouseEvent} */ event) => {
+      if (!(/** @type {HTMLElement} */ (event.target).closest("a")) && !getSelection()?.toString()) go(to);
+    };
+    return h("tr", { "data-href": to, class: nth === this.#chosen ? "chosen" : null, on: { click: open } },
+      h("td", {}, run.paused && !run.finished_at ? badge("paused") : badge(run.state)),
+      h("td", { class: "text" }, h("a", { href: changed({ name: run.name, cursor: null }), class: "name", title: "only runs of this workflow" }, run.name)),
+      h("td", {}, h("a", { href: to, class: "mono" }, run.id)),
+      h("td", {}, meter(run)),
+      h("td", {}, run.started_at || run.finished_at ? span((run.finished_at ?? this.#now) - began) : ""),
+      h("td", { title: moment(began) }, ago(began, this.#now)),
+      h("td", { class: "text soft name" }, from),
+      h("td", { class: "text soft name", title: run.reason ?? "" }, run.reason ?? ""));
+  }
+
+  /** @param {string | null} next @param {URLSearchParams} query */
+  #showPages(next, query) {
+    refill(this.#pages,
+      query.get("cursor") && h("a", { class: "button", href: changed({ cursor: null }) }, "Newest"),
+      next && h("a", { class: "button", href: changed({ cursor: next }) }, "Older"));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #key(event) {
+    if (/** @type {HTMLElement} */ (event.target).closest("input, textarea, select, dialog, button, a")) return;
+    if (event.key === "j" || event.key === "k") {
+      this.#chosen = Math.max(0, Math.min(this.#runs.length - 1, this.#chosen + (event.key === "j" ? 1 : -1)));
+      const lines = this.#body.querySelectorAll("tbody tr");
+      lines.forEach((line, nth) => line.classList.toggle("chosen", nth === this.#chosen));
+      lines[this.#chosen]?.scrollIntoView({ block: "nearest" });
+    } else if (event.key === "Enter" && this.#runs[this.#chosen]) go(address(["runs", this.#runs[this.#chosen].id]));
+  }
+}
+
+customElements.define("weft-runs", RunsView);
