@@ -21,7 +21,7 @@ ENTRIES: dict[str, int] = {
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {
-    "client/verbs.py Connection": 81,  # one method a verb, each a line or two
+    "client/verbs.py Connection": 82,  # one method a verb, each a line or two
     "client/local.py StoreConnection": 21,
     "node/local.py LocalLink": 30,
     "node/ports.py Link": 23,

@@ -1,4 +1,4 @@
-"""Is the process there, and should it get requests?"""
+"""Is the process there, should it get requests, and who asks?"""
 
 from starlette.responses import Response
 
@@ -6,7 +6,8 @@ from weft import __version__
 from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
 from weft.operations.errors import ApiError, store_silent
-from weft.operations.resources.server import Health, healthz, readyz
+from weft.operations.replies import CallerInfo
+from weft.operations.resources.server import Health, get_caller, healthz, readyz
 from weft.store.protocol import StoreError
 
 
@@ -27,3 +28,10 @@ def is_ready(call: OperationCall) -> Response:
     except StoreError:
         raise store_silent() from None
     return reply(Health(status="ready", version=__version__))
+
+
+@handles(get_caller)
+def who_asks(call: OperationCall) -> Response:
+    assert call.caller is not None  # the route needs a role
+    observing = call.state.connection.role == "observer"
+    return reply(CallerInfo(name=call.caller.name, role="viewer" if observing else call.caller.role))

@@ -20,6 +20,7 @@ from weft.operations.errors import NotFound
 from weft.operations.reading.budgets import RunBudget
 from weft.operations.replies import (
     AttemptInfo,
+    CallerInfo,
     EventInfo,
     Explanation,
     FireInfo,
@@ -149,6 +150,10 @@ class Connection:
     def check_writable(self) -> None:
         """Raises StoreError if the store takes no writes now; an observer needs none."""
         raise NotImplementedError
+
+    def caller(self) -> CallerInfo:
+        """Who asks, and with which role; on a store within reach everything is allowed, unless it is observed."""
+        return CallerInfo(name="local", role="viewer" if self.role == "observer" else "admin")
 
     def now(self) -> int:
         return self.call(store.get_clock, NoArguments()).now

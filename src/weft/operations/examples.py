@@ -58,6 +58,7 @@ OF: Final[dict[str, dict[str, Any]]] = {
     "PoolSet": {"name": "database"},
     "PrunedRuns": {"runs": [RUN], "more": False},
     "LevelRecords": {"lines": ['{"level":0,"task":"extract","state":"succeeded"}']},
+    "CallerInfo": {"name": "dashboard", "role": "viewer"},
     "RunInfo": {"state": "succeeded", "finished_at": AT + 1200, "succeeded": 2},
     "RunWorkflows": {"workflows": [HASH]},
     "RunDiff": {"inputs": {"day": ["2026-01-30", "2026-01-31"]}, "definition": []},
