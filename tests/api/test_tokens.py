@@ -19,6 +19,7 @@ from weft.api.access.token_gate import (
     Tokens,
 )
 from weft.client.local import StoreConnection
+from weft.client.remote import ServerConnection
 from weft.core.commands import Refused
 from weft.operations.access import StoreAccess
 from weft.operations.errors import Ambiguous, NotFound
@@ -254,3 +255,21 @@ def test_the_words_for_a_token_that_will_not_do(serving: Callable[..., Running],
     assert (unknown.status, unknown.json["detail"]) == (
         401, "this token is not known here, has expired, or was revoked"
     )  # fmt: skip
+
+
+def test_a_caller_learns_who_it_is_and_what_it_may(serving: Callable[..., Running], tmp_path: Path) -> None:
+    store = StoreConnection(StoreAccess(SqliteStore(tmp_path / "s" / ".weft" / "weft.db")))
+    made = store.create_token("of ann", "operator")
+    server = serving(node=False, connection=store, gate=Tokens(store.token_holder, "0123456789abcdef"))
+    url = f"http://127.0.0.1:{server.port}"
+    for token, found in ((made.token, ("of ann", "operator")), ("0123456789abcdef", ("WEFT_TOKEN", "admin"))):
+        remote = ServerConnection(url, token)
+        caller = remote.caller()
+        assert (caller.role, found[0] in caller.name) == (found[1], True)
+        store.access.role = "observer"
+        assert remote.caller().role == "viewer"
+        assert store.caller().role == "viewer"
+        store.access.role = "auto"
+        remote.close()
+    assert store.caller().role == "admin"
+    assert server.get("/v1/caller").status == 401

@@ -39,6 +39,7 @@ class OperationCall:
         self.state = state
         self.http = http
         self.body = b""
+        self.caller = caller
         self.actor = None if caller is None else caller.name
         self.command_id = _command_id(http) if operation.writes and not operation.any_body else None
         self._texts = {**path, **_query(operation, http), **_headers(operation, http)}

@@ -1,4 +1,4 @@
-"""Is the process there, and should it get requests?"""
+"""Is the process there, should it get requests, and who asks?"""
 
 from starlette.responses import Response
 

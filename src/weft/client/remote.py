@@ -20,12 +20,13 @@ from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Refused, Reply, Submit
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
-from weft.operations.declare import Operation, Request
+from weft.operations.declare import NoArguments, Operation, Request
 from weft.operations.errors import NotFound
 from weft.operations.ids import new_id
 from weft.operations.reading.attempt_output import AttemptOutput, Piece
 from weft.operations.reading.output import PART_MAX
-from weft.operations.replies import OutputPart
+from weft.operations.replies import CallerInfo, OutputPart
+from weft.operations.resources import server
 from weft.operations.resources.streams import (
     GetTaskArtifactRequest,
     GetTaskOutputRequest,
@@ -93,6 +94,9 @@ class ServerConnection(Connection):
         except StoreError:
             return False
         return True
+
+    def caller(self) -> CallerInfo:
+        return self.call(server.get_caller, NoArguments())
 
     def read_output(
         self, ref: str, task: str, attempt: int, stream: StreamName, *, offset: int = 0, limit: int = 65536

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
 
 import msgspec
 
+from weft import __version__
 from weft.core.artifacts import ArtifactReference
 from weft.core.commands import BY_REQUEST, Refused, Reply, Submit
 from weft.core.definition.compile import compile_workflow
@@ -20,6 +21,7 @@ from weft.operations.errors import NotFound
 from weft.operations.reading.budgets import RunBudget
 from weft.operations.replies import (
     AttemptInfo,
+    CallerInfo,
     EventInfo,
     Explanation,
     FireInfo,
@@ -150,6 +152,10 @@ class Connection:
     def check_writable(self) -> None:
         """Raises StoreError if the store takes no writes now; an observer needs none."""
         raise NotImplementedError
+
+    def caller(self) -> CallerInfo:
+        """Who asks, and with which role; on a store within reach everything is allowed, unless it is observed."""
+        return CallerInfo(name="local", role="viewer" if self.role == "observer" else "admin", version=__version__)
 
     def now(self) -> int:
         return self.call(store.get_clock, NoArguments()).now

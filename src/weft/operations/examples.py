@@ -63,6 +63,7 @@ OF: Final[dict[str, dict[str, Any]]] = {
                  "row": [0, 0], "columns": 2, "rows": 1, "edges": [0, 1]},
     "RunStates": {"states": "sr", "letters": {"s": "succeeded", "r": "running"}, "attempts": [1, 1]},
     "SignInLink": {"code": "6dfd96e04327b106c78866c29d881701", "expires_in_ms": 60_000},
+    "CallerInfo": {"name": "dashboard", "role": "viewer"},
     "RunInfo": {"state": "succeeded", "finished_at": AT + 1200, "succeeded": 2},
     "RunWorkflows": {"workflows": [HASH]},
     "RunDiff": {"inputs": {"day": ["2026-01-30", "2026-01-31"]}, "definition": []},

@@ -286,6 +286,14 @@ class TokenInfo(msgspec.Struct, kw_only=True):
     revoked_at: int | None
 
 
+class CallerInfo(msgspec.Struct, kw_only=True):
+    """Who asks, as the history names them, and what they may do here."""
+
+    name: str
+    role: ApiRole
+    version: str  # of Weft, where it is carried out
+
+
 class NewToken(msgspec.Struct, kw_only=True):
     id: str
     token: str

@@ -8,8 +8,8 @@ from weft.api.access.sign_in_codes import GOOD_S
 from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
 from weft.operations.errors import NotFound
+from weft.operations.replies import CallerInfo
 from weft.operations.resources.server import (
-    CallerInfo,
     SignedIn,
     SignInLink,
     UseSignInRequest,
@@ -21,8 +21,10 @@ from weft.operations.resources.server import (
 
 @handles(get_caller)
 async def caller(call: OperationCall) -> Response:
-    found = call.http.state.caller
-    return reply(CallerInfo(name=found.name, role=found.role, version=__version__))
+    assert call.caller is not None  # the route needs a role
+    observing = call.state.connection.role == "observer"
+    role = "viewer" if observing else call.caller.role
+    return reply(CallerInfo(name=call.caller.name, role=role, version=__version__))
 
 
 @handles(create_sign_in)

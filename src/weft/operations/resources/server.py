@@ -7,6 +7,7 @@ from msgspec import Meta
 
 from weft.operations.declare import NoArguments, Request, Resource
 from weft.operations.parameters import TIME_MAX, Limit, RunStates
+from weft.operations.replies import CallerInfo
 
 resource = Resource("server")
 
@@ -23,6 +24,11 @@ healthz = resource.handwritten(
 readyz = resource.handwritten(
     "readyz", "GET", "/readyz", "The store answers and takes writes, and the server takes requests; else 503.",
     role="anyone", request=NoArguments, reply=Health, errors=("not_ready",),
+)  # fmt: skip
+get_caller = resource.handwritten(
+    "get_caller", "GET", "/v1/caller",
+    "Whose token this is, and the role that decides what it may do; never more than viewer where an observer serves.",
+    role="viewer", request=NoArguments, reply=CallerInfo,
 )  # fmt: skip
 get_metrics = resource.handwritten(
     "get_metrics", "GET", "/metrics",
@@ -80,18 +86,6 @@ get_page = resource.handwritten(
     it (text/html). The page with everything is at `/`.
     """,
     role="viewer", request=GetPageRequest, media="text/html",
-)  # fmt: skip
-
-
-class CallerInfo(msgspec.Struct, kw_only=True):
-    name: str
-    role: str
-    version: str  # of Weft
-
-
-get_caller = resource.handwritten(
-    "get_caller", "GET", "/v1/caller", "Whose token this is, and what it may do.",
-    role="viewer", request=NoArguments, reply=CallerInfo,
 )  # fmt: skip
 
 
