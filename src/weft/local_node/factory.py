@@ -26,6 +26,7 @@ from weft.local_node.agents import AgentOnDemand
 from weft.local_node.engines import ENGINE_KINDS, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.local_node.plugin_executors import described, plugin_executors
+from weft.node.attempts.run_tokens import KEY_FACT
 from weft.node.attempts.secrets import Secrets
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
@@ -151,6 +152,7 @@ def make_node(
     )
     ports.contended, ports.log_line = connection.link.contended, log_line
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
+    ports.token_key = secrets.token_hex(32)
     if store.path is None:
         ports.secrets.learn(STORE_SECRETS)
     if store.takes_output:
@@ -159,6 +161,7 @@ def make_node(
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
     connection.link.read_artifacts_in(settings.artifact_root, settings.name)
     facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
+    facts[KEY_FACT] = ports.token_key
     if added:
         facts["plugins"] = described(added)
     return Node(ports, settings, facts if url is None else {**facts, "url": url})

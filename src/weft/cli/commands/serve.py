@@ -57,7 +57,7 @@ def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
     if not token:
         token, path = server_token(connection.access.home)
         name, place = "local", str(path)
-    gate = Tokens(connection.token_holder, token, name)
+    gate = Tokens(connection.token_holder, token, name, scope_of=connection.token_scope)
     try:
         listener = listening(config.host, config.port)
     except OSError as error:

@@ -159,12 +159,15 @@ def mcp_servers(agent: dict[str, Any], request: AgentRequest) -> dict[str, dict[
 
 
 def _own_server(request: AgentRequest) -> dict[str, Any]:
-    """`weft mcp`, on a server that the task names in its environment, or on the run's own store."""
+    """`weft mcp`, on a server that the task names in its environment, or on the run's own store; with the token of
+    the attempt, so that it opens this run only."""
     env = {}
+    token = request.secrets.get("WEFT_TOKEN") or os.environ.get("WEFT_TOKEN")
+    if token is not None:
+        env["WEFT_TOKEN"] = token
     if not os.environ.get("WEFT_SERVER"):
         if request.store is None:
-            message = "the tools of weft need a store on SQLite, or WEFT_SERVER and the secret WEFT_TOKEN"
-            raise CannotBuild(message)
+            raise CannotBuild("the tools of weft need a store on SQLite, or WEFT_SERVER in the task's env")
         env["WEFT_STORE"] = request.store
     argv = python_command("weft.__main__", "script", "mcp")
     return {"command": argv[0], "args": argv[1:], "env": env}
