@@ -13,7 +13,7 @@ from tests.forked import run
 from weft.cli.command_table import MCP_CLIENTS
 from weft.mcp.install import BACKUP, CLIENTS, NAME, CannotMerge, entry_of, merged, snippet, write_file
 
-ARGV = ["/opt/weft/bin/weft", "mcp", "--store", '/srv/ü "quoted"/weft.db']
+ARGV = ["/usr/bin/weft", "mcp", "--store", '/data/ü "quoted"/weft.db']
 JSON_CLIENTS = [name for name, client in CLIENTS.items() if not client.toml]
 
 

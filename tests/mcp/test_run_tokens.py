@@ -1,6 +1,7 @@
 """Tokens of attempts, attacked: they open their own run and what their task is allowed, while the attempt runs."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from weft.client.local import StoreConnection
 from weft.mcp.server import TOOLS
 from weft.node.attempts.run_tokens import mint
 from weft.operations.access import StoreAccess
+from weft.operations.reading.run_tokens import scope_of_token
 from weft.operations.run_scope import need_of
 from weft.operations.table import OPERATIONS
 from weft.store.sqlite.driver import SqliteStore
@@ -33,7 +35,7 @@ class Attempts:
         self.directory = directory / "here"
         self.directory.mkdir()
         connection = StoreConnection(StoreAccess(SqliteStore(self.directory / ".weft" / "weft.db")))
-        gate = Tokens(connection.token_holder, OWNER, scope_of=connection.token_scope)
+        gate = Tokens(connection.token_holder, OWNER, scope_of=partial(scope_of_token, connection.access))
         self.server = Agents(self.directory, connection=connection, gate=gate, token=OWNER)
 
     def started(self, name: str, attempt: int = 1, run: str | None = None, **task: Any) -> tuple[str, str]:
@@ -138,8 +140,8 @@ def test_it_cannot_be_made_up(attempts: Attempts) -> None:
         f"{scheme}_{task_id}_99999_{signature}", f"{scheme}_{int(task_id) + 1}_{number}_{signature}", "weftrun_",
     ]  # fmt: skip
     for one in wrong:
-        assert attempts.server.connection.token_scope(one) is None, one
-    assert attempts.server.connection.token_scope(token) is not None
+        assert scope_of_token(attempts.server.connection.access, one) is None, one
+    assert scope_of_token(attempts.server.connection.access, token) is not None
     node = attempts.server.get("/v1/nodes").json["nodes"][0]
     assert "token_key" not in str(node)
     assert signature not in str(attempts.server.get("/v1/events").json)
@@ -149,10 +151,10 @@ def test_a_session_that_lost_its_lease_opens_nothing(attempts: Attempts) -> None
     _, token = attempts.started("a", allow=[])
     connection = attempts.server.connection
     late = StoreAccess(connection.store, connection.link)
-    assert StoreConnection(late).token_scope(token) is not None
+    assert scope_of_token(late, token) is not None
     now = connection.now()
     late.now = lambda: now + 3_600_000  # type: ignore[method-assign]
-    assert StoreConnection(late).token_scope(token) is None
+    assert scope_of_token(late, token) is None
 
 
 def test_signals_need_to_be_allowed_and_reach_its_own_run(attempts: Attempts) -> None:

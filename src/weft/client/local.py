@@ -17,7 +17,6 @@ from weft.operations.reading.attempt_output import AttemptOutput, open_output
 from weft.operations.reading.figures import Figures, figures
 from weft.operations.reading.output import read_output
 from weft.operations.reading.results import open_artifact, output_of
-from weft.operations.reading.run_tokens import scope_of_token
 from weft.operations.reading.runs import find_run
 from weft.operations.replies import OutputPart, TokenInfo
 from weft.operations.resources.submissions import AppliedWorkflow
@@ -127,10 +126,6 @@ class StoreConnection(Connection):
     def token_holder(self, token: str) -> TokenInfo | None:
         """Whose token this is, if it can be used now; for servers."""
         return holder(self.access, token)
-
-    def token_scope(self, token: str) -> RunScope | None:
-        """Which run the token of an attempt opens now; for servers."""
-        return scope_of_token(self.access, token)
 
     def figures(self) -> Figures:
         """For a monitor."""

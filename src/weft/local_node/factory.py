@@ -152,7 +152,6 @@ def make_node(
     )
     ports.contended, ports.log_line = connection.link.contended, log_line
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
-    ports.token_key = secrets.token_hex(32)
     if store.path is None:
         ports.secrets.learn(STORE_SECRETS)
     if store.takes_output:
@@ -161,9 +160,9 @@ def make_node(
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
     connection.link.read_artifacts_in(settings.artifact_root, settings.name)
     facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
-    facts[KEY_FACT] = ports.token_key
     if added:
         facts["plugins"] = described(added)
+    facts[KEY_FACT] = ports.token_key = secrets.token_hex(32)
     return Node(ports, settings, facts if url is None else {**facts, "url": url})
 
 

@@ -23,7 +23,7 @@ class CannotMerge(Exception):
     """The file is left as it is; the text says why."""
 
 
-class Client(NamedTuple):
+class ClientFile(NamedTuple):
     """`path` takes the working directory and the home; `keys` lead to the servers; `extra` is what an entry has
     beside command and args."""
 
@@ -38,37 +38,37 @@ def _settings(home: Path, mac: str, linux: str) -> Path:
     return home / (f"Library/Application Support/{mac}" if sys.platform == "darwin" else f".config/{linux}")
 
 
-CLIENTS: Final[dict[str, Client]] = {
-    "claude": Client("Claude Code", lambda here, home: here / ".mcp.json", extra={"type": "stdio"}),
-    "claude-desktop": Client(
+CLIENTS: Final[dict[str, ClientFile]] = {
+    "claude": ClientFile("Claude Code", lambda here, home: here / ".mcp.json", extra={"type": "stdio"}),
+    "claude-desktop": ClientFile(
         "Claude Desktop", lambda here, home: _settings(home, "Claude", "Claude") / "claude_desktop_config.json"
     ),
-    "cursor": Client("Cursor", lambda here, home: here / ".cursor/mcp.json"),
-    "vscode": Client("VS Code", lambda here, home: here / ".vscode/mcp.json", "servers", {"type": "stdio"}),
-    "codex": Client("Codex", lambda here, home: home / ".codex/config.toml", "mcp_servers", toml=True),
-    "gemini": Client("Gemini CLI", lambda here, home: here / ".gemini/settings.json"),
-    "windsurf": Client("Windsurf", lambda here, home: home / ".codeium/windsurf/mcp_config.json"),
-    "zed": Client("Zed", lambda here, home: home / ".config/zed/settings.json", "context_servers",
+    "cursor": ClientFile("Cursor", lambda here, home: here / ".cursor/mcp.json"),
+    "vscode": ClientFile("VS Code", lambda here, home: here / ".vscode/mcp.json", "servers", {"type": "stdio"}),
+    "codex": ClientFile("Codex", lambda here, home: home / ".codex/config.toml", "mcp_servers", toml=True),
+    "gemini": ClientFile("Gemini CLI", lambda here, home: here / ".gemini/settings.json"),
+    "windsurf": ClientFile("Windsurf", lambda here, home: home / ".codeium/windsurf/mcp_config.json"),
+    "zed": ClientFile("Zed", lambda here, home: home / ".config/zed/settings.json", "context_servers",
         {"source": "custom"}),
 }  # fmt: skip
 
 
-def entry_of(client: Client, argv: list[str], env: dict[str, str]) -> dict[str, Any]:
+def entry_of(client: ClientFile, argv: list[str], env: dict[str, str]) -> dict[str, Any]:
     entry: dict[str, Any] = {**client.extra, "command": argv[0], "args": argv[1:]}
     return {**entry, "env": env} if env else entry
 
 
-def snippet(client: Client, entry: dict[str, Any]) -> str:
+def snippet(client: ClientFile, entry: dict[str, Any]) -> str:
     """What a file without anything else would hold."""
     return _toml_block(client, entry) if client.toml else _json_text({client.keys: {NAME: entry}}, 2)
 
 
-def merged(client: Client, old: str | None, entry: dict[str, Any] | None) -> str:
+def merged(client: ClientFile, old: str | None, entry: dict[str, Any] | None) -> str:
     """The file's new text; None as the entry removes it. Raises CannotMerge."""
     return (_merged_toml if client.toml else _merged_json)(client, old or "", entry)
 
 
-def _merged_json(client: Client, old: str, entry: dict[str, Any] | None) -> str:
+def _merged_json(client: ClientFile, old: str, entry: dict[str, Any] | None) -> str:
     try:
         value = json.loads(old, object_pairs_hook=_once) if old.strip() else {}
     except ValueError as error:
@@ -102,7 +102,7 @@ def _json_text(value: Any, indent: int | str) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
 
 
-def _merged_toml(client: Client, old: str, entry: dict[str, Any] | None) -> str:
+def _merged_toml(client: ClientFile, old: str, entry: dict[str, Any] | None) -> str:
     """Only the lines of our own table are touched; the result is read again and compared with what it shall be."""
     try:
         before = tomllib.loads(old)
@@ -142,7 +142,7 @@ def _without_table(text: str, header: str) -> list[str]:
     return kept
 
 
-def _toml_block(client: Client, entry: dict[str, Any]) -> str:
+def _toml_block(client: ClientFile, entry: dict[str, Any]) -> str:
     lines = [f"[{client.keys}.{NAME}]"]
     for name, value in entry.items():
         if isinstance(value, dict):

@@ -4,6 +4,7 @@ import asyncio
 import os
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 from weft.cli.commands.serve import WAIT_S, gate_and_listener, logger_for
@@ -17,6 +18,7 @@ from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
 from weft.node.attempts.run_tokens import PREFIX, VARIABLE
 from weft.node.attempts.secrets import Secrets
+from weft.operations.reading.run_tokens import scope_of_token
 from weft.operations.run_scope import Permission, RunScope
 
 OF_INSTALL = ("client", "print", "remove", "write_token")
@@ -144,7 +146,7 @@ def _scope_of(connection: Connection, token: str | None) -> Callable[[], RunScop
     if token is None or not token.startswith(PREFIX):
         return None
     if isinstance(connection, StoreConnection):
-        return lambda: connection.token_scope(token)
+        return partial(scope_of_token, connection.access, token)
     return lambda: RunScope(0, "", "", "", get_args(Permission))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.client.opening import store_place
-from weft.mcp.install import CLIENTS, CannotMerge, Client, entry_of, merged, snippet, write_file
+from weft.mcp.install import CLIENTS, CannotMerge, ClientFile, entry_of, merged, snippet, write_file
 from weft.store.postgres.url import PostgresUrl
 
 
@@ -31,7 +31,7 @@ def install(args: Namespace, session: CommandSession) -> int:
 
 
 def _write(
-    args: Namespace, session: CommandSession, name: str, client: Client, path: Path, entry: dict[str, object]
+    args: Namespace, session: CommandSession, name: str, client: ClientFile, path: Path, entry: dict[str, object]
 ) -> bool:
     try:
         old = path.read_text(encoding="utf-8") if path.exists() else None

@@ -15,13 +15,15 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from weft.core.definition.checks.agents import PLACEHOLDERS
 from weft.executors.agent.answer import instruction
 from weft.executors.agent.messages import AgentRequest
 from weft.executors.agent.usage import MILLION
 
 ARGUMENT_MAX: Final = 131_071  # bytes, Linux's MAX_ARG_STRLEN without its final zero
 _ROOT: Final = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
-_PLACEHOLDER: Final = re.compile(r"\{(prompt|model|system|session|tools|max_turns|max_budget_usd|mcp_config)\}")
+_PLACEHOLDER: Final = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
+_SESSION: Final = "{session}"
 WEFT_TOOL: Final = "weft"
 
 
@@ -108,7 +110,11 @@ def _template(agent: dict[str, Any], request: AgentRequest, session: str | None)
     }  # fmt: skip
     if "mcp_config" in named:
         values["mcp_config"] = _passed(line, _claude_servers(mcp_servers(agent, request)))
-    line.argv = [_PLACEHOLDER.sub(lambda match: values[match[1]], argument) for argument in written]
+    line.argv = [
+        _PLACEHOLDER.sub(lambda match: values[match[1]], argument)
+        for argument in written
+        if session is not None or _SESSION not in argument  # a program takes an empty one for a session's id
+    ]
     return _checked(line)
 
 
