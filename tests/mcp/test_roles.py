@@ -24,12 +24,13 @@ ASKED_FOR = {
 }  # fmt: skip
 BEYOND = {
     "list_runs", "list_nodes", "cancel_run", "resume_run", "skip_tasks", "mark_tasks", "pause_run", "unpause_run",
-    "correct_run",
+    "correct_run", "apply_workflow", "list_triggers", "pause_trigger", "resume_trigger", "fire_trigger", "rerun_run",
+    "list_events", "diff_runs", "get_task_launch", "set_run_budget",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
-    "get_critical_path",
+    "get_critical_path", "list_triggers", "list_events", "diff_runs", "get_task_launch",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -54,7 +55,7 @@ def test_hints_say_what_a_tool_may_do(tool: Tool) -> None:
     assert hints.idempotent_hint or not hints.read_only_hint
     starts = tool.name in (
         "submit_task", "submit_workflow", "resume_run", "retry_dead_letter_task", "skip_tasks", "mark_tasks",
-        "correct_run",
+        "correct_run", "rerun_run", "fire_trigger",
     )  # fmt: skip
     assert hints.open_world_hint == starts
     if starts:
@@ -71,7 +72,10 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
         "list_nodes": "list_nodes", "resume_run": "resume_run", "skip_tasks": "skip_tasks",
         "mark_tasks": "mark_tasks", "pause_run": "pause_run", "unpause_run": "unpause_run",
-        "correct_run": "correct_run",
+        "correct_run": "correct_run", "apply_workflow": "apply_workflow", "list_triggers": "list_triggers",
+        "pause_trigger": "pause_trigger", "resume_trigger": "resume_trigger", "fire_trigger": "fire_trigger",
+        "rerun_run": "rerun_run", "list_events": "list_events", "diff_runs": "diff_runs",
+        "get_task_launch": "get_task_launch", "set_run_budget": "set_run_budget",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}
@@ -170,7 +174,8 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
         given: dict[str, dict[str, Any]] = {
             "get_task_result": {"run": run}, "stream_task_output": {"run": run}, "get_workflow_status": {"run": run},
             "explain_task": {"run": run}, "get_critical_path": {"run": run}, "preview": {"workflow": "w"},
-            "validate_workflow": {"definition": ["true"]},
+            "validate_workflow": {"definition": ["true"]}, "diff_runs": {"old": run, "new": run},
+            "get_task_launch": {"run": run, "task": "a"},
         }  # fmt: skip
         for name in sorted(READING):
             await calls(name, **given.get(name, {}))

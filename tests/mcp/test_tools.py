@@ -329,3 +329,76 @@ def test_mistakes_are_told_in_words(idle: Agents, tool: str, given: dict[str, An
         assert says in words
 
     idle.tell(talk)
+
+
+def test_a_schedule_is_applied_paused_and_fired(agents: Agents) -> None:
+    definition = {
+        "name": "nightly", "triggers": [{"cron": "0 3 * * *", "timezone": "Europe/Berlin"}], "tasks": {"a": "echo 1"},
+    }  # fmt: skip
+    named = {"name": "nightly", "trigger": "cron"}
+
+    async def talk(calls: Calls) -> None:
+        code, words = await calls.refused("apply_workflow", name="other", definition=definition)
+        assert (code, "calls itself 'nightly'" in words) == ("conflict", True)
+        applied = await calls("apply_workflow", name="nightly", definition=definition)
+        assert (applied["added"], applied["existing"]) == (["cron"], False)
+        assert (await calls("apply_workflow", name="nightly", definition=definition))["existing"] is True
+        (line,) = (await calls("list_triggers"))["triggers"]
+        assert (line["workflow"], line["trigger"], line["what"]) == ("nightly", "cron", "0 3 * * * Europe/Berlin")
+        assert line["next_at"] > 0
+        await calls("pause_trigger", **named)
+        (line,) = (await calls("list_triggers", workflow="nightly"))["triggers"]
+        assert line["paused"] is True
+        assert "next_at" not in line
+        await calls("resume_trigger", **named)
+        fired = await calls("fire_trigger", **named)
+        assert fired["outcome"] == "started"
+        status = await calls("get_workflow_status", run=fired["run"], **WAIT)
+        assert status["run"]["state"] == "succeeded"
+        (line,) = (await calls("list_triggers"))["triggers"]
+        assert (line["last_outcome"], line["last_run"]) == ("started", fired["run"])
+
+    agents.tell(talk)
+
+
+def test_a_run_is_corrected_repeated_and_compared(agents: Agents) -> None:
+    wrong = {"name": "w", "inputs": {"n": {"type": "integer"}}, "tasks": {"a": "echo $N; exit 3"}}
+    right = 'name: w\ninputs: {n: integer}\ntasks:\n  a: {run: "echo ${{ inputs.n }}", env: {N: x}}\n'
+
+    async def talk(calls: Calls) -> None:
+        run = (await calls("submit_workflow", definition=wrong, inputs={"n": 1}, labels={"team": "data"}))["run"]
+        assert (await calls("get_workflow_status", run=run, **WAIT))["run"]["state"] == "failed"
+        assert [one["run"] for one in (await calls("list_runs", labels=["team=data"]))["runs"]] == [run]
+        preview = await calls("correct_run", run=run, definition=right, preview=True)
+        assert (preview["again"], preview["state"]) == (["a"], "failed")
+        assert (await calls("correct_run", run=run, definition=right))["state"] == "running"
+        assert (await calls("get_workflow_status", run=run, **WAIT))["run"]["state"] == "succeeded"
+        given = await calls("get_task_launch", run=run, task="a")
+        assert given["kind"] == "shell"
+        assert {"N": "x", "WEFT_V1": "1"}.items() <= given["env"].items()
+        again = (await calls("rerun_run", run=run, inputs={"n": 2}))["run"]
+        assert (await calls("get_workflow_status", run=again, **WAIT))["run"]["state"] == "succeeded"
+        differ = await calls("diff_runs", old=run, new=again)
+        assert differ["inputs"] == {"n": [1, 2]}
+        assert "definition" not in differ
+        page = await calls("list_events", run=run, kinds=["resumed", "run_finished"])
+        assert "resumed" in {event["kind"] for event in page["events"]}
+        assert {event["run"] for event in page["events"]} == {run}
+        first = await calls("list_events", limit=2)
+        assert len(first["events"]) == 2
+        more = await calls("list_events", limit=2, cursor=first["next"])
+        assert more["events"][0]["seq"] > first["events"][1]["seq"]
+
+    agents.tell(talk)
+
+
+def test_a_budget_is_shown_and_changed(idle: Agents) -> None:
+    definition = {"name": "w", "budget": {"usd": 1}, "tasks": {"a": {"agent": {"prompt": "x", "budget": {"usd": 1}}}}}
+
+    async def talk(calls: Calls) -> None:
+        run = (await calls("submit_workflow", definition=definition))["run"]
+        assert (await calls("get_workflow_status", run=run))["budget"]["usd"] == 1
+        await calls("set_run_budget", run=run, usd=2.5)
+        assert (await calls("get_workflow_status", run=run))["budget"]["usd"] == 2.5
+
+    idle.tell(talk)

@@ -132,7 +132,7 @@ class Application:
                 "method", "this route does not take that method", "/openapi.json has all routes",
                 headers={"Allow": ", ".join(allowed)},
             )  # fmt: skip
-        caller = await allowed_caller(self.state.gate, operation.role, request)
+        caller = await allowed_caller(self.state.gate, operation, request)
         call = OperationCall(operation, self.state, request, names, caller)
         await call.receive()
         return await HANDLERS.get(operation.name, carried_out)(call)

@@ -41,13 +41,14 @@ class OperationCall:
         self.body = b""
         self.caller = caller
         self.actor = None if caller is None else caller.name
+        self.scope = None if caller is None else caller.scope
         self.command_id = _command_id(http) if operation.writes and not operation.any_body else None
         self._texts = {**path, **_query(operation, http), **_headers(operation, http)}
 
     @property
     def connection(self) -> Connection:
         """On behalf of the caller."""
-        return self.state.connection.for_request(self.command_id, self.actor)
+        return self.state.connection.for_request(self.command_id, self.actor, self.scope)
 
     async def receive(self) -> None:
         """The body, where the operation takes one."""

@@ -40,6 +40,8 @@ def _flag(*names: str, help: str) -> Option:
     return Option(names, help, {"action": "store_true"})
 
 
+#: Whose files `weft mcp install` writes (mcp/install.py).
+MCP_CLIENTS = ("claude", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "zed")
 STORE = _option(
     "--store", metavar="PATH", help="the store: a file, or postgresql://… (default: .weft/weft.db, searched upward)"
 )
@@ -176,7 +178,14 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "mcp:mcp",
-        (_flag("--http", help="serve it at /mcp of an address, instead of standard input and output"),
+        (_option("action", metavar="install", nargs="?", choices=("install",),
+                 help="write an entry for Weft into the configuration of clients, instead of serving"),
+         _option("--client", metavar="CLIENT", action="append", choices=MCP_CLIENTS,
+                 help=f"install: {', '.join(MCP_CLIENTS)}; may be repeated"),
+         _flag("--print", help="install: only show what would be written"),
+         _flag("--remove", help="install: remove the entry again"),
+         _flag("--write-token", help="install: also write the token of WEFT_TOKEN into the file, in clear"),
+         _flag("--http", help="serve it at /mcp of an address, instead of standard input and output"),
          HOST, PORT, ROOT_PATH, ALLOW_HOST,
          _flag("--read-only", help="only tools that read: those that change something are left out"),
          _flag("--work", help="also run tasks, in a node of its own for as long as it serves"),

@@ -21,6 +21,7 @@ from weft.operations.reading.runs import find_run
 from weft.operations.replies import OutputPart, TokenInfo
 from weft.operations.resources.submissions import AppliedWorkflow
 from weft.operations.resources.tokens import holder
+from weft.operations.run_scope import RunScope, ScopeNeed, need_of
 from weft.store.protocol import Store
 
 if TYPE_CHECKING:
@@ -37,14 +38,19 @@ class StoreConnection(Connection):
         self.access = access
 
     def call(self, operation: Operation[Q, R], request: Q) -> R:
+        self._check_scope(need_of(operation))
         self.check_names(operation, request)
         assert operation.run is not None, f"{operation.name} is for servers"
         return operation.run(self.access, request)
 
-    def for_request(self, command_id: str | None, actor: str | None = None) -> Self:
+    def for_request(self, command_id: str | None, actor: str | None = None, scope: RunScope | None = None) -> Self:
         view = copy.copy(self)
-        view.access = self.access.for_request(command_id, actor)
+        view.access = self.access.for_request(command_id, actor, scope)
         return view
+
+    def _check_scope(self, need: ScopeNeed | None) -> None:
+        if self.access.scope is not None:
+            self.access.scope.check(need)
 
     @property
     def role(self) -> str:
@@ -91,6 +97,7 @@ class StoreConnection(Connection):
         return EventFollower(self, PollingSource(self, run_id), run_id, after, filters)
 
     def submit(self, command: c.Submit, workflow: Workflow | None = None) -> c.Reply:
+        self._check_scope("submit")
         if workflow is not None:
             self.link.committer.know(workflow)
         return self.access.commit(command)
@@ -98,9 +105,11 @@ class StoreConnection(Connection):
     def submit_each(
         self, commands: Sequence[c.Submit], ids: Sequence[str] | None = None
     ) -> list[c.Reply | c.Refused]:
+        self._check_scope("submit")
         return self.access.commit_each(commands, ids)
 
     def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> AppliedWorkflow:
+        self._check_scope(None)
         workflow = loaded.workflow
         if workflow.triggers and loaded.children:
             named = ", ".join(sorted(loaded.children))

@@ -34,6 +34,7 @@ from weft.operations.resources.streams import (
     get_task_output,
 )
 from weft.operations.resources.submissions import AppliedWorkflow, Batch, BatchItem, Started
+from weft.operations.run_scope import RunScope
 from weft.store.artifact_files import ArtifactError
 from weft.store.protocol import StoreError
 from weft.store.shipment import CHUNK_MAX
@@ -73,8 +74,8 @@ class ServerConnection(Connection):
         found: R = answer.value(operation.reply)
         return found
 
-    def for_request(self, command_id: str | None, actor: str | None = None) -> Self:
-        """Who asked is known by the token: the server says that."""
+    def for_request(self, command_id: str | None, actor: str | None = None, scope: RunScope | None = None) -> Self:
+        """Who asked, and what they may, is known by the token: the server says that."""
         view = copy.copy(self)
         view._command_id, view._commands = command_id, 0
         return view

@@ -63,6 +63,7 @@ from weft.operations.resources.run_changes import Changed
 from weft.operations.resources.store import PoolSet
 from weft.operations.resources.tokens import TokenRevoked
 from weft.operations.resources.triggers import TriggerDone
+from weft.operations.run_scope import RunScope
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
@@ -102,9 +103,10 @@ class Connection:
         """Carry out an operation. Errors are those of the table (operations/errors.py), wherever it is done."""
         raise NotImplementedError
 
-    def for_request(self, command_id: str | None, actor: str | None = None) -> Self:
+    def for_request(self, command_id: str | None, actor: str | None = None, scope: RunScope | None = None) -> Self:
         """The same control for one request: its commands carry this id, so that a request that is sent again after
-        its reply was lost is applied once. `actor` is who asked, for the history."""
+        its reply was lost is applied once. `actor` is who asked, for the history; `scope` is what the token of an
+        attempt opens."""
         raise NotImplementedError
 
     def close(self) -> None:

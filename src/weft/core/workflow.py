@@ -120,6 +120,7 @@ class TaskDef(msgspec.Struct, frozen=True):
         str, ...
     ] = ()  # it takes a place of each while it runs: named ones and the workflow's own, ascending
     scored: bool = False  # the leader picks its node
+    allow: tuple[str, ...] | None = None  # what its token may do besides looking at its run; None: it has no `allow`
 
     def called(self, idx: int) -> str:
         """As people know it: "transform", or "transform.3" for an element."""

@@ -1,6 +1,7 @@
 """What this machine can run tasks with: every type, and whether what it needs answers."""
 
 import asyncio
+import shutil
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,8 @@ async def _check_all(config: "Config") -> list[tuple[str, ExecutorInfo]]:
     types = [*KINDS, *(plugin.type for plugin in plugins)]
 
     async def engine(kind: str) -> ExecutorInfo:
+        if kind == "agent":
+            return ExecutorInfo(usable=True, error=_missing_program(config.agent_command[0]))
         if kind not in made:
             return ExecutorInfo(usable=True)
         error = await _within(made[kind].check, made[kind].close)
@@ -37,6 +40,13 @@ async def _check_all(config: "Config") -> list[tuple[str, ExecutorInfo]]:
 
     found = await asyncio.gather(*map(engine, KINDS), *(_plugin(config, plugin) for plugin in plugins))
     return list(zip(types, found, strict=True))
+
+
+def _missing_program(program: str) -> str | None:
+    """Agents with `command` or `api` run without it."""
+    if shutil.which(program) is not None:
+        return None
+    return f"there is no program {program} here: install it or set agent_command; `command` and `api` need none"
 
 
 async def _plugin(config: "Config", plugin: Plugin) -> ExecutorInfo:

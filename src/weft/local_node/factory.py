@@ -26,6 +26,7 @@ from weft.local_node.agents import AgentOnDemand
 from weft.local_node.engines import ENGINE_KINDS, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.local_node.plugin_executors import described, plugin_executors
+from weft.node.attempts.run_tokens import KEY_FACT
 from weft.node.attempts.secrets import Secrets
 from weft.node.attempts.workspaces import Workspaces
 from weft.node.chores.resources import Machine
@@ -167,6 +168,7 @@ def make_node(
     facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
     if added:
         facts["plugins"] = described(added)
+    facts[KEY_FACT] = ports.token_key = secrets.token_hex(32)
     return Node(ports, settings, facts if url is None else {**facts, "url": url})
 
 

@@ -88,7 +88,7 @@ class GetWorkflowStatusArguments(a.Arguments):
     wait_s: a.WaitS = 0
 
 
-@tools(role="viewer")
+@tools(role="viewer", scope="run")
 async def get_workflow_status(context: RequestContext, request: GetWorkflowStatusArguments) -> r.Status:
     """How a run is: its state, how many tasks ended how, which failed and why, which are under way, which signals it
     waits for, and its output once it has ended. With wait_s it waits for the end."""
@@ -102,6 +102,7 @@ def _status(connection: Connection, ref: str) -> r.Status:
     failed, _ = connection.tasks(run.id, states=FAILED, limit=TASKS_SHOWN)
     under_way, _ = ([], None) if run.finished else connection.tasks(run.id, states=OPEN, limit=TASKS_SHOWN)
     output, cut, error = _output(connection, run)
+    budget = connection.call(runs.get_run_budget, runs.OneRunRequest(run=run.id))
     workflow = connection.workflow(run.id)
     signals = [
         workflow.tasks[task.pos].spec["signal"]
@@ -112,6 +113,7 @@ def _status(connection: Connection, ref: str) -> r.Status:
         run=r.run_line(run), ended=run.finished, failed=[r.task_line(task, now) for task in failed],
         open=[r.task_line(task, now) for task in under_way], signals=list(dict.fromkeys(signals)),
         awaiting_advance=connection.awaiting_advance(run.id), output=output, output_cut=cut, output_error=error,
+        budget=budget.budget if budget.spends else None,
     )  # fmt: skip
 
 
@@ -134,7 +136,7 @@ class ListTasksArguments(a.Arguments):
     limit: a.Limit = 30
 
 
-@tools(role="viewer")
+@tools(role="viewer", scope="run")
 def list_tasks(context: RequestContext, request: ListTasksArguments) -> r.TaskLines:
     """List tasks in the order in which they were created: of a run or of all, by state, type, workflow and node. A
     page may be short or empty and still have a `next`."""
@@ -170,7 +172,7 @@ class ExplainTaskArguments(a.Arguments):
     task: Annotated[TaskRef | None, Meta(description="One task; without it, those not ended, or failed")] = None
 
 
-@tools(role="viewer")
+@tools(role="viewer", scope="run")
 def explain_task(context: RequestContext, request: ExplainTaskArguments) -> r.Why:
     """Why a task is where it is: what it waits for, which nodes could run it and why the others cannot, why it was
     skipped or failed. The same rules answer that decide."""
@@ -195,7 +197,7 @@ class GetCriticalPathArguments(a.Arguments):
     limit: a.Limit = 50
 
 
-@tools(role="viewer")
+@tools(role="viewer", scope="run")
 def get_critical_path(context: RequestContext, request: GetCriticalPathArguments) -> r.CriticalPathPage:
     """The chain of tasks that made a run as long as it was, by measured durations, and how much slack others had:
     what to make faster first. Of a run under way: so far."""

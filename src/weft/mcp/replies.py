@@ -7,7 +7,7 @@ import msgspec
 
 from weft.client.critical_path import task_ms
 from weft.client.plan import PlannedTask
-from weft.operations.replies import NodeInfo, RunInfo, TaskInfo
+from weft.operations.replies import BudgetInfo, NodeInfo, RunInfo, TaskInfo
 
 REASON_MAX = 500
 VALUE_MAX = 32 * 1024  # of a value, as JSON
@@ -119,6 +119,7 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True):
     output: Any = None  # the run's result, if its workflow says what that is
     output_cut: str | None = None  # the beginning of one that is too long, as JSON
     output_error: str | None = None
+    budget: BudgetInfo | None = None  # of a run whose tasks can spend something
 
 
 class TaskResult(msgspec.Struct, kw_only=True, omit_defaults=True):

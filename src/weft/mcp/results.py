@@ -34,7 +34,7 @@ class GetTaskResultArguments(a.Arguments):
     wait_s: a.WaitS = 0
 
 
-@tools(role="viewer")
+@tools(role="viewer", scope="run")
 async def get_task_result(context: RequestContext, request: GetTaskResultArguments) -> r.TaskResult:
     """What a task left: state, exit code, output value, the end of stdout and stderr, the error. With wait_s it waits
     for the task's end. A run of one task needs no task's name."""
@@ -119,7 +119,7 @@ class StreamTaskOutputArguments(a.Arguments):
     wait_s: Annotated[float, Meta(ge=0, le=a.WAIT_MAX_S, description="Go on for so many seconds while it runs")] = 0
 
 
-@tools(role="viewer")
+@tools(role="viewer", scope="run")
 async def stream_task_output(context: RequestContext, request: StreamTaskOutputArguments) -> r.TaskOutput:
     """What a task prints, from a byte on, also while it runs. With wait_s it follows the task until `limit`, its end
     or the time is reached, and tells each piece as progress when it comes. Go on with offset = next until `ended`."""

@@ -7,7 +7,7 @@ same. Standard output belongs to the protocol alone; the SDK turns whatever else
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +15,9 @@ from mcp.server.stdio import stdio_server
 
 from weft.api.access.auth import Caller
 from weft.api.app_state import AppState
-from weft.mcp.server import make_server
+from weft.mcp.server import Context, make_server
+from weft.operations.errors import ApiError
+from weft.operations.run_scope import RunScope
 
 READ = 64 * 1024
 
@@ -57,9 +59,21 @@ class Lines:
                 yield line
 
 
-async def serve(state: AppState, lines: Lines, *, read_only: bool = False) -> None:
-    """Whoever started us could read the store's file, too: they may do everything."""
-    server = make_server(state, lambda ctx: Caller("local", "admin"), read_only=read_only)
+async def serve(
+    state: AppState, lines: Lines, *, read_only: bool = False, scope_of: Callable[[], RunScope | None] | None = None
+) -> None:
+    """Whoever started us could read the store's file, too: they may do everything. `scope_of`: an attempt's token was
+    given, and this says each time what it opens; None: it has ended."""
+
+    async def caller_of(ctx: Context) -> Caller:
+        if scope_of is None:
+            return Caller("local", "admin")
+        scope = await state.off_loop(scope_of)
+        if scope is None:
+            raise ApiError("unauthorized", "the attempt that this token belongs to has ended")
+        return Caller(scope.actor, "viewer", scope)
+
+    server = make_server(state, caller_of, read_only=read_only)
     stdin: Any = lines
     async with stdio_server(stdin=stdin) as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

@@ -10,9 +10,12 @@ from weft.client.plan import plan_of
 from weft.core.definition.inputs import resolve_inputs
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
+from weft.mcp.definition_language import outline_schema
 from weft.mcp.tools import RequestContext, Tools
 from weft.operations.errors import ApiError, bad_inputs
-from weft.operations.resources.submissions import RunRequest, Source
+from weft.operations.parameters import WorkflowName
+from weft.operations.resources.submissions import AppliedWorkflow, ApplyWorkflowRequest, RunRequest, Source
+from weft.operations.submission import LABEL_NAME_MAX, LABEL_VALUE_MAX
 
 tools = Tools()
 MISTAKES_SHOWN = 20
@@ -20,9 +23,23 @@ TOLD_MAX = 1000  # characters of one mistake
 INPUTS_SHOWN = 100
 ALONE = "task"  # what a task without a name is called
 
+#: With the outline of its JSON Schema, 1.6 KB, in the two tools that a definition goes to first.
 Definition = Annotated[
-    dict[str, Any] | list[Any] | str,
-    Meta(description="A definition: YAML text (or JSON text, with format: json), or the same as an object"),
+    Annotated[dict[str, Any], Meta(extra_json_schema=outline_schema())] | list[Any] | str,
+    Meta(
+        description="A definition: YAML text (or JSON text, with format: json), or the same as an object. The"
+        " resource weft://definitions has all keys"
+    ),
+]
+SameDefinition = Annotated[
+    dict[str, Any] | list[Any] | str, Meta(description="A definition, as validate_workflow takes it")
+]
+Labels = Annotated[
+    dict[
+        Annotated[str, Meta(min_length=1, max_length=LABEL_NAME_MAX)],
+        Annotated[str, Meta(max_length=LABEL_VALUE_MAX)],
+    ],
+    Meta(description="Labels of the run, to find it by"),
 ]
 Parallel = Annotated[int, Meta(ge=1, le=1_000_000, description="At most so many tasks at a time")]
 InputValues = Annotated[dict[str, Any], Meta(description="Values of the inputs that the workflow declares")]
@@ -43,7 +60,7 @@ class SubmitTaskArguments(a.Arguments):
     source: Source | None = None
 
 
-@tools(role="operator", destructive=True, open_world=True)
+@tools(role="operator", destructive=True, open_world=True, scope="submit")
 def submit_task(context: RequestContext, request: SubmitTaskArguments) -> r.StartedRun:
     """Run one task alone, durably: a shell command, or a task with retries, a timeout and so on. It returns at once;
     get_task_result waits for the end."""
@@ -61,19 +78,20 @@ class SubmitWorkflowArguments(a.Arguments):
     inputs: InputValues = msgspec.field(default_factory=dict)
     priority: a.Priority = 0
     max_parallel: Parallel | None = None
+    labels: Labels = msgspec.field(default_factory=dict)
     key: a.Key | None = None
     source: Source | None = None
     fresh: Annotated[bool, Meta(description="Run tasks with `cache` all the same")] = False
 
 
-@tools(role="operator", destructive=True, open_world=True)
+@tools(role="operator", destructive=True, open_world=True, scope="submit")
 def submit_workflow(context: RequestContext, request: SubmitWorkflowArguments) -> r.StartedRun:
     """Start a run of a workflow: of a definition request here, or of one that the store knows by name. It returns at
     once; get_workflow_status waits for the end. validate_workflow and preview look at it without running it."""
     body = RunRequest(
         definition=request.definition, format=request.format, workflow=request.workflow, version=request.version,
         inputs=request.inputs, priority=request.priority, max_parallel=request.max_parallel, key=request.key,
-        source=request.source, fresh=request.fresh,
+        source=request.source, fresh=request.fresh, labels=request.labels,
     )  # fmt: skip
     return _started(context, body, None)
 
@@ -92,7 +110,7 @@ class ValidateWorkflowArguments(a.Arguments):
     format: Format = "yaml"
 
 
-@tools(role="viewer")
+@tools(role="viewer", scope="run")
 def validate_workflow(context: RequestContext, request: ValidateWorkflowArguments) -> r.Validated:
     """Check a definition without storing or running anything: all mistakes at once, each with its place and fix."""
     try:
@@ -115,13 +133,33 @@ def validate_workflow(context: RequestContext, request: ValidateWorkflowArgument
     )  # fmt: skip
 
 
+class ApplyWorkflowArguments(a.Arguments):
+    name: WorkflowName
+    definition: SameDefinition
+    format: Format = "yaml"
+    source: Source | None = None
+
+
+@tools(role="admin", destructive=True, idempotent=True)
+def apply_workflow(context: RequestContext, request: ApplyWorkflowArguments) -> AppliedWorkflow:
+    """Store a definition as the current version of a workflow, and make its triggers the active ones. Runs under way
+    keep theirs."""
+    body = ApplyWorkflowRequest(
+        name=request.name, definition=request.definition, format=request.format, source=request.source
+    )
+    loaded, source = context.state.definitions.applied(body)
+    if loaded.workflow.name != request.name:
+        raise ApiError("conflict", f"the definition calls itself {loaded.workflow.name!r}", "use one name in both")
+    return context.connection.apply(loaded, source, "MCP")
+
+
 PlanCursor = Annotated[
     str, Meta(pattern="^p[0-9a-f]{12}-[0-9]{1,9}$", description="`next` of the page before, as it is")
 ]
 
 
 class PreviewRunArguments(a.Arguments):
-    definition: Definition | None = None
+    definition: SameDefinition | None = None
     format: Format = "yaml"
     workflow: a.Workflow | None = None
     version: a.Version | None = None

@@ -19,6 +19,7 @@ import msgspec
 from weft.api.app_state import AppState
 from weft.client.verbs import Connection
 from weft.operations.declare import Operation, Role
+from weft.operations.run_scope import ScopeNeed, need_of
 
 T = TypeVar("T")
 Progress = Callable[[float, str], Awaitable[None]]
@@ -59,7 +60,8 @@ class RequestContext:
 
 
 class Tool(NamedTuple):
-    """`role` is who may call it, as with the API's routes. `open_world`: it may reach beyond Weft."""
+    """`role` is who may call it, as with the API's routes. `open_world`: it may reach beyond Weft. `scope` is what
+    the token of an attempt must be allowed; None: it is not there for those."""
 
     name: str
     role: Role
@@ -70,6 +72,7 @@ class Tool(NamedTuple):
     takes: type[msgspec.Struct]
     gives: type[msgspec.Struct]
     handler: Callable[[RequestContext, Any], Any]
+    scope: ScopeNeed | None = None
 
     @property
     def reads_only(self) -> bool:
@@ -87,7 +90,13 @@ class Tools:
         self.declared: list[Tool] = []
 
     def __call__(
-        self, *, role: Role, destructive: bool = False, idempotent: bool = False, open_world: bool = False
+        self,
+        *,
+        role: Role,
+        destructive: bool = False,
+        idempotent: bool = False,
+        open_world: bool = False,
+        scope: ScopeNeed | None = None,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
             hints = get_type_hints(handler)
@@ -95,6 +104,7 @@ class Tools:
                 Tool(
                     handler.__name__, role, destructive, idempotent or role == "viewer", open_world,
                     " ".join((inspect.getdoc(handler) or "").split()), hints["request"], hints["return"], handler,
+                    scope or ("read_all" if role == "viewer" else None),
                 )
             )  # fmt: skip
             return handler
@@ -113,6 +123,7 @@ def tool_of(operation: Operation[Any, Any]) -> Tool:
     return Tool(
         hints.name or operation.name, operation.role, hints.destructive, hints.idempotent, hints.open_world,
         " ".join(operation.description.split()), operation.request, operation.reply, handler,
+        need_of(operation),
     )  # fmt: skip
 
 
@@ -129,12 +140,18 @@ def schema_of(type_: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _without_null(schema: Any) -> Any:
     """What may be left out need not be null: shorter, and what every client understands. Tools take null all the
-    same, and never give it: a field without a value is left out."""
+    same, and do not give it there: a field without a value is left out."""
     if isinstance(schema, list):
         return [_without_null(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    out = {name: _without_null(value) for name, value in schema.items()}
+    always = schema.get("required", ())  # a field that is always there may be null
+    out = {
+        name: {key: one if key in always else _without_null(one) for key, one in value.items()}
+        if name == "properties"
+        else _without_null(value)
+        for name, value in schema.items()
+    }
     if "anyOf" in out and {"type": "null"} in out["anyOf"]:
         rest = [one for one in out["anyOf"] if one != {"type": "null"}]
         del out["anyOf"]

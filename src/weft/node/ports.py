@@ -207,6 +207,7 @@ class Ports(msgspec.Struct):
     log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None
     measure: Callable[[], dict[str, Any]] | None = None  # what the machine has left; called in a thread
     secrets: Secrets = msgspec.field(default_factory=lambda: Secrets({}))
+    token_key: str | None = None  # with which tokens of attempts are made; the session's row has it, too
     ship: Ship | None = None  # None: whoever wants output reads the files
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt
     workspaces: Workspaces | None = None

@@ -19,6 +19,7 @@ from weft.node.local import LocalLink
 from weft.operations.errors import NotFound, Observing
 from weft.operations.ids import new_id
 from weft.operations.reading import nodes as node_reading
+from weft.operations.run_scope import RunScope
 from weft.store.protocol import Reader, Store, StoreBusy
 
 T = TypeVar("T")
@@ -51,6 +52,7 @@ class StoreAccess:
         self.wait_s = WAIT_S
         self.command_id: str | None = None  # of the request that is carried out
         self.actor: str | None = None  # who asked, for the history
+        self.scope: RunScope | None = None  # the token of an attempt asks: it sees its own run
         self._commands = 0
         self._readers = threading.local()
 
@@ -100,11 +102,12 @@ class StoreAccess:
 
     # Writing
 
-    def for_request(self, command_id: str | None, actor: str | None) -> Self:
+    def for_request(self, command_id: str | None, actor: str | None, scope: RunScope | None = None) -> Self:
         """The same access for one request: its commands carry this id and are applied once, however often the request
-        is sent; the history names `actor`."""
+        is sent; the history names `actor`. A scope that was set stays."""
         view = copy.copy(self)
         view.command_id, view._commands, view.actor = command_id, 0, actor
+        view.scope = scope or self.scope
         return view
 
     def next_command_id(self) -> str:

@@ -227,18 +227,30 @@ def test_secrets_of_other_tasks_are_hidden_and_its_own_are_masked(
     assert not [path for path in left if b"my-own-secret" in path.read_bytes()]
 
 
-def test_weft_as_a_tool_of_an_agent(weft: Weft, tmp_path: Path, env: dict[str, str]) -> None:
+@pytest.mark.parametrize("allow", [None, ["read_all"]])
+def test_weft_as_a_tool_of_an_agent(weft: Weft, tmp_path: Path, env: dict[str, str], allow: list[str] | None) -> None:
+    """It sees its own run, with a token of its attempt; other runs only if its task says so."""
+    other = weft("run", "--", "true", env=env)
+    assert other.code == 0
     replies = [
-        m.anthropic(m.tool_use("mcp__weft__list_runs"), stop="tool_use", id="m1"),
-        m.anthropic(m.text("one"), id="m2"),
+        m.anthropic(m.tool_use("mcp__weft__get_workflow_status", run="last"), stop="tool_use", id="m1"),
+        m.anthropic(m.tool_use("mcp__weft__list_runs"), stop="tool_use", id="m2"),
+        m.anthropic(m.text("one"), id="m3"),
     ]
     with m.ModelServer(*replies) as server:
         define(tmp_path, {
             "prompt": "How many runs?", "api": "anthropic", "url": server.url, "model": "x", "key": "MODEL_KEY",
             "tools": ["weft"],
-        })  # fmt: skip
+        }, **({} if allow is None else {"allow": allow}))  # fmt: skip
         done = weft("run", "w.yaml", "--json", env={**env, "MODEL_KEY": "key-key-key"})
     assert done.code == 0, done.out + done.err
-    result = server.requests[1][2]["messages"][-1]["content"][0]
-    assert not result["is_error"], result
-    assert '"w"' in result["content"]
+    tools = {tool["name"].removeprefix("mcp__weft__") for tool in server.requests[0][2]["tools"]}
+    assert {"get_workflow_status", "explain_task", "list_events"} <= tools
+    assert not tools & {"signal", "submit_task", "cancel_run", "mark_tasks", "apply_workflow"}
+    own, listed = (server.requests[at][2]["messages"][-1]["content"][0] for at in (1, 2))
+    assert '"name":"w"' in own["content"], own
+    if allow is None:
+        assert listed["is_error"]
+        assert "list_runs" not in tools
+    else:
+        assert len(json.loads(listed["content"])["runs"]) == 2

@@ -161,6 +161,12 @@ def test_a_template_of_another_program(tmp_path: Path) -> None:
     assert run(tmp_path, agent=agent).output == "[] {a}"
 
 
+def test_an_argument_with_a_session_is_left_out_without_one(tmp_path: Path) -> None:
+    code = "import sys; print(sys.argv[1:])"
+    agent = {"command": ["python3", "-c", code, "--resume={session}", "{session}", "a"], "prompt": "x"}
+    assert run(tmp_path, agent=agent).output == "['a']"
+
+
 def test_a_template_whose_prompt_is_too_long_for_an_argument(tmp_path: Path) -> None:
     agent = {"command": ["echo", "{prompt}"], "prompt": "x" * (ARGUMENT_MAX + 1)}
     outcome = run(tmp_path, agent=agent)
@@ -356,6 +362,19 @@ def test_an_agent_past_its_allowance_is_stopped(tmp_path: Path, agent: dict[str,
     assert outcome.error == "it spent 230 of the 200 tokens that it may"
     assert outcome.usage == Usage(None, 230)
     assert not is_alive(int((tmp_path / "fled").read_text()))
+
+
+def test_an_answer_over_the_budget_is_kept_with_a_warning(tmp_path: Path) -> None:
+    """Dollars come with the last message only."""
+    outcome = run(tmp_path, ["answer", "dear"], agent={"budget": {"usd": 0.005}})
+    assert (outcome.ok, outcome.output) == (True, "dear")
+    assert outcome.result is not None
+    assert (
+        outcome.result["warning"]
+        == "it spent $0.01 of the $0.005 that it may; its answer came with that, and is kept"
+    )
+    assert "· warning: it spent $0.01" in outcome.result["stdout"]
+    assert "warning" not in (run(tmp_path, ["answer", "fine"], agent={"budget": {"usd": 1}}).result or {})
 
 
 def test_prices_of_the_definition_make_dollars_of_tokens(tmp_path: Path) -> None:

@@ -5,22 +5,25 @@ A `Gate` knows who a request comes from: this file has the two that need no stor
 """
 
 import hmac
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from starlette.requests import Request
 
 from weft.core.rows import ApiRole
-from weft.operations.declare import RANK, Role
+from weft.operations.declare import RANK, Operation
 from weft.operations.errors import ApiError, store_silent
+from weft.operations.run_scope import RunScope, need_of
 from weft.store.protocol import StoreError
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """`name` is what the history says of who did it; it is no secret."""
+    """`name` is what the history says of who did it; it is no secret. With a `scope` the role says nothing: the scope
+    is all that it may do."""
 
     name: str
     role: ApiRole
+    scope: RunScope | None = None
 
 
 class Gate(Protocol):
@@ -55,12 +58,15 @@ def bearer(request: Request) -> str | None:
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
-async def allowed_caller(gate: Gate, role: Role, request: Request) -> Caller | None:
-    """The caller, if the role allows it; None where anyone may call."""
+async def allowed_caller(gate: Gate, operation: Operation[Any, Any], request: Request) -> Caller | None:
+    """The caller, if it may call this; None where anyone may call."""
+    role = operation.role
     if role == "anyone":
         return None
     caller = await known_caller(gate, request)
-    if RANK[caller.role] < RANK[role]:
+    if caller.scope is not None:
+        caller.scope.check(need_of(operation))
+    elif RANK[caller.role] < RANK[role]:
         detail = f"this needs the role {role}, and the token has {caller.role}"
         raise ApiError("forbidden", detail, "use a token with that role")
     return caller

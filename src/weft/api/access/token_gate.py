@@ -16,8 +16,10 @@ from starlette.requests import Request
 
 from weft.api.access.auth import Caller
 from weft.api.app_state import AppState
+from weft.node.attempts.run_tokens import PREFIX
 from weft.operations.errors import ApiError
 from weft.operations.replies import TokenInfo
+from weft.operations.run_scope import RunScope
 
 BELIEVED_S = 2.0
 KNOWN_MAX = 1000
@@ -54,7 +56,8 @@ class Failures:
 
 
 class Tokens:
-    """`holder` asks the store whose token it is. `one` is the server's own, an admin's; `name` is who uses it."""
+    """`holder` asks the store whose token it is. `one` is the server's own, an admin's; `name` is who uses it.
+    `scope_of` asks which run the token of an attempt opens, each time: it ends with the attempt."""
 
     def __init__(
         self,
@@ -62,8 +65,10 @@ class Tokens:
         one: str | None = None,
         name: str = "WEFT_TOKEN",
         clock: Callable[[], float] = time.monotonic,
+        scope_of: Callable[[str], RunScope | None] = lambda token: None,
     ) -> None:
         self._holder = holder
+        self._scope_of = scope_of
         self._one = None if one is None else one.encode()
         self._name = name
         self._clock = clock
@@ -87,13 +92,20 @@ class Tokens:
                 headers={"Retry-After": str(math.ceil(wait_s))},
             )  # fmt: skip
         state: AppState = request.app.state
-        found = await state.off_loop(lambda: self._holder(token))
+        caller = await state.off_loop(lambda: self._found(token))
         self._known.pop(hash, None)
-        if found is None:
+        if caller is None:
             self.failures.failed(address)
             return None
-        caller = Caller(f"{found.id} {found.label}".strip(), found.role)
-        self._known[hash] = (caller, self._clock())
+        # The token of an attempt is remembered, so that failures of others do not shut it out, but never believed.
+        self._known[hash] = (caller, self._clock() if caller.scope is None else -math.inf)
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)
         return caller
+
+    def _found(self, token: str) -> Caller | None:
+        if token.startswith(PREFIX):
+            scope = self._scope_of(token)
+            return None if scope is None else Caller(scope.actor, "viewer", scope)
+        found = self._holder(token)
+        return None if found is None else Caller(f"{found.id} {found.label}".strip(), found.role)

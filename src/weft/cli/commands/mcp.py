@@ -3,22 +3,36 @@
 import asyncio
 import os
 from argparse import Namespace
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, get_args
 
 from weft.cli.commands.serve import WAIT_S, gate_and_listener, logger_for
 from weft.cli.exit_codes import BAD_INPUT, INTERRUPTED, OK, GiveUp
 from weft.cli.interrupts import uninterrupted
 from weft.cli.run_view.working import heeded_signals
 from weft.cli.session import CommandSession
+from weft.client.local import StoreConnection
 from weft.client.verbs import Connection
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
+from weft.node.attempts.run_tokens import PREFIX, VARIABLE
 from weft.node.attempts.secrets import Secrets
+from weft.operations.reading.run_tokens import scope_of_token
+from weft.operations.run_scope import Permission, RunScope
 
+OF_INSTALL = ("client", "print", "remove", "write_token")
 OF_HTTP = ("host", "port", "root_path", "allow_host")
 
 
 def mcp(args: Namespace, session: CommandSession) -> int:
+    if args.action == "install":
+        from weft.cli.commands.mcp_install import install
+
+        return install(args, session)
+    given = next((name for name in OF_INSTALL if getattr(args, name)), None)
+    if given is not None:
+        raise GiveUp(BAD_INPUT, f"--{given.replace('_', '-')} is about `weft mcp install`", "add install")
     try:
         with uninterrupted():
             import mcp  # noqa: F401
@@ -73,7 +87,8 @@ async def _over_stdio(args: Namespace, session: CommandSession) -> None:
         if nodes is not None:
             nodes.begin_worker()
         log("info", "ready", {"store": place, "pid": os.getpid()})
-        await serve(state, lines, read_only=args.read_only)
+        scope_of = _scope_of(connection, os.environ.get(VARIABLE))
+        await serve(state, lines, read_only=args.read_only, scope_of=scope_of)
     finally:
         state.begin_stopping()
         if nodes is not None:
@@ -123,6 +138,16 @@ def _connection(args: Namespace, session: CommandSession) -> tuple[Connection, s
     connection = session.local(create=not args.read_only)
     connection.access.wait_s = WAIT_S
     return connection, connection.store.name
+
+
+def _scope_of(connection: Connection, token: str | None) -> Callable[[], RunScope | None] | None:
+    """With the token of an attempt (WEFT_TOKEN of a task), only what that opens. A server checks it itself: then all
+    tools are listed that such a token can have."""
+    if token is None or not token.startswith(PREFIX):
+        return None
+    if isinstance(connection, StoreConnection):
+        return partial(scope_of_token, connection.access, token)
+    return lambda: RunScope(0, "", "", "", get_args(Permission))
 
 
 def _nodes(args: Namespace, session: CommandSession, log: Any) -> NodeThread | None:

@@ -6,6 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from weft.local_node.definition_directory import Directory, keep_applied
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
 from weft.node.attempts.secrets import Secrets
+from weft.operations.reading.run_tokens import scope_of_token
 
 TOKEN_MIN = 16
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
@@ -57,7 +59,7 @@ def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
     if not token:
         token, path = server_token(connection.access.home)
         name, place = "local", str(path)
-    gate = Tokens(connection.token_holder, token, name)
+    gate = Tokens(connection.token_holder, token, name, scope_of=partial(scope_of_token, connection.access))
     try:
         listener = listening(config.host, config.port)
     except OSError as error:

@@ -310,6 +310,7 @@ class _Defaults:
             cache=_cache(task.get("cache")),
             pools=() if kind == "workflow" else _pools(task, self.own_pool),
             scored=self.scored and kind != "workflow",
+            allow=None if "allow" not in task else tuple(task["allow"]),
         )
 
     def _secrets(self, task: dict[str, Any], kind: str) -> tuple[str, ...]:

@@ -133,6 +133,8 @@ POOL_NAME: Final = Pattern(
     regex="[A-Za-z_][A-Za-z0-9_-]{0,63}",
     fix="use letters, digits, _ and -, beginning with a letter or _, at most 64 characters",
 )
+#: What the token of an attempt may do besides looking at its run (operations/run_scope.py).
+ALLOW: Final = ListOf(Enum(("signal", "submit", "read_all")), "a list of permissions", single=True, once=True)
 POOLS: Final = ListOf(POOL_NAME, "a list of pools", single=True, once=True)
 CONSTRAINTS: Final = Record(
     (
@@ -251,6 +253,7 @@ TASK: Final = Record(
         Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
         Field("requires", REQUIRES, "What a node must have to run it."),
         Field("prefers", PREFERS, "What a node should have."),
+        Field("allow", ALLOW, "What its token of Weft may do beyond looking at its own run; `[]` is nothing more."),
         Field("pools", POOLS, "Pools in which it takes a place while it runs: `weft pools set NAME SIZE`."),
         Field("constraints", CONSTRAINTS, "The long form's placement.", hidden=True),
         Field("long_form", Boolean(), "The task was written in the long form.", hidden=True),

@@ -15,13 +15,15 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from weft.core.definition.checks.agents import PLACEHOLDERS
 from weft.executors.agent.answer import instruction
 from weft.executors.agent.messages import AgentRequest
 from weft.executors.agent.usage import MILLION
 
 ARGUMENT_MAX: Final = 131_071  # bytes, Linux's MAX_ARG_STRLEN without its final zero
 _ROOT: Final = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
-_PLACEHOLDER: Final = re.compile(r"\{(prompt|model|system|session|tools|max_turns|max_budget_usd|mcp_config)\}")
+_PLACEHOLDER: Final = re.compile(rf"\{{({'|'.join(PLACEHOLDERS)})\}}")
+_SESSION: Final = "{session}"
 WEFT_TOOL: Final = "weft"
 
 
@@ -108,7 +110,11 @@ def _template(agent: dict[str, Any], request: AgentRequest, session: str | None)
     }  # fmt: skip
     if "mcp_config" in named:
         values["mcp_config"] = _passed(line, _claude_servers(mcp_servers(agent, request)))
-    line.argv = [_PLACEHOLDER.sub(lambda match: values[match[1]], argument) for argument in written]
+    line.argv = [
+        _PLACEHOLDER.sub(lambda match: values[match[1]], argument)
+        for argument in written
+        if session is not None or _SESSION not in argument  # a program takes an empty one for a session's id
+    ]
     return _checked(line)
 
 
@@ -159,12 +165,15 @@ def mcp_servers(agent: dict[str, Any], request: AgentRequest) -> dict[str, dict[
 
 
 def _own_server(request: AgentRequest) -> dict[str, Any]:
-    """`weft mcp`, on a server that the task names in its environment, or on the run's own store."""
+    """`weft mcp`, on a server that the task names in its environment, or on the run's own store; with the token of
+    the attempt, so that it opens this run only."""
     env = {}
+    token = request.secrets.get("WEFT_TOKEN") or os.environ.get("WEFT_TOKEN")
+    if token is not None:
+        env["WEFT_TOKEN"] = token
     if not os.environ.get("WEFT_SERVER"):
         if request.store is None:
-            message = "the tools of weft need a store on SQLite, or WEFT_SERVER and the secret WEFT_TOKEN"
-            raise CannotBuild(message)
+            raise CannotBuild("the tools of weft need a store on SQLite, or WEFT_SERVER in the task's env")
         env["WEFT_STORE"] = request.store
     argv = python_command("weft.__main__", "script", "mcp")
     return {"command": argv[0], "args": argv[1:], "env": env}

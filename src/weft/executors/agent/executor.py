@@ -213,5 +213,5 @@ def _described(ended: AgentEnded) -> dict[str, Any]:
     out: dict[str, Any] = {"text": ended.text[:_TEXT_MAX], "usage": ended.usage, "turns": ended.turns}
     if len(ended.text) > _TEXT_MAX:
         out["textTruncated"] = True
-    out |= {"session": ended.session, "model": ended.model}
+    out |= {"session": ended.session, "model": ended.model, "warning": ended.warning}
     return {name: value for name, value in out.items() if value is not None}

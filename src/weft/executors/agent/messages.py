@@ -44,6 +44,7 @@ class AgentEnded(msgspec.Struct, tag="ended", kw_only=True, omit_defaults=True):
     turns: int = 0
     model: str | None = None
     session: str | None = None
+    warning: str | None = None  # of a success
 
 
 RunnerMessage = SpentSoFar | SessionKnown | AgentEnded

@@ -137,6 +137,9 @@ class AgentRun:
             ended.error, ended.cause, ended.retryable = message, cause, cause != "budget"
             return ended, code, False
         ended = reader.ended(0 if reader.over and watch.ended_late else code, watch.last_words)
+        if ended.error is None and (over := self._limit.exceeded(reader.tally)) is not None:
+            ended.warning = f"{over}; its answer came with that, and is kept"
+            _show(f"· warning: {ended.warning}")
         unknown = isinstance(reader, ClaudeReader) and (
             reader.unknown_session or (reader.session is None and "No conversation found" in watch.last_words)
         )

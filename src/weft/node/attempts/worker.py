@@ -24,6 +24,7 @@ from weft.node.attempts.env_files import EnvFileError
 from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
+from weft.node.attempts.run_tokens import VARIABLE, mint, wants_token
 from weft.node.attempts.secrets import MissingSecret
 from weft.node.attempts.usage import UsageKeeper
 from weft.node.attempts.workspaces import WorkspaceError
@@ -236,6 +237,9 @@ class Worker:
         except (MissingSecret, EnvFileError, WorkspaceError) as error:
             self._cannot_start(held, str(error))
             return
+        if self._ports.token_key is not None and wants_token(definition) and VARIABLE not in launch.env:
+            token = mint(self._ports.token_key, claim.task_id, claim.attempt)
+            launch.secrets = {**launch.secrets, VARIABLE: token}
         if launch.secrets or launch.credentials is not None:
             held.masker = Masker(secret_forms([*launch.secrets.values(), launch.credentials or ""]))
         if definition.timeout_ms is not None:

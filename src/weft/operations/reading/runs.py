@@ -24,7 +24,13 @@ _RUN_NAMES = frozenset(RunInfo.__struct_fields__)
 
 
 def find_run(access: "StoreAccess", ref: str) -> tuple[int, str]:
-    """(number, id) of a run named by its id, a unique prefix, or `last`."""
+    """(number, id) of a run named by its id, a unique prefix, or `last`. To the token of an attempt other runs are
+    as if they were not there."""
+    if access.scope is not None:
+        if access.scope.is_own(ref):
+            return access.scope.run_no, access.scope.run_id
+        if not access.scope.sees(ref):
+            raise NotFound(f"there is no run {ref}")
     if ref == "last":
         rows = access.read("run_last")
         if not rows:

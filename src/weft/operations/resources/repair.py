@@ -35,7 +35,7 @@ TaskNames = Annotated[
 
 class CorrectRunRequest(Request):
     run: RunRef
-    definition: Annotated[Any, Meta(description="The corrected definition: an object as JSON")]
+    definition: Annotated[Any, Meta(description="The corrected definition: an object as JSON, or a text in YAML")]
     preview: Annotated[bool, Meta(description="Only say what would run again")] = False
 
 
@@ -58,11 +58,12 @@ class Correction(msgspec.Struct, kw_only=True):
 def correct_run(access: StoreAccess, request: CorrectRunRequest) -> Correction:
     """Go on with a corrected definition of a run that has ended, in a new generation. Tasks map by name: those that
     succeeded and do the same keep their results; changed ones, what did not succeed, and what follows run again."""
-    from weft.authoring.load import load_value  # reads YAML, which looking at runs does not need
+    from weft.authoring.load import load_text, load_value  # reads YAML, which looking at runs does not need
 
     old = run_info(access, request.run)
     before, workflow = access.document(old.workflow), access.workflow(old.workflow)
-    document = mapped(before, load_value(request.definition, old.name).document)
+    load = load_text if isinstance(request.definition, str) else load_value
+    document = mapped(before, load(request.definition, old.name).document)
     encoded = encode_document(document)
     new = compile_workflow(document, encoded_hash(encoded))
     why = unmappable(workflow, new, old.inputs)

@@ -11,7 +11,7 @@ from weft.core.definition.inputs import resolve_inputs
 from weft.core.states import RunState
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource, ToolHints
-from weft.operations.errors import REFUSABLE
+from weft.operations.errors import REFUSABLE, NotFound
 from weft.operations.ids import id_from
 from weft.operations.parameters import (
     TASK_PATTERN,
@@ -115,8 +115,9 @@ class RerunRunRequest(Request):
 
 
 @resource.operation(
-    "POST", "/v1/runs/{run}/rerun", role="operator", errors=REFUSABLE, status=201, example={"fresh": True}
-)
+    "POST", "/v1/runs/{run}/rerun", role="operator", errors=REFUSABLE, status=201, example={"fresh": True},
+    tool=ToolHints(destructive=True, open_world=True),
+)  # fmt: skip
 def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
     """Start a new run with the same definition and inputs, but for those that are given."""
     old = run_info(access, request.run)
@@ -137,7 +138,10 @@ class SetRunBudgetRequest(Request):
     tokens: BudgetTokens | None = None
 
 
-@resource.operation("PUT", "/v1/runs/{run}/budget", role="operator", errors=REFUSABLE, example={"usd": 10})
+@resource.operation(
+    "PUT", "/v1/runs/{run}/budget", role="operator", errors=REFUSABLE, example={"usd": 10},
+    tool=ToolHints(destructive=True, idempotent=True),
+)  # fmt: skip
 def set_run_budget(access: StoreAccess, request: SetRunBudgetRequest) -> Changed:
     """Change what a run may spend in all; what is left out stays as it is. What waits for it goes on; a smaller
     budget stops nothing that runs."""
@@ -177,6 +181,8 @@ def signal_run(access: StoreAccess, request: SignalRunRequest) -> Changed:
     once: sent again with other data it is refused."""
     if request.data is not None and request.reject is not None:
         raise c.Refused("conflict", "data and reject exclude each other")
+    if access.scope is not None and not access.scope.is_own(request.run):
+        raise NotFound(f"there is no run {request.run} that this token may signal")
     _, run_id = find_run(access, request.run)
     name = _signal_name(access, run_id, request.name)
     data = None if request.data is None else msgspec.json.encode(request.data, order="deterministic").decode()

@@ -11,7 +11,7 @@ from weft.core.definition.suggest import nearest
 from weft.core.rows import FireRow, TriggerRow
 from weft.core.rules.apply import trigger_of
 from weft.operations.access import StoreAccess
-from weft.operations.declare import Request, Resource
+from weft.operations.declare import Request, Resource, ToolHints
 from weft.operations.errors import REFUSABLE, NotFound
 from weft.operations.ids import id_from, new_id
 from weft.operations.parameters import Limit, TriggerCursor, TriggerName, WorkflowName, name_in, page_of
@@ -103,7 +103,7 @@ class TriggerDone(msgspec.Struct, kw_only=True):
     outcome: str | None
     run: str | None
     existing: bool
-    reason: str | None = None
+    reason: str | None
 
 
 def _done(trigger: str, reply: c.Reply) -> TriggerDone:
@@ -113,14 +113,20 @@ def _done(trigger: str, reply: c.Reply) -> TriggerDone:
     )  # fmt: skip
 
 
-@resource.operation("POST", "/v1/triggers/{name}/{trigger}/pause", role="operator", errors=REFUSABLE)
+@resource.operation(
+    "POST", "/v1/triggers/{name}/{trigger}/pause", role="operator", errors=REFUSABLE,
+    tool=ToolHints(destructive=True, idempotent=True),
+)  # fmt: skip
 def pause_trigger(access: StoreAccess, request: OneTriggerRequest) -> TriggerDone:
     """Let a trigger fire no more until it is resumed; a new version of its workflow leaves it paused."""
     id = _find(access, request).id
     return _done(id, access.commit(c.PauseTrigger(id, True)))
 
 
-@resource.operation("POST", "/v1/triggers/{name}/{trigger}/resume", role="operator", errors=REFUSABLE)
+@resource.operation(
+    "POST", "/v1/triggers/{name}/{trigger}/resume", role="operator", errors=REFUSABLE,
+    tool=ToolHints(destructive=True, idempotent=True),
+)  # fmt: skip
 def resume_trigger(access: StoreAccess, request: OneTriggerRequest) -> TriggerDone:
     """Let a paused trigger fire again, from now on."""
     id = _find(access, request).id
@@ -130,12 +136,12 @@ def resume_trigger(access: StoreAccess, request: OneTriggerRequest) -> TriggerDo
 class FireTriggerRequest(OneTriggerRequest):
     """`body` is what a webhook's caller would have sent."""
 
-    body: Any = None
+    body: Annotated[Any, Meta(description="For a webhook's trigger: what its caller would have sent")] = None
 
 
 @resource.operation(
     "POST", "/v1/triggers/{name}/{trigger}/fire", role="operator", errors=(*REFUSABLE, "rate_limited"),
-    example={"body": {"ref": "refs/tags/v1"}},
+    example={"body": {"ref": "refs/tags/v1"}}, tool=ToolHints(destructive=True, open_world=True),
 )  # fmt: skip
 def fire_trigger(access: StoreAccess, request: FireTriggerRequest) -> TriggerDone:
     """Fire a trigger now, by hand, paused or not, but with the trigger's own way about overlaps."""

@@ -120,6 +120,8 @@ class GetDocumentRequest(Request):
 @resource.operation("GET", "/v1/documents/{hash}", role="viewer", errors=("not_found",))
 def get_document(access: StoreAccess, request: GetDocumentRequest) -> Stored:
     """A definition as it is stored, whatever it is called."""
+    if access.scope is not None and not access.scope.sees_definition(request.hash):
+        raise NotFound(f"there is no workflow {request.hash}")
     return Stored(hash=request.hash, document=access.document(request.hash))
 
 

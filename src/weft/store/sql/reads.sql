@@ -36,6 +36,12 @@ SELECT s.task_id, s.usd, s.tokens FROM spending s WHERE s.task_id >= :first AND 
 -- name: task_place (id bigint)
 SELECT t.pos, t.idx, t.generation FROM tasks t WHERE t.id = :id
 
+-- name: attempt_running (id bigint, attempt int): run, place, session and lease of a task, while it runs this attempt
+SELECT t.run_no, (SELECT r.id FROM runs r WHERE r.no = t.run_no), (SELECT r.workflow FROM runs r WHERE r.no = t.run_no),
+  t.pos, t.idx, (SELECT s.body FROM sessions s WHERE s.id = t.session),
+  (SELECT l.expires_at FROM leases l WHERE l.session = t.session)
+FROM tasks t WHERE t.id = :id AND t.attempt = :attempt AND t.state = 'running'
+
 -- name: memos_cached (keys text[], now bigint): results that may stand for others now
 SELECT {memo} FROM memos k WHERE k.key IN :keys
 AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY k.key

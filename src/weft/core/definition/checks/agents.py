@@ -6,8 +6,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from weft.core.definition.problems import Path, ProblemCollector
+from weft.core.definition.suggest import nearest
 
-_NEEDED: Final = re.compile(r"\{(model|system|max_turns|tools)\}")
+#: What `{…}` in an agent's command stands for. Other words in braces are the program's own.
+PLACEHOLDERS: Final = (
+    "prompt", "model", "system", "session", "tools", "max_turns", "max_budget_usd", "mcp_config",
+)  # fmt: skip
+_NEEDED: Final = ("model", "system", "max_turns", "tools")
+_IN_BRACES: Final = re.compile(r"\{([A-Za-z_]+)\}")
 _OF_API: Final = ("url", "max_tokens")
 #: Keywords of JSON Schema whose value is a schema, a list of them, or a mapping of names to them.
 _SCHEMA: Final = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
@@ -42,10 +48,13 @@ def _check_program(collector: ProblemCollector, agent: dict[str, Any], path: Pat
     if "format" in agent and "command" not in agent:
         collector.problem_at((*path, "format"), "`format` is about a `command`", "remove it", "key")
     for at, argument in enumerate(agent.get("command", ())):
-        for name in _NEEDED.findall(argument):
-            if name not in agent:
+        for name in _IN_BRACES.findall(argument):
+            if name in _NEEDED and name not in agent:
                 message = f"`command` names {{{name}}}, which the task does not have"
                 collector.problem_at((*path, "command", at), message, f"add {name}: …, or remove it")
+            elif name not in PLACEHOLDERS and (meant := nearest(name, PLACEHOLDERS)):
+                message = f"`command` names {{{name}}}, which stands for nothing"
+                collector.problem_at((*path, "command", at), message, f"did you mean {{{meant}}}?")
 
 
 def _check_servers(collector: ProblemCollector, agent: dict[str, Any], path: Path) -> None:

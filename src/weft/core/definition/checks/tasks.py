@@ -28,6 +28,10 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
     if "inline" in value and "secrets" in out:
         fix = "remove it: an inline function runs in the node itself, and sees the environment of the node"
         collector.problem_at((*collector.path, "secrets"), "`secrets` does not apply to `inline`", fix, "key")
+    without = next((kind for kind in _WITHOUT_TOKEN if kind in value), None)
+    if "allow" in out and without is not None:
+        message = f"`allow` is about the token of a task's own processes, and `{without}` has none"
+        collector.problem_at((*collector.path, "allow"), message, "remove it", "key")
     if "spec" in out and "type" not in out:
         collector.problem_at((*collector.path, "spec"), "`spec` needs a type", "add type: …", "key")
     if not _SERVICES.isdisjoint(out):
@@ -46,6 +50,7 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
     return out
 
 
+_WITHOUT_TOKEN = ("inline", "http", "cloud_run", "type")
 #: Keys that only commands and functions can do something with; agents and plugins have processes, perhaps.
 _OF_COMMANDS = ("with", "container", "kubernetes")
 _OF_PROCESSES = ("cwd", "env", "env_file")

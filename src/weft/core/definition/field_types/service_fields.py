@@ -190,7 +190,7 @@ def agent_record(argument: FieldType, env: FieldType, secret: FieldType) -> Reco
             Field("command", command,
                   "The program, instead of claude: `{prompt}`, `{system}`, `{model}`, `{tools}`, `{max_turns}`, "
                   "`{max_budget_usd}`, `{session}` and `{mcp_config}` stand for values; a prompt that it does not "
-                  "name comes through standard input."),
+                  "name comes through standard input, and an argument with `{session}` is left out without one."),
             Field("format", Enum(("claude", "text")),
                   "What that program prints: messages as claude does, or its answer as text, the default."),
             Field("api", Enum(("anthropic", "openai-compatible")), "No program: the model is asked directly."),
