@@ -2,7 +2,9 @@
 
 import hashlib
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import pytest
 
@@ -11,10 +13,12 @@ from tests.client.conftest import Place
 from weft.authoring.load import Loaded, load_text
 from weft.core.artifacts import kept_files
 from weft.core.rows import ORDINAL_BITS
-from weft.node.attempts.files import FILES_MAX, find_files
+from weft.executors.protocol import Launch
+from weft.node.attempts.files import FILES_MAX, AttemptFiles, find_files
 from weft.operations.errors import NotFound
 from weft.store.artifact_files import ArtifactError
-from weft.store.kept_files import FilesError
+from weft.store.kept_files import DirectoryFiles, FileOwner, FilesError, KeptFileReader, StoreFiles, fetch
+from weft.store.shipment import CHUNK_MAX, Shipment
 
 LARGE = 700_000  # several parts
 FLOW = f"""
@@ -135,3 +139,70 @@ def test_a_result_cannot_name_other_places() -> None:
         assert kept_files(sound % (path, digest)) is None
     assert kept_files(sound.replace("r1", "../r") % ("a", sha)) is None
     assert kept_files('{"output": {"files": {"run": "r1"}}}') is None
+
+
+class Chunks:
+    """A store's chunks of files, in memory: takes those of one session."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, bytes] = {}
+
+    def keep(self, shipment: Shipment) -> list[tuple[int, int]]:
+        held = {(chunk.task_id, chunk.attempt) for chunk in shipment.chunks if chunk.session == "mine"}
+        self.rows |= {chunk.at: chunk.data for chunk in shipment.chunks if (chunk.task_id, chunk.attempt) in held}
+        return shipment.without(held)
+
+    def read(self, name: str, task: int, attempt: int, first: int, end: int, limit: int) -> list[tuple[int, bytes]]:
+        return [(at, self.rows[at]) for at in sorted(self.rows) if first <= at < end][:limit]
+
+
+def test_chunks_in_a_store(tmp_path: Path) -> None:
+    chunks = Chunks()
+    storage = StoreFiles(chunks.keep, lambda: cast(Any, chunks))
+    data = bytes(range(256)) * (5 * CHUNK_MAX // 256) + b"end"
+
+    def found() -> Iterator[tuple[str, BinaryIO]]:
+        for name, content in (("first", b"12345"), ("empty", b""), ("large", data)):
+            (tmp_path / name).write_bytes(content)
+            yield name, (tmp_path / name).open("rb")
+
+    owner = FileOwner("r", 1, 1, "mine")
+    kept = storage.put(owner, found(), 2**30)
+    fetch(storage, kept, str(tmp_path / "got"))
+    assert (tmp_path / "got" / "large").read_bytes() == data
+    assert (tmp_path / "got" / "empty").read_bytes() == b""
+    large = kept.list[2]
+    with KeptFileReader(storage, kept, large) as reader:
+        for at in (0, 1, CHUNK_MAX - 1, 3 * CHUNK_MAX + 7, len(data) - 1, len(data)):
+            reader.seek(at)
+            assert reader.read() == data[at:], at
+    with pytest.raises(FilesError, match="with large its files have more than files_max"):
+        storage.put(owner, found(), CHUNK_MAX)
+    with pytest.raises(FilesError, match="the attempt is not this node's any more"):
+        storage.put(owner._replace(session="another"), found(), 2**30)
+    del chunks.rows[large.at + CHUNK_MAX]
+    with pytest.raises(FilesError, match="large is not in the store any more"):
+        list(storage.parts(kept, large))
+    chunks.rows[large.at + CHUNK_MAX] = bytes(CHUNK_MAX)
+    with pytest.raises(FilesError, match="large does not hold what was kept of it"):
+        fetch(storage, kept, str(tmp_path / "changed"))
+
+
+def test_links_lead_nowhere_else(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    base.mkdir()
+    (tmp_path / "secret").write_text("s")
+    (base / "inside").write_text("i")
+    (base / "link").symlink_to("inside")
+    (base / "out").symlink_to(tmp_path / "secret")
+    (base / "away").symlink_to(tmp_path)
+    files = AttemptFiles(DirectoryFiles(tmp_path / "kept"), 2**20)
+
+    def keep(*paths: str) -> list[str]:
+        launch = Launch(1, 1, "r", "t", "shell", {}, {}, str(base), "", 0, artifacts=paths)
+        return [file.path for file in files.keep(launch, "s").list]
+
+    assert keep("inside", "link") == ["inside", "link"]
+    for path in ("out", "away/secret"):
+        with pytest.raises(FilesError, match="lies outside of"):
+            keep(path)

@@ -194,7 +194,7 @@ def _check_files(collector: ProblemCollector, value: dict[Any, Any], out: dict[s
     """Files are those of processes of the node itself."""
     remote = out.get("container") is not None or "kubernetes" in out
     for key in ("artifacts", "files"):
-        if key not in out:
+        if key not in out or "workflow" in value:
             continue
         if remote or not any(kind in value for kind in _WITH_FILES):
             message = f"`{key}` applies to run, argv, python and agent tasks without a container"
