@@ -88,6 +88,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Bytes of a task's output that the store keeps; a larger one goes to an artifact file",
     ),
     Setting("artifact_max", "size", "64MiB", "Bytes that an output may have at all; beyond, its attempt fails"),
+    Setting("files_max", "size", "256MiB", "Bytes of files that one attempt may keep (`artifacts`)"),
     Setting(
         "artifacts",
         "path",
@@ -232,6 +233,7 @@ class Config(NamedTuple):
     output_rate: int
     result_max: int
     artifact_max: int
+    files_max: int
     artifacts: Path | None
     workspaces: Path | None
     secrets_dir: Path | None

@@ -205,3 +205,9 @@ def interpreters() -> None:
 @flow
 def command_with_venv() -> None:
     shell("make", venv="x")
+
+
+@flow
+def files() -> None:
+    built = shell("make", artifacts=["dist"])
+    transform.options(files=[built], artifacts="out.csv")("x")

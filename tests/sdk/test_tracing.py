@@ -214,3 +214,9 @@ def test_an_interpreter_of_its_own() -> None:
     assert tasks["again"]["python"] == {"call": "tests.sdk.pipelines:transform", "interpreter": "/usr/bin/python3"}
     with pytest.raises(FlowError, match=r"venv= does not apply: shell\(\) calls no Python function"):
         p.command_with_venv.definition()
+
+
+def test_files_of_tasks() -> None:
+    tasks = tasks_of(p.files)
+    assert tasks["make"]["artifacts"] == ["dist"]
+    assert (tasks["transform"]["files"], tasks["transform"]["needs"]) == (["make"], ["make"])

@@ -22,6 +22,7 @@ RETRY_AFTER: Final = ("Retry-After", "Seconds until it is worth another try")
 HEADERS: Final = {401: ("WWW-Authenticate", "Always `Bearer`"), 429: RETRY_AFTER, 503: RETRY_AFTER}
 RESPONSE_HEADERS: Final = {
     "get_task_output": ("Weft-Offset", "Weft-Next", "Weft-Size", "Weft-Ended", "Weft-Attempt"),
+    "get_task_file": ("ETag", "Accept-Ranges", "Weft-Artifact"),
     "get_task_artifact": ("ETag", "Accept-Ranges", "Weft-Artifact"),
 }
 COMMAND_PARAMETER: Final = {

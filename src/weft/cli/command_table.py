@@ -246,6 +246,13 @@ COMMANDS: tuple[Command, ...] = (
                                     " its attempt began, because lines have no times of their own")),
     ),
     Command(
+        "artifacts", "Look", "list the files that tasks have kept, or get one", "logs:artifacts",
+        (_option("words", metavar="RUN [TASK] | get RUN TASK PATH", nargs="+",
+                 help="the run, and one of its tasks; or get, and which file"),
+         _option("-o", "--output", metavar="FILE", help="get: write it here; by default to standard output")),
+        "A task keeps what its `artifacts` name.",
+    ),
+    Command(
         "watch", "Look", "watch a run as `weft run` shows it, wherever it runs", "run:watch",
         (RUN, LOGS),
         "It begins now, ends with the run, and has the run's exit code. ^C stops watching, and nothing else.",

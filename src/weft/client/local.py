@@ -15,6 +15,7 @@ from weft.operations.access import StoreAccess
 from weft.operations.declare import Operation, Request
 from weft.operations.reading.attempt_output import AttemptOutput, open_output
 from weft.operations.reading.figures import Figures, figures
+from weft.operations.reading.kept_files import open_kept_file
 from weft.operations.reading.output import read_output
 from weft.operations.reading.results import open_artifact, output_of
 from weft.operations.reading.runs import find_run
@@ -91,6 +92,9 @@ class StoreConnection(Connection):
 
     def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[ArtifactReference, BinaryIO]:
         return open_artifact(self.access, ref, task, attempt)
+
+    def open_file(self, ref: str, task: str, path: str) -> tuple[ArtifactReference, BinaryIO]:
+        return open_kept_file(self.access, ref, task, path)
 
     def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> EventFollower:
         run_id = None if ref is None else self.find(ref)[1]

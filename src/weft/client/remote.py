@@ -6,8 +6,9 @@ What is followed comes by the server's streams (`follow`).
 import copy
 import hashlib
 import io
+import tempfile
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TypeVar, cast
 
 import msgspec
 
@@ -29,8 +30,10 @@ from weft.operations.replies import CallerInfo, OutputPart
 from weft.operations.resources import server
 from weft.operations.resources.streams import (
     GetTaskArtifactRequest,
+    GetTaskFileRequest,
     GetTaskOutputRequest,
     get_task_artifact,
+    get_task_file,
     get_task_output,
 )
 from weft.operations.resources.submissions import AppliedWorkflow, Batch, BatchItem, Started
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 BATCH: Final = 1000
+FILE_PART: Final = 4 * 2**20  # bytes of a file that are asked for at once
 
 
 class ServerConnection(Connection):
@@ -130,6 +134,35 @@ class ServerConnection(Connection):
         if hashlib.sha256(answer.body).hexdigest() != reference.sha256:
             raise ArtifactError(f"what the server gave is not what node {reference.node} wrote to {reference.path}")
         return reference, io.BytesIO(answer.body)
+
+    def open_file(self, ref: str, task: str, path: str) -> tuple[ArtifactReference, BinaryIO]:
+        """Fetched by parts, into a file without a name."""
+        request = GetTaskFileRequest(run=ref, task=task, path=path)
+        self.check_names(get_task_file, request)
+        out = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
+        try:
+            reference = self._fetch_file(request, out)
+        except BaseException:
+            out.close()
+            raise
+        out.seek(0)
+        return reference, cast(BinaryIO, out)
+
+    def _fetch_file(self, request: GetTaskFileRequest, out: Any) -> ArtifactReference:
+        digest, at = hashlib.sha256(), 0
+        while True:
+            request = msgspec.structs.replace(request, range=f"bytes={at}-{at + FILE_PART - 1}")
+            named, query, headers, _ = get_task_file.split(request)
+            answer = self._wire("GET", path_of(get_task_file.path, named), query, more_headers=headers)
+            reference = msgspec.json.decode(answer.headers["weft-artifact"], type=ArtifactReference)
+            digest.update(answer.body)
+            out.write(answer.body)
+            at += len(answer.body)
+            if at >= reference.bytes or not answer.body:
+                break
+        if digest.hexdigest() != reference.sha256:
+            raise ArtifactError(f"what the server gave is not what {request.task} kept as {request.path}")
+        return reference
 
     def follow(self, ref: str | None, *, after: int = 0, **filters: Any) -> EventFollower:
         run_id = None if ref is None else self.find(ref)[1]

@@ -20,6 +20,7 @@ from weft.operations.declare import NoArguments, Operation, Request
 from weft.operations.errors import NotFound
 from weft.operations.reading.budgets import RunBudget
 from weft.operations.replies import (
+    ArtifactList,
     AttemptInfo,
     CallerInfo,
     EventInfo,
@@ -351,6 +352,14 @@ class Connection:
 
     def open_artifact(self, ref: str, task: str, attempt: int | None = None) -> tuple[ArtifactReference, BinaryIO]:
         """A large output's file, of this attempt or of the last; close it. ArtifactError: it cannot be had here."""
+        raise NotImplementedError
+
+    def artifacts(self, ref: str, task: str | None = None, *, limit: int = 1000) -> ArtifactList:
+        """The files that tasks of a run have kept; of one task, or of one element of it, if named."""
+        return self.call(tasks.list_artifacts, tasks.ListArtifactsRequest(run=ref, task=task, limit=limit))
+
+    def open_file(self, ref: str, task: str, path: str) -> tuple[ArtifactReference, BinaryIO]:
+        """A file that a task has kept, to be read and closed. ArtifactError: it cannot be had here."""
         raise NotImplementedError
 
     # Events

@@ -4,17 +4,25 @@ The reference stands under a key of its own that only nodes write, `artifact`: a
 an output. Whoever may read files (a node, people's commands) puts the value in its place before names are made. Rules
 read no files: a `map` asks the committer for what it needs (FilesNeeded), and every other expression that a rule
 evaluates gets an error that says so.
+
+Files that tasks keep (`artifacts`) are listed in the result under such a key as well, `files`: so only what the
+accepted attempt kept counts. Their bytes are stored before the report, under the attempt's number.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from weft.core.expressions import Elsewhere
 
 KEY = "artifact"
+FILES_KEY = "files"
 _MARK = f'"{KEY}"'
+_SHA256 = re.compile("[0-9a-f]{64}")
+_RUN = re.compile("[0-9A-Za-z_-]+")
+_FILES_MARK = f'"{FILES_KEY}"'
 
 
 class ArtifactReference(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -94,3 +102,47 @@ def with_files(results: list[str | None], run_id: str, files: Files) -> list[str
 
 def _with_file(result: str, file: File) -> str:
     return with_error(result, file.error) if file.text is None else with_output(result, file.text)
+
+
+class KeptFile(msgspec.Struct, frozen=True):
+    path: str  # relative to the directory in which its task started
+    bytes: int
+    sha256: str
+    executable: bool = False
+    at: int = 0  # where its bytes begin among those of its attempt
+
+
+class KeptFiles(msgspec.Struct, frozen=True):
+    """`run`, `task` and `attempt` are those that kept them: a result may stand for a task of another run."""
+
+    run: str
+    task: int
+    attempt: int
+    place: Literal["directory", "store"]
+    list: tuple[KeptFile, ...]
+
+    def find(self, path: str) -> KeptFile | None:
+        return next((file for file in self.list if file.path == path), None)
+
+
+class _FilesResult(msgspec.Struct):
+    files: KeptFiles | None = None
+
+
+def kept_files(result: str | None) -> KeptFiles | None:
+    """Those that a stored result speaks of."""
+    if result is None or _FILES_MARK not in result:
+        return None
+    try:
+        found = msgspec.json.decode(result, type=_FilesResult).files
+    except msgspec.ValidationError:
+        return None
+    if found is None or not all(map(_is_sound, found.list)) or _RUN.fullmatch(found.run) is None:
+        return None
+    return found
+
+
+def _is_sound(file: KeptFile) -> bool:
+    """Both become parts of paths."""
+    outside = file.path.startswith("/") or ".." in file.path.split("/") or not file.path
+    return not outside and _SHA256.fullmatch(file.sha256) is not None

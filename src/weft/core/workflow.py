@@ -115,6 +115,8 @@ class TaskDef(msgspec.Struct, frozen=True):
     reads_context: bool = False  # its templates ask for the run's context
     templated: bool = False  # there is a ${{ in one of those
     secrets: tuple[str, ...] = ()  # variables that the running node adds, and masks in all that comes back
+    artifacts: tuple[str, ...] = ()  # paths of files that are kept after a success
+    files: tuple[int, ...] = ()  # tasks whose files it gets
     cache: Cache | None = None
     pools: tuple[
         str, ...

@@ -26,6 +26,7 @@ from weft.local_node.agents import AgentOnDemand
 from weft.local_node.engines import ENGINE_KINDS, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.local_node.plugin_executors import described, plugin_executors
+from weft.node.attempts.files import AttemptFiles
 from weft.node.attempts.run_tokens import KEY_FACT
 from weft.node.attempts.secrets import Secrets
 from weft.node.attempts.workspaces import Workspaces
@@ -33,6 +34,7 @@ from weft.node.chores.resources import Machine
 from weft.node.node import Node
 from weft.node.ports import NodeSettings, Ports
 from weft.store.artifact_files import ArtifactFiles
+from weft.store.kept_files import DirectoryFiles, FileStorage, StoreFiles
 from weft.store.private_files import make_private_directory
 
 STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
@@ -52,6 +54,7 @@ def node_settings(
         if more.get(name) is None:
             more[name] = sample()
     more["workspace_root"] = str(connection.access.workspaces(more.get("workspace_root")))
+    more["files_in_store"] = connection.store.takes_output and more.get("artifact_root") is None
     more["artifact_root"] = str(artifact_root(connection, more.get("artifact_root")))
     return NodeSettings(
         slots=slots, output_root=str(connection.access.output_root), workdir=str(workdir or Path.cwd()), **more
@@ -85,6 +88,7 @@ def file_options(config: Config) -> dict[str, Any]:
     """What the settings say about files beside the store, as fields of NodeSettings."""
     return {
         "result_max": config.result_max, "artifact_max": config.artifact_max,
+        "files_max": config.files_max,
         "artifact_root": None if config.artifacts is None else str(config.artifacts),
         "secrets_dir": None if config.secrets_dir is None else str(config.secrets_dir),
         "workspace_root": None if config.workspaces is None else str(config.workspaces),
@@ -161,15 +165,25 @@ def make_node(
     if store.takes_output:
         ports.ship = connection.link.ship
     assert settings.artifact_root is not None
-    assert settings.workspace_root is not None
-    ports.workspaces = Workspaces(Path(settings.workspace_root), connection.access.run_states, user)
     ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
+    _keep_files_in(ports, connection, settings, user)
     connection.link.read_artifacts_in(settings.artifact_root, settings.name)
     facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
     if added:
         facts["plugins"] = described(added)
     facts[KEY_FACT] = ports.token_key = secrets.token_hex(32)
     return Node(ports, settings, facts if url is None else {**facts, "url": url})
+
+
+def _keep_files_in(ports: Ports, connection: StoreConnection, settings: NodeSettings, user: User | None) -> None:
+    """Where workspaces are, and the files that tasks keep."""
+    assert settings.artifact_root is not None
+    assert settings.workspace_root is not None
+    storage: FileStorage = DirectoryFiles(settings.artifact_root, settings.name)
+    if settings.files_in_store:
+        storage = StoreFiles(connection.store.keep_output, connection.access.reader)
+    ports.files = AttemptFiles(storage, settings.files_max, user)
+    ports.workspaces = Workspaces(Path(settings.workspace_root), connection.access.run_states, user)
 
 
 def _user(settings: NodeSettings) -> User | None:

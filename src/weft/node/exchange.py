@@ -63,6 +63,7 @@ class ExchangeLoop:
             ports, settings, lambda: lease.trusted, self._reason.set, self._memos.ask, self._meter, self._handles,
             self._usage,
         )  # fmt: skip
+        self.worker.session = session
         self._takes_part = self.worker.accepting = settings.slots > 0 and settings.role != "observer"
         self.drained: Callable[[float], None] = lambda left_s: None  # somebody drains this session
         self.unled: Callable[[], None] = lambda: None  # the cluster has no leader

@@ -13,6 +13,7 @@ from weft.core.placement.eligibility import NodeFacts
 from weft.core.rows import HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor, is_checked, is_remote, takes_slot
+from weft.node.attempts.files import AttemptFiles
 from weft.node.attempts.secrets import Secrets
 from weft.node.attempts.workspaces import Workspaces
 from weft.store.artifact_files import ArtifactFiles
@@ -165,6 +166,8 @@ class NodeSettings(msgspec.Struct, frozen=True):
     measure_every_s: float = 10.0
     result_max: int = 2**20  # bytes of an output that the store keeps; a larger one becomes an artifact
     artifact_max: int = 64 * 2**20
+    files_max: int = 256 * 2**20  # bytes of files that one attempt may keep
+    files_in_store: bool = False  # the store keeps them, because nodes share no directory
     artifact_root: str | None = None  # where artifacts are, for all nodes that shall read them
     workspace_root: str | None = None  # where the workspaces of runs are; None: it has none
     secrets_dir: str | None = None
@@ -211,6 +214,7 @@ class Ports(msgspec.Struct):
     ship: Ship | None = None  # None: whoever wants output reads the files
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt
     workspaces: Workspaces | None = None
+    files: AttemptFiles | None = None  # keeps and fetches the files of attempts
     contended: Callable[[], int] = lambda: 0  # how often commits of this process met another writer
     #: (level, message, fields) of single attempts; None: nobody wants to know
     log_line: Callable[[str, str, dict[str, Any]], None] | None = None

@@ -72,6 +72,10 @@ class StoreAccess:
     def read(self, name: str, *parameters: Any) -> list[Any]:
         return self._reader().read(name, *parameters)
 
+    def reader(self) -> Reader:
+        """This thread's own."""
+        return self._reader()
+
     def _reader(self) -> Reader:
         reader: Reader | None = getattr(self._readers, "reader", None)
         if reader is None:

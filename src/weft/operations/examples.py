@@ -42,6 +42,7 @@ FIELDS: Final[dict[str, Any]] = {
 
 OF: Final[dict[str, dict[str, Any]]] = {
     "AppliedWorkflow": {"workflow": "nightly", "triggers": 1, "added": ["cron"], "changed": [], "existing": False},
+    "ArtifactInfo": {"attempt": 1, "bytes": 1_234, "path": "dist/app.whl", "sha256": "5e8f" * 16, "task": "build"},
     "AttemptInfo": {"outcome": "succeeded", "finished_at": AT + 1200, "exit_code": 0, "result": RESULT},
     "Batch": {"runs": [{"run": RUN}, {"code": "not_found", "detail": "there is no workflow nighly; did you mean"
               " 'nightly'?"}], "started": 1, "refused": 1},

@@ -126,6 +126,21 @@ class TaskLaunch(msgspec.Struct, kw_only=True):
     error: str | None = None  # why an expression has no value
 
 
+class ArtifactInfo(msgspec.Struct, kw_only=True):
+    """A file that a task has kept."""
+
+    task: str
+    attempt: int
+    path: str  # relative to the directory in which the task started
+    bytes: int
+    sha256: str
+
+
+class ArtifactList(msgspec.Struct, kw_only=True):
+    artifacts: list[ArtifactInfo]
+    more: bool
+
+
 class AttemptInfo(msgspec.Struct, kw_only=True):
     run_id: str
     task: str

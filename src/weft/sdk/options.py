@@ -34,6 +34,8 @@ class TaskOptions(TypedDict, total=False):
     tolerate: int | str  # how many elements of .map may fail: 3 or "5%"
     requires: Mapping[str, Any]  # what a node must have: labels, memory, gpu …
     prefers: Mapping[str, Any]  # labels that a node should have; they count with placement="scored"
+    artifacts: str | Sequence[str]  # files, patterns and directories that are kept with the run
+    files: Any  # results of earlier task calls, or names of tasks, whose artifacts it gets in $WEFT_FILES
     cache: bool | Mapping[str, Any]  # keep and reuse the result of a success: True, or {"key": …, "ttl": "1d"}
     pools: str | Sequence[str]  # in which it takes a place while it runs
     secrets: Sequence[str]  # names of secrets that it gets as variables; they are masked in its output
@@ -78,7 +80,7 @@ class FlowOptions(TypedDict, total=False):
 
 
 _MAP_OPTIONS = ("label", "batch", "tolerate", "max_parallel")
-_TEMPLATED_OPTIONS = ("env", "env_file", "cwd", "cache", "container", "kubernetes")
+_TEMPLATED_OPTIONS = ("env", "env_file", "cwd", "artifacts", "cache", "container", "kubernetes")
 INTERPRETERS = ("venv", "interpreter")  # keys of `python`, where the function is
 _FAILURES = ("on", "not_on")  # of retries; exceptions may be given as their classes
 
@@ -99,9 +101,9 @@ def document_options(trace: Trace, options: Mapping[str, Any], *, mapped: bool) 
     out: dict[str, Any] = {}
     retry: dict[str, Any] = {}
     for name, value in options.items():
-        if name == "needs":
+        if name in ("needs", "files"):
             needed = [value] if isinstance(value, (str, Symbol)) else list(value)
-            out["needs"] = list(dict.fromkeys([trace.need(need) for need in needed]))
+            out[name] = list(dict.fromkeys([trace.need(need) for need in needed]))
         elif name == "if_":
             out["if"] = document_value(trace, value, "if_", data=False)
         elif name == "retry":

@@ -3,6 +3,7 @@
 import msgspec
 
 CHUNK_MAX = 256 * 1024  # bytes of one chunk
+FILES = "files"  # the stream of the files that an attempt keeps
 
 
 class Chunk(msgspec.Struct, frozen=True):

@@ -59,7 +59,7 @@ class FileParts(Response):
 def range_of(wanted: str | None, size: int) -> tuple[int, int] | None:
     """(first byte, one after the last); None: all of it."""
     found = None if wanted is None else _RANGE.fullmatch(wanted.strip())
-    if found is None or found.groups() == ("", ""):
+    if found is None or found.groups() == ("", "") or size == 0:
         return None
     first, last = found.groups()
     begin = int(first) if first else max(0, size - int(last))

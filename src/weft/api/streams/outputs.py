@@ -8,8 +8,10 @@ from weft.operations.errors import NotFound
 from weft.operations.resources.streams import (
     BYTES,
     GetTaskArtifactRequest,
+    GetTaskFileRequest,
     GetTaskOutputRequest,
     get_task_artifact,
+    get_task_file,
     get_task_output,
 )
 
@@ -36,4 +38,11 @@ def task_output(call: OperationCall) -> Response:
 def task_artifact(call: OperationCall) -> Response:
     request = call.request(GetTaskArtifactRequest)
     reference, file = call.connection.open_artifact(request.run, request.task, request.attempt)
+    return FileParts(file, reference, request.range, request.if_range)
+
+
+@handles(get_task_file)
+def task_file(call: OperationCall) -> Response:
+    request = call.request(GetTaskFileRequest)
+    reference, file = call.connection.open_file(request.run, request.task, request.path)
     return FileParts(file, reference, request.range, request.if_range)

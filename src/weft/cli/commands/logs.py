@@ -1,6 +1,10 @@
-"""logs: the output of attempts as it was written, byte for byte; with -f while it is being written."""
+"""logs: the output of attempts as it was written, byte for byte; with -f while it is being written.
+
+artifacts: the files that attempts have kept.
+"""
 
 import base64
+import shutil
 import sys
 import time
 from argparse import Namespace
@@ -11,7 +15,8 @@ from weft.cli.exit_codes import BAD_INPUT, NOT_FOUND, OK, GiveUp
 from weft.cli.run_view.output_following import Prefixer, Streams, TailFilter, Take
 from weft.cli.run_view.tracker import Tracker
 from weft.cli.session import CommandSession, json_text
-from weft.cli.terminal.formats import moment
+from weft.cli.terminal.formats import moment, size
+from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import padded, width_of
 from weft.client.following import EventFollower
 from weft.client.verbs import Connection
@@ -23,6 +28,7 @@ from weft.operations.replies import TaskInfo
 PREFIX_WIDTH_MAX = 24
 TAIL_MAX = 1_000_000
 SORTED_MAX = 100_000
+ARTIFACTS_MAX = 10_000
 SENDING_MAX_S = 5.0  # an attempt has ended, and its node is still sending
 SENDING_LOOK_S = 0.05
 
@@ -252,3 +258,42 @@ def _over(args: Namespace, connection: Connection, run_id: str) -> bool:
         return False
     task = connection.task(run_id, args.task)
     return task.state in TERMINAL or (args.attempt is not None and task.attempt > args.attempt)
+
+
+def artifacts(args: Namespace, session: CommandSession) -> int:
+    words = args.words
+    if words[0] == "get":
+        if len(words) != 4:
+            raise GiveUp(BAD_INPUT, "write weft artifacts get RUN TASK PATH")
+        return _get_artifact(args, session, *words[1:])
+    if len(words) > 2 or args.output is not None:
+        raise GiveUp(BAD_INPUT, "write weft artifacts RUN [TASK], or weft artifacts get RUN TASK PATH")
+    found = session.connection().artifacts(words[0], words[1] if len(words) == 2 else None, limit=ARTIFACTS_MAX)
+    if args.json:
+        session.print_json(found)
+        return OK
+    rows = [[one.task, one.path, size(one.bytes), one.sha256[:16]] for one in found.artifacts]
+    if not rows:
+        session.warn("no files: tasks keep those that their `artifacts` name")
+    for line in table(session.out, ("task", "path", "size", "sha256"), rows, ("bold",)):
+        session.print(line)
+    if found.more:
+        session.warn(f"only the first {ARTIFACTS_MAX:,}: name a task")
+    return OK
+
+
+def _get_artifact(args: Namespace, session: CommandSession, run: str, task: str, path: str) -> int:
+    reference, file = session.connection().open_file(run, task, path)
+    with file:
+        if args.output is None:
+            sys.stdout.flush()
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            return OK
+        try:
+            with open(args.output, "wb") as out:
+                shutil.copyfileobj(file, out)
+        except OSError as error:
+            raise GiveUp(BAD_INPUT, f"{args.output}: {error.strerror}") from None
+    session.warn(f"wrote {args.output}: {reference.bytes:,} bytes")
+    return OK

@@ -64,7 +64,7 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
     tasks: dict[str, dict[str, Any]] = document["tasks"]
     position = {name: pos for pos, name in enumerate(tasks)}
     graph = _graph(document, position, {} if references is None else references)
-    defaults = _Defaults(document.get("defaults", {}), document)
+    defaults = _Defaults(document.get("defaults", {}), document, position)
     complete = tuple(
         defaults.complete(name, task, in_graph)
         for (name, task), in_graph in zip(tasks.items(), graph.tasks, strict=True)
@@ -245,8 +245,9 @@ def _final_last(levels: list[int], order: list[int], needs: Sequence[Sequence[in
 class _Defaults:
     """Merges defaults into tasks, key by key, and shares the objects that thousands of tasks have in common."""
 
-    def __init__(self, defaults: dict[str, Any], document: Document) -> None:
+    def __init__(self, defaults: dict[str, Any], document: Document, position: dict[str, int]) -> None:
         self.defaults = defaults
+        self.position = position
         self.workflow: str = document["name"]
         self.scored = document.get("placement") == "scored"
         self.own_pool = workflow_pool(self.workflow) if "concurrency" in document else None
@@ -307,6 +308,8 @@ class _Defaults:
             reads_context=self._reads_context(task, kind, graph),
             templated=self._templated(task, kind),
             secrets=() if kind in ("inline", "workflow") else self._secrets(task, kind),
+            artifacts=tuple(task.get("artifacts", ())),
+            files=tuple(self.position[name] for name in task.get("files", ())),
             cache=_cache(task.get("cache")),
             pools=() if kind == "workflow" else _pools(task, self.own_pool),
             scored=self.scored and kind != "workflow",

@@ -14,8 +14,10 @@ from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
 from weft.core.definition.field_types.service_fields import BUDGET, HTTP, ServiceType, agent_record, cloud_run_record
 from weft.core.definition.field_types.task_fields import (
+    TASK_NAME,
     WAIT,
     ArrayToMap,
+    ArtifactPath,
     CacheType,
     FunctionCall,
     NeedsType,
@@ -29,6 +31,7 @@ INPUT_TYPES: Final = ("string", "integer", "number", "boolean", "array", "object
 RESERVED_VARIABLES: Final = (
     "WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_OUTPUT", "WEFT_CONTEXT", "WEFT_INPUT",
     "WEFT_IDEMPOTENCY_KEY", "WEFT_SPAWNED", "WEFT_WORKSPACE", "WEFT_SOURCE",
+    "WEFT_FILES",
 )  # fmt: skip
 
 INPUT_NAME: Final = Pattern(
@@ -238,6 +241,10 @@ TASK: Final = Record(
         Field("tolerate", Tolerance(), "How many elements may fail: a number, or a share like 5%."),
         Field("wait", WAIT, "Wait for a signal, for a duration or until a time."),
         Field("workflow", WorkflowReference(), "Another workflow to run: its name, or its file (./other.yaml)."),
+        Field("artifacts", ListOf(ArtifactPath(), "a path, or a list of paths", single=True, once=True, least=1),
+              "Files, patterns and directories that are kept with the run once it has succeeded."),
+        Field("files", ListOf(TASK_NAME, "a task, or a list of tasks", single=True, once=True, least=1),
+              "Tasks that it needs and whose artifacts it gets, in the directory $WEFT_FILES."),
         Field("cache", CacheType(), "Keep the result of a success, and reuse it when the same task would run again."),
         Field("needs", NeedsType(), "Tasks that must end first."),
         Field("when", Enum(("all_success", "none_failed", "any_success", "on_failure", "always")),

@@ -29,7 +29,8 @@ OPENING: Final = "${{"
 #: The keys of a task, beside its condition, that may contain ${{ … }}.
 TEMPLATED: Final = frozenset(
     ("run", "argv", "env", "env_file", "cwd", "with", "map", "matrix", "label", "wait", "cache", "container",
-     "kubernetes", "http", "cloud_run", "agent", "spec", "python")
+     "kubernetes", "http", "cloud_run", "agent", "spec", "python",
+     "artifacts")
 )  # fmt: skip
 #: Of those, the keys that the rules resolve; the node that runs the attempt resolves the others.
 RESOLVED_BY_RULES: Final = frozenset(("map", "matrix", "label", "wait"))

@@ -20,7 +20,7 @@ NO_EXPRESSION: Final = (
     "an expression (${{ … }}) is not allowed here",
     (
         "expressions work in if, run, argv, python, env, env_file, cwd, with, container, kubernetes, http, "
-        "cloud_run, agent, spec, map, matrix, label, wait, cache and output"
+        "cloud_run, agent, spec, map, matrix, label, wait, artifacts, cache and output"
     ),
 )
 

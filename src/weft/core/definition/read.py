@@ -14,6 +14,7 @@ from weft.core.definition.checks.tasks import check_task
 from weft.core.definition.checks.workflows import (
     check_budgets,
     check_encoding,
+    check_files,
     check_graph,
     check_mode,
     check_secrets,
@@ -72,6 +73,7 @@ def _read_document(collector: ProblemCollector, value: Any, name: str, reference
     source = SourcePaths(value)
     checker = ExpressionChecker(collector, source, tasks, _declared_inputs(value), document.get("defaults", {}))
     check_graph(collector, source, checker, tasks)
+    check_files(collector, source, tasks)
     check_signals(collector, source, tasks)
     check_secrets(collector, source, tasks, document)
     check_attempts(collector, source, tasks, document.get("defaults", {}))

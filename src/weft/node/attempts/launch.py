@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from weft.core.artifacts import FILES_KEY, ArtifactReference, KeptFiles
 from weft.core.artifacts import KEY as ARTIFACT
-from weft.core.artifacts import ArtifactReference
 from weft.core.commands import Claim, Report, ReportOutcome
 from weft.core.definition.field_types.remote_fields import RESOLVED
 from weft.core.expressions import ExpressionError, compile_shell, resolve_value
@@ -23,7 +23,15 @@ from weft.node.ports import NodeSettings, RunFacts
 
 _NOTHING: dict[str, Any] = {}
 #: Weft's own variables, which differ from attempt to attempt: no result depends on them, but for the index.
-OWN_VARIABLES = ("WEFT_RUN_ID", "WEFT_TASK", "WEFT_ATTEMPT", "WEFT_INDEX", "WEFT_IDEMPOTENCY_KEY", "WEFT_WORKSPACE")
+OWN_VARIABLES = (
+    "WEFT_RUN_ID",
+    "WEFT_TASK",
+    "WEFT_ATTEMPT",
+    "WEFT_INDEX",
+    "WEFT_IDEMPOTENCY_KEY",
+    "WEFT_WORKSPACE",
+    "WEFT_FILES",
+)
 #: Kinds of tasks that start in the workspace of their run. Engines and services do not see it.
 IN_WORKSPACE = ("shell", "python", "agent")
 #: Kinds of tasks whose commands run in a container.
@@ -65,15 +73,12 @@ def make_launch(
         **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
         "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",
     }  # fmt: skip
-    workspace, start_in = _workspace(workflow, definition, settings, run_id), root
-    if workspace is not None:
-        env |= {"WEFT_WORKSPACE": workspace, "WEFT_SOURCE": root}
-        start_in = root if definition.kind == "python" else workspace  # where its modules are
-    directory = os.path.join(start_in, cwd) if cwd else start_in
     launch = Launch(
-        claim.task_id, attempt, run_id, name, definition.kind, spec, env, directory,
-        f"{settings.output_root}/{run_id}", settings.output_max, ask=ask, source=facts.source, workspace=workspace,
+        claim.task_id, attempt, run_id, name, definition.kind, spec, env, os.path.join(root, cwd) if cwd else root,
+        f"{settings.output_root}/{run_id}", settings.output_max, ask=ask, source=facts.source,
     )  # fmt: skip
+    if workflow.workspace or definition.files or definition.artifacts:
+        _set_directories(launch, workflow, definition, settings, root, cwd, names)
     if definition.requires:
         required = requirements(definition, claim)
         launch.requires = {limit: required[limit] for limit in LIMITS if limit in required}
@@ -88,15 +93,33 @@ def make_launch(
     return launch
 
 
-def _workspace(workflow: Workflow, definition: TaskDef, settings: NodeSettings, run_id: str) -> str | None:
-    if not workflow.workspace or definition.kind not in IN_WORKSPACE or settings.workspace_root is None:
-        return None
-    return f"{settings.workspace_root}/{run_id}"
+def _set_directories(
+    launch: Launch,
+    workflow: Workflow,
+    definition: TaskDef,
+    settings: NodeSettings,
+    root: str,
+    cwd: str | None,
+    names: dict[str, Any] | None,
+) -> None:
+    """Of the run's workspace, and of files that tasks keep and get."""
+    workspace = f"{settings.workspace_root}/{launch.run_id}"
+    if workflow.workspace and launch.kind in IN_WORKSPACE:
+        launch.workspace = workspace
+        launch.env |= {"WEFT_WORKSPACE": workspace, "WEFT_SOURCE": root}
+        if launch.kind != "python":  # which starts where its modules are, and then goes there
+            launch.cwd = os.path.join(workspace, cwd) if cwd else workspace
+    if definition.files:
+        launch.files = launch.env["WEFT_FILES"] = f"{workspace}/.files/{launch.task}.{launch.attempt}"
+    launch.artifacts = _paths(definition.artifacts, names)
 
 
 def _from_files(definition: TaskDef, root: str, names: dict[str, Any] | None) -> dict[str, str]:
-    files = definition.env_files if names is None else [_as_text(path, names) for path in definition.env_files]
-    return read_env_files(files, root, definition.secrets)
+    return read_env_files(_paths(definition.env_files, names), root, definition.secrets)
+
+
+def _paths(written: tuple[str, ...], names: dict[str, Any] | None) -> tuple[str, ...]:
+    return written if names is None else tuple(_as_text(path, names) for path in written)
 
 
 def _with_marks(spec: dict[str, Any], definition: TaskDef) -> dict[str, Any]:
@@ -172,13 +195,19 @@ def _text(value: Any) -> str:
 
 
 def make_report(
-    claim: Claim, outcome: Outcome, definition: TaskDef, now: float, artifact: ArtifactReference | None = None
+    claim: Claim,
+    outcome: Outcome,
+    definition: TaskDef,
+    now: float,
+    artifact: ArtifactReference | None = None,
+    files: KeptFiles | None = None,
 ) -> Report:
     """What the executor saw, as the store shall hear it. An `artifact` stands for the output."""
     kind: ReportOutcome
     kind, error = ("succeeded", None) if outcome.ok else _meaning(outcome, definition)
     bare = not outcome.result and outcome.output is msgspec.UNSET and not outcome.context and artifact is None
-    result = None if bare else _result(outcome, artifact)
+    bare = bare and files is None
+    result = None if bare else _result(outcome, artifact, files if outcome.ok else None)
     return Report(
         claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error,
         None if outcome.started is None else int((now - outcome.started) * 1000),
@@ -268,12 +297,14 @@ def _confirmed(outcome: Outcome) -> str:
     return f"; its engine says that it is gone, {end.get('after_s', 0):.1f} s later{killed}"
 
 
-def _result(outcome: Outcome, artifact: ArtifactReference | None) -> str | None:
+def _result(outcome: Outcome, artifact: ArtifactReference | None, files: KeptFiles | None) -> str | None:
     body: dict[str, Any] = dict(outcome.result or {})
     if artifact is not None:
         body[ARTIFACT] = artifact
     elif outcome.output is not msgspec.UNSET:
         body["output"] = outcome.output
+    if files is not None:
+        body[FILES_KEY] = files
     if outcome.context:
         body["context"] = outcome.context
     if outcome.termination is not None:

@@ -5,12 +5,14 @@ tasks that last leave nothing claimed ahead. What was claimed and could not star
 """
 
 import asyncio
+import shutil
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import msgspec
 
+from weft.core.artifacts import KeptFiles
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
 from weft.core.liveness import attempt_limit_ms
@@ -21,6 +23,7 @@ from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Ask, Launch, OnceAnswer, OnceQuestion, Outcome, RemoteExecutor, StopReason
 from weft.node.attempts.artifacts import store_output
 from weft.node.attempts.env_files import EnvFileError
+from weft.node.attempts.file_transfers import fetch_files, keep_files
 from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
@@ -60,6 +63,8 @@ class HeldAttempt(msgspec.Struct, gc=False):
     masker: Masker | None = None  # of its secrets
     cache_key: str | None = None  # its result is kept under this, should it succeed
     slotless: bool = False  # it only waits for something elsewhere
+    launch: Launch | None = None  # of an attempt with files
+    files: KeptFiles | None = None  # that it has kept
 
 
 class _Ends(msgspec.Struct, gc=False):
@@ -90,6 +95,7 @@ class Worker:
         self._changed = changed  # an attempt ended: there is something to report
         self._meter = meter or Meter()
         self._ask = ask  # answers what functions ask while they run
+        self.session = ""
         self.held: dict[tuple[int, int], HeldAttempt] = {}
         self.running = 0
         self._waiting: deque[tuple[int, int]] = deque()
@@ -247,11 +253,33 @@ class Worker:
             held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
         if self.output is not None:
             self.output.began(launch)
+        if definition.artifacts or definition.files:
+            held.launch = launch
+            if definition.files:
+                self._spawn(self._start_with_files(held, launch))
+                return
+        self._hand_over(held, launch)
+
+    def _hand_over(self, held: HeldAttempt, launch: Launch) -> None:
         reach("attempt.before_start")
-        if definition.kind in self._costly:
+        if launch.kind in self._costly:
             self._start_costly(held, launch)
         else:
-            self._ports.executors[definition.kind].start(launch, self._on_end)
+            self._ports.executors[launch.kind].start(launch, self._on_end)
+
+    async def _start_with_files(self, held: HeldAttempt, launch: Launch) -> None:
+        """Once the files of other tasks are there."""
+        error = await fetch_files(self._ports, held.claim.run_no, held.definition.files, held.workflow, launch)
+        if self.held.get(held.key) is not held:
+            return  # its session is over
+        if not self._trusted():
+            self._let_go(held)
+        elif held.stopping is not None:
+            self._on_end(_unstarted(launch, held.stopping, self._ports.clock()))
+        elif error is not None:
+            self._on_end(Outcome(launch.task_id, launch.attempt, False, None, None, self._ports.clock(), error))
+        else:
+            self._hand_over(held, launch)
 
     def _start_costly(self, held: HeldAttempt, launch: Launch) -> None:
         """One that may spend, or that runs on an engine."""
@@ -337,9 +365,24 @@ class Worker:
             held.timer.cancel()
         if outcome.ok and (held.definition.long_form or held.definition.kind == "agent"):
             take_context_update(outcome)
+        if held.launch is not None:
+            self._spawn(self._after_files(held, held.launch, outcome))
+        else:
+            self._ended_with(held, outcome)
+
+    async def _after_files(self, held: HeldAttempt, launch: Launch, outcome: Outcome) -> None:
+        """It keeps its slot until its files are stored."""
+        if outcome.ok and launch.artifacts:
+            held.files = await keep_files(self._ports, launch, self.session, outcome)
+        if launch.files is not None:
+            await asyncio.to_thread(shutil.rmtree, launch.files, ignore_errors=True)
+        if self.held.get(held.key) is held:
+            self._ended_with(held, outcome)
+
+    def _ended_with(self, held: HeldAttempt, outcome: Outcome) -> None:
         if held.masker is not None:
             mask_outcome(outcome, held.masker)
-        report = make_report(held.claim, outcome, held.definition, outcome.ended)
+        report = make_report(held.claim, outcome, held.definition, outcome.ended, files=held.files)
         report.unverified = held.claim.adopted and outcome.started is None
         if report.result is None and held.cache_key is None:
             self._over(held, outcome, report)
@@ -355,7 +398,9 @@ class Worker:
         """It keeps its slot until what it left is stored. An artifact goes with its run, so no memo keeps it."""
         artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
         if self.held.get(held.key) is held:  # its session may be over by now
-            self._over(held, outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact))
+            self._over(
+                held, outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact, held.files)
+            )
 
     def _over(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
         del self.held[held.key]

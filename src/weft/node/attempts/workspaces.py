@@ -55,7 +55,7 @@ class Workspaces:
         states = self._states(runs) if runs else {}
         ended = [run_id for run_id in runs if states.get(run_id) in (None, "succeeded")]
         for run_id in ended:
-            # In one step: a run that goes on at this moment finds all of it or nothing.
+            # Renamed first: a run that goes on at this moment finds all of it or nothing.
             going = self.root / f"{_GOING}{run_id}-{secrets.token_hex(4)}"
             os.rename(self.root / run_id, going)
             names.append(going.name)

@@ -126,3 +126,22 @@ get_task_artifact = resource.handwritten(
     role="viewer", request=GetTaskArtifactRequest, statuses=(200, 206), media=BYTES,
     errors=(*FINDABLE, "artifact_elsewhere", "range"),
 )  # fmt: skip
+
+
+class GetTaskFileRequest(Request):
+    run: RunRef
+    task: TaskRef
+    path: Annotated[str, Meta(min_length=1, max_length=4096, description="Its path, as the list has it")]
+    range: Annotated[str, header("Range", description="Some bytes of it: bytes=0-99")] | None = None
+    if_range: Annotated[str, header("If-Range", description="Only if this is its ETag")] | None = None
+
+
+get_task_file = resource.handwritten(
+    "get_task_file", "GET", "/v1/runs/{run}/tasks/{task}/file",
+    """
+    A file that a task has kept (`artifacts`), by range if asked. Its hash is the ETag. 409 (`artifact_elsewhere`) if
+    this server cannot read it.
+    """,
+    role="viewer", request=GetTaskFileRequest, statuses=(200, 206), media=BYTES,
+    errors=(*FINDABLE, "artifact_elsewhere", "range"),
+)  # fmt: skip

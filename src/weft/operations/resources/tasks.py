@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from weft.operations.access import StoreAccess
-from weft.operations.declare import Request, Resource
+from weft.operations.declare import Request, Resource, ToolHints
 from weft.operations.errors import FINDABLE
 from weft.operations.parameters import (
     TASK_PATTERN,
@@ -19,12 +19,14 @@ from weft.operations.parameters import (
     number_in,
 )
 from weft.operations.reading.explanations import Explanations, why
+from weft.operations.reading.kept_files import artifacts_of
 from weft.operations.reading.labels import Labels
 from weft.operations.reading.runs import TaskFilter, attempts_of, one_task, task_info, task_page
-from weft.operations.replies import AttemptInfo, TaskInfo, TaskLaunch
+from weft.operations.replies import ArtifactList, AttemptInfo, TaskInfo, TaskLaunch
 from weft.store.queries import TaskView
 
 resource = Resource("tasks")
+ARTIFACTS_MAX = 10_000
 
 Kinds = Annotated[list[str], Meta(max_length=8, description="Only tasks of this type; may be repeated")]
 WorkflowFilter = Annotated[str, Meta(max_length=128, description="Only of this workflow: a name or a hash")]
@@ -139,3 +141,18 @@ def list_dead(access: StoreAccess, request: ListDeadRequest) -> TaskPage:
         tasks=[task_info(access, TaskView.of(row), labels) for row in rows],
         next=None if after is None else f"d{after}",
     )
+
+
+class ListArtifactsRequest(Request):
+    run: RunRef
+    task: Annotated[str, Meta(max_length=128, description="Only of this task, or of this element")] | None = None
+    limit: Annotated[int, Meta(ge=1, le=ARTIFACTS_MAX)] = 1000
+
+
+@resource.operation(
+    "GET", "/v1/runs/{run}/artifacts", role="viewer", errors=FINDABLE, tool=ToolHints(idempotent=True)
+)
+def list_artifacts(access: StoreAccess, request: ListArtifactsRequest) -> ArtifactList:
+    """List the files that the tasks of a run have kept (`artifacts`), in the order of the definition."""
+    found, more = artifacts_of(access, request.run, request.task, request.limit)
+    return ArtifactList(artifacts=found, more=more)

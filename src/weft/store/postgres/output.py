@@ -3,7 +3,7 @@
 from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.transaction import limits
 from weft.store.postgres.wire import Wire
-from weft.store.shipment import Shipment
+from weft.store.shipment import FILES, Shipment
 
 _BEGIN, _COMMIT = Statement("BEGIN"), Statement("COMMIT")
 
@@ -19,6 +19,8 @@ def keep_output(wire: Wire, shipment: Shipment, patience_ms: int) -> list[tuple[
     for chunk in taken:
         if chunk.drop is not None:
             wire.send(named["output_drop"], chunk.task_id, chunk.attempt, chunk.stream, *chunk.drop)
+        elif chunk.stream == FILES and chunk.at == 0:
+            wire.send(named["files_delete_earlier"], chunk.task_id, chunk.attempt)
     rows = [chunk for chunk in taken if chunk.data]
     if rows:
         first, at = [], 1  # SQL counts bytes from one

@@ -50,8 +50,9 @@ AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY 
 {run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> {ordinal_bits}),
   (SELECT f.id FROM runs f WHERE f.no = r.root), r.labels, r."trigger"
 
--- name: run_states (ids json): of those of the runs that there are
-SELECT r.id, r.state FROM runs r WHERE r.id IN :ids ORDER BY r.id
+-- name: file_chunks (task_id bigint, attempt bigint, first bigint, end bigint, limit int): of the files that it has kept
+SELECT o.at, o.data FROM output_chunks o WHERE o.task_id = :task_id AND o.attempt = :attempt AND o.stream = 'files'
+AND o.at >= :first AND o.at < :end ORDER BY o.at LIMIT :limit
 
 -- name: run_shown (run_no bigint)
 SELECT {run_view} FROM runs r WHERE r.no = :run_no

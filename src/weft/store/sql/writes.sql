@@ -202,6 +202,9 @@ UPDATE handles SET note = :note WHERE task_id = :task_id AND attempt = :attempt 
 -- name: run_delete_memos (first bigint, end bigint)
 DELETE FROM memos WHERE kind = 'once' AND task_id >= :first AND task_id < :end
 
+-- name: files_delete_earlier (task_id bigint, attempt bigint): what earlier attempts have left, which cannot be accepted
+DELETE FROM output_chunks WHERE task_id = :task_id AND attempt < :attempt AND stream = 'files'
+
 -- name: run_delete_output_chunks (first bigint, end bigint)
 DELETE FROM output_chunks WHERE task_id >= :first AND task_id < :end
 

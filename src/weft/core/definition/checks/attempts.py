@@ -19,10 +19,8 @@ def check_attempts(
     if shared and "image" not in shared:
         _check_shared_image(collector, tasks)
     for name, task in tasks.items():
-        if shared and isinstance(task.get("python"), dict) and "container" not in task and "kubernetes" not in task:
-            message = "defaults.container says that it runs in a container, whose image has its Python"
-            path, _ = source.task(name)
-            collector.problem_at((*path, "python"), message, "add container: null", "key")
+        if shared and "container" not in task and "kubernetes" not in task:
+            _check_shared_container(collector, source.task(name)[0], task)
         if "retry" not in task and "container" not in task and "kubernetes" not in task:
             continue
         elsewhere = "cloud_run" in task or "type" in task  # a plugin's attempts may run on engines
@@ -39,6 +37,16 @@ def check_attempts(
             if not (isinstance(given, dict) and "image" in given):  # else its problem was reported already
                 fix = "add image: …" + (", here or in defaults.container" if key == "container" else "")
                 collector.problem_at((*path, at), f"`{key}` of the task {quoted(name)} has no image", fix, "key")
+
+
+def _check_shared_container(collector: ProblemCollector, path: Path, task: dict[str, Any]) -> None:
+    """Of a task that runs in the container of the defaults."""
+    said = "defaults.container says that it runs in a container"
+    if isinstance(task.get("python"), dict):
+        collector.problem_at((*path, "python"), f"{said}, whose image has its Python", "add container: null", "key")
+    for key in ("artifacts", "files"):
+        if key in task and any(kind in task for kind in IN_CONTAINER):
+            collector.problem_at((*path, key), f"{said}, whose files stay there", "add container: null", "key")
 
 
 def _check_shared_image(collector: ProblemCollector, tasks: dict[str, Any]) -> None:

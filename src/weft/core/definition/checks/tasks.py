@@ -20,9 +20,12 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
         del out["needs"]
     if "shell" in out and "run" not in value:
         collector.problem_at((*collector.path, "shell"), "`shell` applies only to `run`", "remove it", "key")
+    if "files" in out:
+        out = _with_needs(out)
     if "wait" in value:
         _check_wait(collector, value)
     else:
+        _check_files(collector, value, out)
         _check_elements(collector, value)
         _check_cache(collector, value, out)
     if "inline" in value and "secrets" in out:
@@ -180,6 +183,36 @@ def _check_cache(collector: ProblemCollector, value: dict[Any, Any], out: dict[s
             "all elements would share one result, because the key is the same for all of them",
             "put ${{ item }} or ${{ index }} into it",
         )
+
+
+def _with_needs(out: dict[str, Any]) -> dict[str, Any]:
+    """A task needs those whose files it gets; keys stay in the order of the table."""
+    needs = list(dict.fromkeys((*out.get("needs", ()), *out["files"])))
+    merged = {**out, "needs": needs}
+    return {field.name: merged[field.name] for field in TASK.fields if field.name in merged}
+
+
+_WITH_FILES = ("run", "argv", "python", "agent")
+
+
+def _check_files(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> None:
+    """Files are those of processes of the node itself."""
+    remote = out.get("container") is not None or "kubernetes" in out
+    for key in ("artifacts", "files"):
+        if key not in out or "workflow" in value:
+            continue
+        if remote or not any(kind in value for kind in _WITH_FILES):
+            message = f"`{key}` applies to run, argv, python and agent tasks without a container"
+            fix = "remove it: what a container leaves can be kept by a task after it, in a directory that both see"
+            collector.problem_at((*collector.path, key), message, fix if remote else "remove it", "key")
+        elif "cache" in out and out["cache"] is not False:
+            cache = out["cache"]
+            if key == "artifacts":
+                message = "its files go with their run, so no other run can use its result"
+                collector.problem_at((*collector.path, "cache"), message, "remove it", "key")
+            elif cache is True or "key" not in cache:
+                message = "its result may depend on the files that it gets, so it needs a key"
+                collector.problem_at((*collector.path, "cache"), message, "add cache: {key: …}", "key")
 
 
 def _check_wait(collector: ProblemCollector, value: dict[Any, Any]) -> None:

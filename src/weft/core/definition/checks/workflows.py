@@ -49,6 +49,18 @@ def check_graph(
         collector.problem_at(path, f"these tasks wait for each other: {' -> '.join(shown)}", fix, offset=offset)
 
 
+def check_files(collector: ProblemCollector, source: SourcePaths, tasks: dict[str, Any]) -> None:
+    """Only what a task keeps can be had by another."""
+    for name, task in tasks.items():
+        for at, other in enumerate(task.get("files", ())):
+            if other in tasks and "artifacts" not in tasks[other]:
+                path, written = source.task(name)
+                given = written.get("files") if isinstance(written, dict) else None
+                where = (*path, "files", at) if isinstance(given, list) else (*path, "files")
+                message = f"the task {quoted(other)} keeps no files"
+                collector.problem_at(where, message, f"add artifacts: [path…] to {other}")
+
+
 def check_signals(collector: ProblemCollector, source: SourcePaths, tasks: dict[str, Any]) -> None:
     """No two waits may wait for the same signal."""
     first: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The types of the keys `needs`, `cache`, `map`, `tolerate`, `wait` and `python` of a task."""
+"""The types of the keys `needs`, `cache`, `map`, `tolerate`, `wait`, `python` and `artifacts` of a task."""
 
 import re
 from datetime import datetime
@@ -240,3 +240,25 @@ def interpreter_of(python: str | dict[str, str]) -> str | None:
     if isinstance(python, str):
         return None
     return python["interpreter"] if "interpreter" in python else f"{python['venv'].rstrip('/')}/bin/python"
+
+
+def wrong_path(path: str) -> str | None:
+    """Why this names no place below the directory in which a task starts."""
+    if not path or "\0" in path:
+        return "is no path"
+    if path.startswith("/") or ".." in path.split("/"):
+        return "must lie below the directory in which the task starts"
+    return None
+
+
+class ArtifactPath(msgspec.Struct, frozen=True):
+    """A path, or a pattern such as dist/*.whl, relative to the directory in which the task starts."""
+
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        out = Text("the path of a file", templates=True).read(collector, value)
+        if out is INVALID or has_expression(out) or (wrong := wrong_path(out)) is None:
+            return out
+        return collector.problem(f"{quoted(out)} {wrong}", "give a path such as dist/*.whl")
+
+    def schema(self) -> dict[str, Any]:
+        return Text("the path of a file").schema()

@@ -326,7 +326,7 @@ CREATE INDEX workflows_by_name ON workflows (name, created_at);
 CREATE TABLE output_chunks (
   task_id BIGINT NOT NULL,
   attempt INTEGER NOT NULL,
-  stream  TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr')),
+  stream  TEXT NOT NULL CHECK (stream IN ('stdout', 'stderr', 'files')),
   at      BIGINT NOT NULL CHECK (at >= 0),
   data    BYTEA NOT NULL,
   PRIMARY KEY (task_id, attempt, stream, at)

@@ -37,6 +37,10 @@ WHERE s.id = :session
 SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh, r.generation FROM json_array_elements_text(:nos::json) AS j (no)
 CROSS JOIN LATERAL (SELECT * FROM runs x WHERE x.no = j.no::bigint OFFSET 0) r ORDER BY r.no
 
+-- name: run_states (ids json): one look per run. Of those of the runs that there are
+SELECT r.id, r.state FROM json_array_elements_text(:ids::json) AS j (id)
+CROSS JOIN LATERAL (SELECT * FROM runs x WHERE x.id = j.id OFFSET 0) r ORDER BY r.id
+
 -- name: tasks_waiting_of_family (run_no bigint, limit int): one range per run. Of runs of which nothing is at work
 SELECT t.id, r.id, r.workflow, t.pos FROM runs r CROSS JOIN LATERAL (
   SELECT w.id, w.pos FROM tasks w WHERE w.id >= r.no << {ordinal_bits} AND w.id < (r.no + 1) << {ordinal_bits}

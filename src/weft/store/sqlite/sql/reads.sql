@@ -29,6 +29,9 @@ FROM sessions s LEFT JOIN tasks t ON t.session = s.id AND t.held IS NULL WHERE s
 -- name: run_facts (nos json): without LATERAL
 SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh, r.generation FROM runs r WHERE r.no IN :nos ORDER BY r.no
 
+-- name: run_states (ids json): without LATERAL. Of those of the runs that there are
+SELECT r.id, r.state FROM runs r WHERE r.id IN :ids ORDER BY r.id
+
 -- name: tasks_waiting_of_family (run_no bigint, limit int): without LATERAL. Of runs of which nothing is at work
 SELECT t.id, r.id, r.workflow, t.pos
 FROM runs r CROSS JOIN tasks t ON t.id >= r.no << {ordinal_bits} AND t.id < (r.no + 1) << {ordinal_bits}
