@@ -22,7 +22,7 @@ export class Renderer {
   #look = /** @type {Record<string, string>} */ ({});
   /** @type {import("./scene.js").Scene} */ scene = /** @type {any} */ (null);
 
-  /** @param {import("../data/run_model.js").RunModel} model */
+  /** @param {import("../data/run_model.js").RunModel | import("../data/workflow_model.js").WorkflowModel} model */
   constructor(model) {
     this.model = model;
   }
