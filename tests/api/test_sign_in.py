@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.browser import CHROMIUM, Browser
 from tests.api.conftest import CHAIN, Running
+from tests.ui.browser import CHROMIUM, Browser
 from weft.api.access.auth import OneToken
 
 TOKEN = "a-token-of-some-length"

@@ -17,6 +17,8 @@ SESSION: Final = "b012a7468b43eec5"
 AT: Final = 1_769_821_200_000  # 2026-01-31T01:00:00Z
 DEFINITION: Final = {"name": "nightly", "inputs": {"day": "string"}, "tasks": {"extract": "./extract.sh",
                      "load": {"needs": ["extract"], "run": "./load.sh ${{ inputs.day }}"}}}  # fmt: skip
+_GRAPH: Final = {"names": ["extract", "load"], "kinds": ["shell"], "kind": [0, 0], "level": [0, 1], "column": [0, 1],
+                 "row": [0, 0], "columns": 2, "rows": 1, "edges": [0, 1]}  # fmt: skip
 RESULT: Final = {"exitCode": 0, "stdout": "42 rows\n", "stderr": "", "output": {"rows": 42}}
 
 FIELDS: Final[dict[str, Any]] = {
@@ -60,8 +62,8 @@ OF: Final[dict[str, dict[str, Any]]] = {
     "PoolSet": {"name": "database"},
     "PrunedRuns": {"runs": [RUN], "more": False},
     "LevelRecords": {"lines": ['{"level":0,"task":"extract","state":"succeeded"}']},
-    "RunGraph": {"names": ["extract", "load"], "kinds": ["shell"], "kind": [0, 0], "level": [0, 1], "column": [0, 1],
-                 "row": [0, 0], "columns": 2, "rows": 1, "edges": [0, 1]},
+    "RunGraph": _GRAPH,
+    "WorkflowGraph": _GRAPH,
     "RunStates": {"states": "sr", "letters": {"s": "succeeded", "r": "running"}, "attempts": [1, 1]},
     "SignInLink": {"code": "6dfd96e04327b106c78866c29d881701", "expires_in_ms": 60_000},
     "CallerInfo": {"name": "dashboard", "role": "viewer"},

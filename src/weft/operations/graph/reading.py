@@ -1,7 +1,7 @@
 """The graph of a run as a page draws it: its layout once, and the states of all tasks in a few bytes each."""
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,10 +22,9 @@ LETTERS: Final[dict[TaskState, str]] = {
 LAYOUTS_MAX: Final = 32
 
 
-class RunGraph(msgspec.Struct, kw_only=True):
+class WorkflowGraph(msgspec.Struct, kw_only=True):
     """Lists are by position: a task's place in the definition."""
 
-    run: str
     workflow: str  # its hash: the same graph for the same hash
     names: list[str]
     kinds: list[str]  # those that there are
@@ -38,6 +37,12 @@ class RunGraph(msgspec.Struct, kw_only=True):
     rows: int
     edges: list[int]  # from, to, from, to …
     bends: dict[int, list[int]]  # by the number of an edge: column, row, column, row … that it passes
+
+
+class RunGraph(WorkflowGraph, kw_only=True):
+    """The graph of a run's workflow."""
+
+    run: str
 
 
 class ElementCounts(msgspec.Struct, kw_only=True):
@@ -86,16 +91,24 @@ _LAYOUTS: Final = _Layouts()
 
 def graph_of(access: "StoreAccess", ref: str) -> RunGraph:
     no, run_id = find_run(access, ref)
-    workflow = access.workflow(run_row(access, no).workflow)
+    return RunGraph(run=run_id, **_drawn(access.workflow(run_row(access, no).workflow)))
+
+
+def workflow_graph_of(access: "StoreAccess", hash: str) -> WorkflowGraph:
+    return WorkflowGraph(**_drawn(access.workflow(hash)))
+
+
+def _drawn(workflow: Workflow) -> dict[str, Any]:
+    """The fields of a WorkflowGraph."""
     found = _LAYOUTS.of(workflow)
     kinds = list(dict.fromkeys(task.kind for task in workflow.tasks))
     place = {kind: at for at, kind in enumerate(kinds)}
-    return RunGraph(
-        run=run_id, workflow=workflow.hash, names=[task.name for task in workflow.tasks], kinds=kinds,
-        kind=[place[task.kind] for task in workflow.tasks], level=list(workflow.levels),
-        mapped=[pos for pos, task in enumerate(workflow.tasks) if task.mapped],
+    return {
+        "workflow": workflow.hash, "names": [task.name for task in workflow.tasks], "kinds": kinds,
+        "kind": [place[task.kind] for task in workflow.tasks], "level": list(workflow.levels),
+        "mapped": [pos for pos, task in enumerate(workflow.tasks) if task.mapped],
         **msgspec.structs.asdict(found),
-    )  # fmt: skip
+    }  # fmt: skip
 
 
 def states_of(access: "StoreAccess", ref: str, times: bool) -> RunStates:

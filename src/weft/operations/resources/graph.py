@@ -1,4 +1,4 @@
-"""What a page draws: the graph of a run, the states of its tasks, and how many runs there are in each state."""
+"""What a page draws: graphs of runs and workflows, the states of tasks, and how many runs there are in each state."""
 
 from typing import Annotated
 
@@ -8,8 +8,9 @@ from msgspec import Meta
 from weft.operations.access import StoreAccess
 from weft.operations.declare import NoArguments, Request, Resource
 from weft.operations.errors import FINDABLE
-from weft.operations.graph.reading import RunGraph, RunStates, graph_of, states_of
-from weft.operations.parameters import RunRef
+from weft.operations.graph.reading import RunGraph, RunStates, WorkflowGraph, graph_of, states_of, workflow_graph_of
+from weft.operations.parameters import Hash, RunRef, WorkflowName
+from weft.operations.resources.workflows import version
 
 resource = Resource("graph")
 
@@ -23,6 +24,17 @@ def get_graph(access: StoreAccess, request: GetGraphRequest) -> RunGraph:
     """The graph of a run's workflow as compact lists, with a place for each task in a picture of it. The same for all
     runs of a version."""
     return graph_of(access, request.run)
+
+
+class GetWorkflowGraphRequest(Request):
+    name: WorkflowName
+    version: Annotated[Hash, Meta(description="A version's hash, or the beginning of it")] | None = None
+
+
+@resource.operation("GET", "/v1/workflows/{name}/graph", role="viewer", errors=("not_found",))
+def get_workflow_graph(access: StoreAccess, request: GetWorkflowGraphRequest) -> WorkflowGraph:
+    """The graph of a version of a workflow, as `get_graph` gives a run's. Without `version` it is the newest."""
+    return workflow_graph_of(access, version(access, request.name, request.version).hash)
 
 
 class GetStatesRequest(Request):

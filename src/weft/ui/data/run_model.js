@@ -45,7 +45,7 @@ export class RunModel extends EventTarget {
     this.api = api;
     this.id = id;
     this.life = life;
-    this.#reread = paced(READ_MS, () => this.#guarded(() => this.#readStates(false)));
+    this.#reread = paced(READ_MS, () => this.#guarded(() => Promise.all([this.#readStates(false), this.#readRun()])));
     this.#refresh = paced(READ_MS / 2, () => this.#guarded(() => this.#readRun()));
   }
 
@@ -60,7 +60,7 @@ export class RunModel extends EventTarget {
     else if (message.kind === "events") this.apply(message.events);
   }
 
-  /** @param {() => Promise<void>} work */
+  /** @param {() => Promise<any>} work */
   async #guarded(work) {
     try {
       await work();

@@ -1,5 +1,5 @@
 // @ts-check
-/** The picture of a run's graph: drawn when something has changed, moved by pointer, wheel and keys. */
+/** The picture of a run's graph, or of a workflow's: drawn when something has changed, moved by pointer, wheel and keys. */
 
 import { Part, h, refill } from "../parts/dom.js";
 import { count, span } from "../parts/format.js";
@@ -28,7 +28,7 @@ export class GraphView extends Part {
   /** @type {Map<number, {x: number, y: number}>} */ #pointers = new Map();
   #moved = 0;
 
-  /** @param {import("../shell/main.js").App} app @param {import("../data/run_model.js").RunModel} model */
+  /** @param {import("../shell/main.js").App} app @param {import("../data/run_model.js").RunModel | import("../data/workflow_model.js").WorkflowModel} model */
   constructor(app, model) {
     super();
     this.app = app;
@@ -102,7 +102,7 @@ export class GraphView extends Part {
     const shown = [...STATES].reverse().filter((_, nth) => counts[STATES.length - 1 - nth] > 0);
     const words = shown.map((state) => `${counts[STATES.indexOf(state)]} ${word(state)}`).join(", ");
     refill(this.#legend, shown.map((state) => h("span", { class: `state state-${state}` }, shape(state), `${count(counts[STATES.indexOf(state)])} ${word(state)}`)));
-    this.#canvas.setAttribute("aria-label", `Graph of ${count(this.model.states.length)} tasks: ${words}. The table has all of them.`);
+    this.#canvas.setAttribute("aria-label", `Graph of ${count(this.model.states.length)} tasks${words && `: ${words}. The table has all of them`}.`);
   }
 
   redraw() {
@@ -183,7 +183,7 @@ export class GraphView extends Part {
     if (pos >= 0) {
       const took = this.model.took(pos);
       const state = STATES[this.model.states[pos]];
-      refill(this.#hint, shape(state), ` ${word(state)} `, h("b", { class: "name" }, this.model.graph.names[pos]), Number.isNaN(took) ? "" : ` ${span(took)}`);
+      refill(this.#hint, this.model.run && [shape(state), ` ${word(state)} `], h("b", { class: "name" }, this.model.graph.names[pos]), Number.isNaN(took) ? "" : ` ${span(took)}`);
       Object.assign(this.#hint.style, { left: `${Math.min(x + 14, this.clientWidth - 220)}px`, top: `${y + 16}px` });
     }
     if (pos === this.#near) return;

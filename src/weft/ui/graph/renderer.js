@@ -12,17 +12,19 @@ import { BOX } from "./scene.js";
 const STRIPS = 0.13; // below this scale: heat strips
 const NAMED = 0.5; // from this scale on: names
 const EDGES_MAX = 3000;
+const QUIET = new Set(["pending", "skipped"]); // what asks for no attention
 const PATHS = /** @type {Record<string, Path2D>} */ (Object.fromEntries(Object.entries(SHAPES).map(([state, path]) => [state, new Path2D(path)])));
 
 export class Renderer {
   #heat = document.createElement("canvas");
   /** @type {ImageData | null} */ #pixels = null;
   /** @type {string[]} */ #colours = [];
+  /** @type {string[]} of boxes without names */ #fills = [];
   /** @type {Uint32Array} */ #packed = new Uint32Array(0);
   #look = /** @type {Record<string, string>} */ ({});
   /** @type {import("./scene.js").Scene} */ scene = /** @type {any} */ (null);
 
-  /** @param {import("../data/run_model.js").RunModel} model */
+  /** @param {import("../data/run_model.js").RunModel | import("../data/workflow_model.js").WorkflowModel} model */
   constructor(model) {
     this.model = model;
   }
@@ -30,9 +32,10 @@ export class Renderer {
   /** Colours come from the style sheet. @param {HTMLElement} element */
   readColours(element) {
     const style = getComputedStyle(element);
-    for (const name of ["surface", "raised", "line", "line-strong", "text", "soft", "accent", "font", "sunken"]) this.#look[name] = style.getPropertyValue(`--${name}`).trim();
+    for (const name of ["surface", "raised", "line", "line-strong", "text", "soft", "accent", "font", "quiet"]) this.#look[name] = style.getPropertyValue(`--${name}`).trim();
     this.#colours = STATES.map((state) => style.getPropertyValue(`--${state.replace("_", "-")}`).trim());
-    this.#packed = Uint32Array.from(this.#colours.map(packed));
+    this.#fills = this.#colours.map((colour, place) => (QUIET.has(STATES[place]) ? this.#look.quiet : colour));
+    this.#packed = Uint32Array.from(this.#fills.map(packed));
   }
 
   /** @param {import("./scene.js").Scene} scene */
@@ -153,7 +156,7 @@ export class Renderer {
         if (scene.y[pos] > view.bottom) break;
         if (named) this.#drawNamed(context, pos);
         else {
-          context.fillStyle = this.#colours[model.states[pos]];
+          context.fillStyle = this.#fills[model.states[pos]];
           context.fillRect(scene.x[pos], scene.y[pos], BOX.width, BOX.height);
         }
       }

@@ -7,8 +7,36 @@ import { bytes } from "./format.js";
 
 const PART = 64 * 1024;
 const KEPT = 512 * 1024; // bytes shown at once
+const PIECE = 4096; // characters that are laid out together: one line of 300,000 took the browser 8 s
 const AGAIN_MS = 1000;
 const STREAMS = ["stdout", "stderr"];
+
+/** Text as blocks of whole lines, and of no more than a browser lays out at once. */
+class Pieces {
+  /** The last one, while its line goes on. @type {HTMLElement | null} */ #last = null;
+  #length = 0;
+
+  /** The new blocks. @param {string} text @param {AnsiText} ansi @returns {HTMLElement[]} */
+  add(text, ansi) {
+    const made = [];
+    for (let at = 0; at < text.length; ) {
+      const room = PIECE - (this.#last ? this.#length : 0);
+      const line = text.lastIndexOf("\n", at + room - 1);
+      const end = line >= at ? line + 1 : Math.min(text.length, at + room);
+      const ends = line >= at;
+      if (this.#last === null) {
+        this.#last = h("div", {});
+        this.#length = 0;
+        made.push(this.#last);
+      }
+      this.#last.append(...ansi.nodes(text.slice(at, ends ? end - 1 : end)));
+      this.#length += end - at;
+      if (ends || this.#length >= PIECE) this.#last = null;
+      at = end;
+    }
+    return made;
+  }
+}
 
 export class OutputView extends Part {
   #text = h("div", { class: "output-text wrapped", tabindex: "0", role: "log", "aria-label": "Output" });
@@ -18,6 +46,7 @@ export class OutputView extends Part {
   /** @type {{begin: number, end: number, nodes: Node[]}[]} */ #parts = [];
   #ansi = new AnsiText();
   #decoder = new TextDecoder();
+  #open = new Pieces();
   #over = false;
   #size = 0;
   #turn = 0;
@@ -43,6 +72,7 @@ export class OutputView extends Part {
     this.#parts = [];
     this.#ansi = new AnsiText();
     this.#decoder = new TextDecoder();
+    this.#open = new Pieces();
     this.#text.replaceChildren();
     this.#showTools();
     await this.#add(-PART, turn);
@@ -83,9 +113,9 @@ export class OutputView extends Part {
     this.#over = reply.headers.get("Weft-Ended") === "true" && end >= this.#size;
     if (data.length) {
       const atEnd = this.#text.scrollTop + this.#text.clientHeight >= this.#text.scrollHeight - 8;
-      const nodes = this.#ansi.nodes(this.#decoder.decode(data, { stream: !this.#over }));
-      this.#parts.push({ begin, end, nodes });
-      this.#text.append(...nodes);
+      const text = this.#decoder.decode(data, { stream: !this.#over });
+      this.#parts.push({ begin, end, nodes: this.#open.add(text, this.#ansi) });
+      this.#text.append(...this.#parts[this.#parts.length - 1].nodes);
       while (this.#parts.reduce((sum, one) => sum + one.end - one.begin, 0) > KEPT) this.#drop(this.#parts.shift());
       if (atEnd) this.#text.scrollTop = this.#text.scrollHeight;
     }
@@ -110,7 +140,7 @@ export class OutputView extends Part {
     if (reply === null) return;
     const data = new Uint8Array(await reply.arrayBuffer());
     if (turn !== this.#turn) return;
-    const nodes = new AnsiText().nodes(new TextDecoder().decode(data));
+    const nodes = new Pieces().add(new TextDecoder().decode(data), new AnsiText());
     const high = this.#text.scrollHeight;
     this.#text.prepend(...nodes);
     this.#parts.unshift({ begin: Number(reply.headers.get("Weft-Offset")), end: first.begin, nodes });

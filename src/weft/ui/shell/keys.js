@@ -10,7 +10,10 @@ const KEYS = [
   [["Ctrl", "K"], "go to a run or a view, or do something"],
   [["j", "k"], "next and previous line"],
   [["Enter"], "open the line"],
+  [["g", "h"], "home"],
   [["g", "r"], "all runs"],
+  [["g", "w"], "workflows"],
+  [["g", "s"], "schedules"],
   [["g", "n"], "nodes"],
   [["1", "…", "4"], "the tabs of a run"],
   [["+", "−", "0"], "zoom the graph; all of it"],
@@ -45,7 +48,10 @@ export function watchKeys(app) {
     const key = before === "g" ? `g ${event.key}` : event.key;
     before = event.key;
     if (key === "?") showKeys();
+    else if (key === "g h") go("#/home");
     else if (key === "g r") go("#/runs");
+    else if (key === "g w") go("#/workflows");
+    else if (key === "g s") go("#/schedules");
     else if (key === "g n") go("#/nodes");
     else if (key === "/") {
       const filter = /** @type {HTMLElement | null} */ (app.querySelector("[data-filter]"));

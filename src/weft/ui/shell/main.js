@@ -83,7 +83,7 @@ export class App extends Part {
     refill(this.#who, h("span", { class: "name" }, this.api.caller), readOnly && ` · ${readOnly}`);
     const bar = h(
       "header", { class: "bar" },
-      h("a", { class: "brand", href: "#/runs" }, icon(BRAND), "Weft"), this.#nav, h("span", { class: "grow" }), this.#heard,
+      h("a", { class: "brand", href: "#/home" }, icon(BRAND), "Weft"), this.#nav, h("span", { class: "grow" }), this.#heard,
       h("button", { class: "bare wide-only", on: { click: () => showPalette(this) } }, "Go to or do…", h("kbd", {}, "Ctrl K")),
       this.#who,
       h("button", { class: "bare", "aria-label": "Light or dark", on: { click: () => this.#turnTheme() } }, icon("M8 2.5a5.5 5.5 0 1 0 .01 0zM8 2.5v11", {})),

@@ -2,16 +2,30 @@
 /** Every view by the first word of its address. A view with the same key stays, and hears that the address moved. */
 
 import { EventsView } from "../views/events.js";
+import { HomeView } from "../views/home.js";
 import { NodesView } from "../views/nodes.js";
 import { RunView } from "../views/run.js";
 import { RunsView } from "../views/runs.js";
+import { ScheduleView } from "../views/schedule.js";
+import { SchedulesView } from "../views/schedules.js";
+import { WorkflowView } from "../views/workflows/workflow.js";
+import { WorkflowList } from "../views/workflows/workflow_list.js";
 
 /** @typedef {import("./main.js").App} App */
 /** @type {{name: string, title: string, key: (path: string[]) => string, make: (app: App, path: string[]) => HTMLElement}[]} */
 export const VIEWS = [
+  { name: "home", title: "Home", key: () => "home", make: (app) => new HomeView(app) },
   {
     name: "runs", title: "Runs", key: (path) => `runs/${path[1] ?? ""}`,
     make: (app, path) => (path[1] ? new RunView(app, path[1]) : new RunsView(app)),
+  },
+  {
+    name: "workflows", title: "Workflows", key: (path) => `workflows/${path[1] ?? ""}`,
+    make: (app, path) => (path[1] ? new WorkflowView(app, path[1]) : new WorkflowList(app)),
+  },
+  {
+    name: "schedules", title: "Schedules", key: (path) => path.slice(0, 3).join("/"),
+    make: (app, path) => (path[2] ? new ScheduleView(app, path[1], path[2]) : new SchedulesView(app)),
   },
   { name: "nodes", title: "Nodes", key: () => "nodes", make: (app) => new NodesView(app) },
   { name: "events", title: "Events", key: () => "events", make: (app) => new EventsView(app, null) },

@@ -1,5 +1,6 @@
 """A real browser, where there is Chromium, driven through its debugging pipe (DevTools protocol)."""
 
+import base64
 import contextlib
 import fcntl
 import json
@@ -93,6 +94,15 @@ class Browser:
             html = "document.documentElement.outerHTML"
             assert time.monotonic() < deadline, (script, self.eval(html)[:4000], self.logged)
             time.sleep(0.02)
+
+    def click_at(self, x: float, y: float) -> None:
+        """With the pointer, as a person does."""
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self._say("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def screenshot(self, path: Path, width: int = 1360, height: int = 820) -> None:
+        self._say("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        path.write_bytes(base64.b64decode(self._say("Page.captureScreenshot", format="png")["data"]))
 
     @property
     def logged(self) -> list[str]:
