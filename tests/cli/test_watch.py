@@ -48,6 +48,21 @@ def test_an_interrupt_only_stops_watching(weft: Weft, start: Start, tmp_path: Pa
     assert weft("watch", "zzzz").code == 3
 
 
+def test_decisions_of_people_are_shown(weft: Weft, start: Start, tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text("tasks: {a: 'true', b: 'true', c: {needs: [a, b], run: 'true'}}")
+    run = weft("submit", "w.yaml").out.strip()
+    watching = start("watch", run)
+    assert watching.stderr is not None
+    while run not in (line := watching.stderr.readline()):
+        assert line, "it ended"
+    for words in (("pause", run, "--reason", "no disk"), ("unpause", run), ("skip", run, "c", "--reason", "no data"),
+                  ("mark", run, "a", "b", "--succeeded")):  # fmt: skip
+        assert weft(*words).code == 0, words
+    _, err = watching.communicate(timeout=60)
+    for text in ("the run  paused  no disk", "the run  unpaused", "c  skipped  no data", "a  succeeded  marked by"):
+        assert text in err, err
+
+
 def test_the_last_lines_of_each_task(weft: Weft, tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text("tasks: {a: seq 100, b: 'seq 3; printf end'}")
     assert weft("run", "w.yaml").code == 0

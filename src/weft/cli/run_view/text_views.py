@@ -48,7 +48,7 @@ def change_text(change: Change) -> str:
         parts.append(duration(change.took_ms))
     if change.attempt > 1 or change.state == "scheduled":
         parts.append(f"attempt {change.attempt}")
-    if change.why and change.state != "succeeded":
+    if change.why and (change.state != "succeeded" or not change.attempt):
         parts.append(change.why)
     if change.wake_in_ms is not None:
         how = "again in"

@@ -106,6 +106,8 @@ class Tracker:
         if kind in ("answered", "closed"):
             self.wanted.pop(name, None)
             return Change(event.at, name, data["state"], why=data.get("reason"))
+        if kind in ("decided", "paused", "unpaused"):
+            return self._by_hand(event, name)
         if kind == "expanded" and data["elements"] == 0:
             return Change(event.at, name, "succeeded")
         if kind in ("cancelled", "voided"):
@@ -144,6 +146,14 @@ class Tracker:
             None if wake is None else wake - event.at,
             data["cached"]["run"] if "cached" in data else None,
         )  # fmt: skip
+
+    def _by_hand(self, event: EventInfo, name: str) -> Change:
+        """What a person has decided about a task, or about the whole run."""
+        self.wanted.pop(name, None)
+        by = event.data.get("by")
+        why = f"{event.data.get('reason') or 'by hand'}{f' ({by})' if by else ''}"
+        state = event.data["state"] if event.kind == "decided" else event.kind
+        return Change(event.at, name or "the run", state, why=why)
 
     def _waits(self, event: EventInfo, name: str) -> Change:
         signal, wake = event.data.get("signal"), event.data.get("wake_at")
