@@ -24,12 +24,12 @@ ASKED_FOR = {
 }  # fmt: skip
 BEYOND = {
     "list_runs", "list_nodes", "cancel_run", "resume_run", "skip_tasks", "mark_tasks", "pause_run", "unpause_run",
-    "correct_run",
+    "correct_run", "list_artifacts",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
-    "get_critical_path",
+    "get_critical_path", "list_artifacts",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -71,7 +71,7 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
         "list_nodes": "list_nodes", "resume_run": "resume_run", "skip_tasks": "skip_tasks",
         "mark_tasks": "mark_tasks", "pause_run": "pause_run", "unpause_run": "unpause_run",
-        "correct_run": "correct_run",
+        "correct_run": "correct_run", "list_artifacts": "list_artifacts",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}
@@ -170,7 +170,7 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
         given: dict[str, dict[str, Any]] = {
             "get_task_result": {"run": run}, "stream_task_output": {"run": run}, "get_workflow_status": {"run": run},
             "explain_task": {"run": run}, "get_critical_path": {"run": run}, "preview": {"workflow": "w"},
-            "validate_workflow": {"definition": ["true"]},
+            "validate_workflow": {"definition": ["true"]}, "list_artifacts": {"run": run},
         }  # fmt: skip
         for name in sorted(READING):
             await calls(name, **given.get(name, {}))
