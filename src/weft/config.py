@@ -95,12 +95,7 @@ SETTINGS: tuple[Setting, ...] = (
         "(artifacts, beside the store)",
         "The directory of artifact files: one that all nodes share if they are to read each other's",
     ),
-    Setting(
-        "workspaces",
-        "path",
-        "(workspaces, beside the store)",
-        "The directory of the workspaces of runs (`workspace: run`) on this machine",
-    ),
+    Setting("workspaces", "path", "(workspaces, beside the store)", "The directory of workspaces on this machine"),
     Setting(
         "secrets_dir",
         "path",

@@ -21,8 +21,8 @@ ENTRIES: dict[str, int] = {
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {
-    "client/verbs.py Connection": 82,  # one method a verb, each a line or two
-    "client/local.py StoreConnection": 21,
+    "client/verbs.py Connection": 83,  # one method a verb, each a line or two
+    "client/local.py StoreConnection": 22,
     "node/local.py LocalLink": 30,
     "node/ports.py Link": 23,
     "store/protocol.py Store": 29,

@@ -26,11 +26,13 @@ BEYOND = {
     "list_runs", "list_nodes", "cancel_run", "resume_run", "skip_tasks", "mark_tasks", "pause_run", "unpause_run",
     "correct_run", "apply_workflow", "list_triggers", "pause_trigger", "resume_trigger", "fire_trigger", "rerun_run",
     "list_events", "diff_runs", "get_task_launch", "set_run_budget",
+    "list_artifacts",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
     "get_critical_path", "list_triggers", "list_events", "diff_runs", "get_task_launch",
+    "list_artifacts",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -76,6 +78,7 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "pause_trigger": "pause_trigger", "resume_trigger": "resume_trigger", "fire_trigger": "fire_trigger",
         "rerun_run": "rerun_run", "list_events": "list_events", "diff_runs": "diff_runs",
         "get_task_launch": "get_task_launch", "set_run_budget": "set_run_budget",
+        "list_artifacts": "list_artifacts",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}
@@ -176,6 +179,7 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
             "explain_task": {"run": run}, "get_critical_path": {"run": run}, "preview": {"workflow": "w"},
             "validate_workflow": {"definition": ["true"]}, "diff_runs": {"old": run, "new": run},
             "get_task_launch": {"run": run, "task": "a"},
+            "list_artifacts": {"run": run},
         }  # fmt: skip
         for name in sorted(READING):
             await calls(name, **given.get(name, {}))

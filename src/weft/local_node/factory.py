@@ -164,10 +164,7 @@ def make_node(
         ports.secrets.learn(STORE_SECRETS)
     if store.takes_output:
         ports.ship = connection.link.ship
-    assert settings.artifact_root is not None
-    ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
     _keep_files_in(ports, connection, settings, user)
-    connection.link.read_artifacts_in(settings.artifact_root, settings.name)
     facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
     if added:
         facts["plugins"] = described(added)
@@ -176,9 +173,11 @@ def make_node(
 
 
 def _keep_files_in(ports: Ports, connection: StoreConnection, settings: NodeSettings, user: User | None) -> None:
-    """Where workspaces are, and the files that tasks keep."""
+    """Where workspaces are, large outputs, and the files that tasks keep."""
     assert settings.artifact_root is not None
     assert settings.workspace_root is not None
+    ports.artifacts = ArtifactFiles(settings.artifact_root, settings.name, settings.artifact_max)
+    connection.link.read_artifacts_in(settings.artifact_root, settings.name)
     storage: FileStorage = DirectoryFiles(settings.artifact_root, settings.name)
     if settings.files_in_store:
         storage = StoreFiles(connection.store.keep_output, connection.access.reader)

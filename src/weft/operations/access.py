@@ -70,13 +70,10 @@ class StoreAccess:
         return dict(self.read("run_states", msgspec.json.encode(run_ids).decode()))
 
     def read(self, name: str, *parameters: Any) -> list[Any]:
-        return self._reader().read(name, *parameters)
+        return self.reader().read(name, *parameters)
 
     def reader(self) -> Reader:
         """This thread's own."""
-        return self._reader()
-
-    def _reader(self) -> Reader:
         reader: Reader | None = getattr(self._readers, "reader", None)
         if reader is None:
             reader = self._readers.reader = self.store.reader()
@@ -85,11 +82,11 @@ class StoreAccess:
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Reads inside see one moment of the store."""
-        with self._reader().snapshot():
+        with self.reader().snapshot():
             yield
 
     def now(self) -> int:
-        return self._reader().now()
+        return self.reader().now()
 
     def workflow(self, hash: str) -> Workflow:
         known = self.link.committer.workflows.get(hash)

@@ -10,7 +10,7 @@ from weft.cli.commands.signals import how_to_signal, signals_wanted
 from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.run_view.summary import counts, output_or_why, output_text
 from weft.cli.session import CommandSession
-from weft.cli.terminal.formats import budget_text, counted, duration, moment, spent_text, state_word
+from weft.cli.terminal.formats import budget_text, counted, duration, moment, size, spent_text, state_word
 from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import printable
 from weft.client.critical_path import measured_path, task_ms
@@ -314,3 +314,8 @@ def _print_attempt(session: CommandSession, attempt: AttemptInfo, now: int) -> N
         artifact = attempt.result["artifact"]
         where = f"in the artifact {artifact['path']} ({artifact['bytes']:,} bytes)"
         session.print(f"  {out.paint('output', 'dim')} {printable(where)}")
+    kept = (attempt.result or {}).get("files")
+    if isinstance(kept, dict) and kept.get("place") in ("directory", "store"):
+        total = sum(file["bytes"] for file in kept["list"])
+        text = f"{len(kept['list']):,} ({size(total)}): weft artifacts {attempt.run_id} {attempt.task}"
+        session.print(f"  {out.paint('files', 'dim')} {printable(text)}")

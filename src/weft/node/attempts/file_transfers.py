@@ -18,9 +18,10 @@ _NO_PLACE = "this node has no place for files of tasks"
 async def keep_files(ports: Ports, launch: Launch, session: str, outcome: Outcome) -> KeptFiles | None:
     """What cannot be kept fails the attempt."""
     try:
-        if ports.files is None:
+        files = ports.files
+        if files is None:
             raise FilesError(_NO_PLACE)
-        return await asyncio.to_thread(ports.files.keep, launch, session)
+        return await files.in_thread(lambda: files.keep(launch, session))
     except (FilesError, OSError) as error:
         outcome.ok, outcome.error = False, str(error)
         outcome.output, outcome.context = msgspec.UNSET, None
@@ -33,9 +34,10 @@ async def fetch_files(
     """Why they could not be had; None: they are there."""
     ends = await _ends(ports, run_no, positions)
     try:
-        if ports.files is None:
+        files = ports.files
+        if files is None:
             raise FilesError(_NO_PLACE)
-        await asyncio.to_thread(ports.files.fetch, launch, workflow, ends)
+        await files.in_thread(lambda: files.fetch(launch, workflow, ends))
     except (FilesError, OSError) as error:
         return f"files: {error}"
     return None

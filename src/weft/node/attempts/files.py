@@ -4,12 +4,15 @@ A node that runs tasks as another user reads for it, and must not be led elsewhe
 it really is, below the directory in which the task started, and only if it is the user's own.
 """
 
+import asyncio
 import glob
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import BinaryIO, TypeVar
 
 from weft.core.artifacts import KeptFiles, kept_files
 from weft.core.definition.field_types.task_fields import wrong_path
@@ -19,6 +22,7 @@ from weft.executors.protocol import Launch
 from weft.executors.run_as import User
 from weft.store.kept_files import FileOwner, FilesError, FileStorage, fetch
 
+T = TypeVar("T")
 FILES_MAX = 1000  # of one attempt: their list is a part of its result
 
 
@@ -27,6 +31,11 @@ class AttemptFiles:
         self._storage = storage
         self._bytes_max = bytes_max
         self._user = user
+        # Few, because each may hold a connection to the store; two, so that a large file is not in the way of all.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="weft-files")
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def keep(self, launch: Launch, session: str) -> KeptFiles:
         """Raises FilesError."""
@@ -83,7 +92,7 @@ def find_files(base: str, patterns: tuple[str, ...]) -> list[str]:
         found = sorted(glob.glob(pattern, root_dir=base, recursive=True))
         for path in found:
             if os.path.isdir(os.path.join(base, path)):
-                out.update(dict.fromkeys(_below(base, path)))
+                out.update(dict.fromkeys(islice(_below(base, path), FILES_MAX + 1)))
             else:
                 out[os.path.normpath(path)] = None
             if len(out) > FILES_MAX:

@@ -49,8 +49,7 @@ def make_launch(
     secrets: Secrets,
     ask: Ask | None = None,
 ) -> Launch:
-    """`names` are what templates see; None: the task has none. Raises ExpressionError if one has no value, and
-    MissingSecret or EnvFileError."""
+    """`names` are what templates see; None: none. Raises ExpressionError, MissingSecret or EnvFileError."""
     definition = workflow.tasks[claim.pos]
     attempt, idx, run_id = claim.attempt, claim.idx, facts.id
     name = definition.name if idx < 0 else definition.called(idx)
@@ -65,8 +64,6 @@ def make_launch(
         spec = _with_marks(spec, definition)
     if names is not None:
         spec, cwd, env = resolve_launch(spec, cwd, env, names)
-    if "interpreter" in spec:
-        spec = {**spec, "interpreter": os.path.join(root, spec["interpreter"])}
     if definition.env_files:
         env = {**_from_files(definition, root, names), **env}
     env = {
@@ -77,6 +74,8 @@ def make_launch(
         claim.task_id, attempt, run_id, name, definition.kind, spec, env, os.path.join(root, cwd) if cwd else root,
         f"{settings.output_root}/{run_id}", settings.output_max, ask=ask, source=facts.source,
     )  # fmt: skip
+    if "interpreter" in spec:
+        launch.spec = {**spec, "interpreter": os.path.join(root, spec["interpreter"])}
     if workflow.workspace or definition.files or definition.artifacts:
         _set_directories(launch, workflow, definition, settings, root, cwd, names)
     if definition.requires:

@@ -12,19 +12,19 @@ from typing import Any, cast
 
 import msgspec
 
-from weft.core.artifacts import KeptFiles
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
 from weft.core.liveness import attempt_limit_ms
 from weft.core.rows import WHOLE, MemoRow
 from weft.core.rules.attempts import OVERDUE
-from weft.core.workflow import TaskDef, Workflow
+from weft.core.workflow import Workflow
 from weft.executors.masking import Masker, secret_forms
 from weft.executors.protocol import Ask, Launch, OnceAnswer, OnceQuestion, Outcome, RemoteExecutor, StopReason
 from weft.node.attempts.artifacts import store_output
 from weft.node.attempts.env_files import EnvFileError
 from weft.node.attempts.file_transfers import fetch_files, keep_files
 from weft.node.attempts.handles import HandleKeeper
+from weft.node.attempts.held_attempt import HeldAttempt
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
 from weft.node.attempts.run_tokens import VARIABLE, mint, wants_token
@@ -47,24 +47,6 @@ REPORTS_MAX = 500
 FOLLOWING_MAX = 1000  # beyond, they are loaded when they are asked for
 REPORT_BYTES_MAX = 4 * 2**20
 SLOTLESS_BATCH_MAX = 500  # attempts that take no slot, of one exchange
-
-
-class HeldAttempt(msgspec.Struct, gc=False):
-    key: tuple[int, int]  # task, attempt
-    claim: Claim
-    definition: TaskDef
-    workflow: Workflow
-    facts: RunFacts
-    claimed: float
-    names: dict[str, Any] | None = None  # what its templates see
-    started: bool = False
-    stopping: StopReason | None = None
-    timer: asyncio.TimerHandle | None = None
-    masker: Masker | None = None  # of its secrets
-    cache_key: str | None = None  # its result is kept under this, should it succeed
-    slotless: bool = False  # it only waits for something elsewhere
-    launch: Launch | None = None  # of an attempt with files
-    files: KeptFiles | None = None  # that it has kept
 
 
 class _Ends(msgspec.Struct, gc=False):
