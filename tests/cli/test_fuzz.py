@@ -43,7 +43,7 @@ def seed_of(name: str, number: int) -> str:
 def play(seed: str, name: str, place: Place, directory: Path, **more: str) -> None:
     """One call, and what must hold of its end."""
     draw = Draw(seed, BY_NAME[name], place.runs)
-    env = environment(**{**more, **draw.env})
+    env = environment(**{**more, **draw.env, "HOME": str(directory)})  # `mcp install` writes files there
     done = forked.run(draw.words, directory, env, draw.input, ENDS_S, PATIENCE_S)
     story = f"seed {seed!r}: weft {draw.words}\n{draw.env}\n{_story(done)}"
     assert done.returncode in EXIT_CODES, story

@@ -34,7 +34,7 @@ def _write(
     args: Namespace, session: CommandSession, name: str, client: ClientFile, path: Path, entry: dict[str, object]
 ) -> bool:
     try:
-        old = path.read_text(encoding="utf-8") if path.exists() else None
+        old = path.read_bytes().decode() if path.exists() else None
         new = (old or "") if args.remove and old is None else merged(client, old, None if args.remove else entry)
         backup = None
         if new != (old or ""):
@@ -47,9 +47,8 @@ def _write(
         return False
     changed = new != (old or "")
     if args.json:
-        session.print_json(
-            {"client": name, "file": str(path), "changed": changed, "backup": None if backup is None else str(backup)}
-        )
+        kept = None if backup is None else str(backup)
+        session.print_json({"client": name, "file": str(path), "changed": changed, "backup": kept}, line=True)
         return True
     done = ("removed from" if args.remove else "written to") if changed else "nothing to change in"
     session.print(f"{client.title}: {done} {path}" + ("" if backup is None else f" (before: {backup})"))
