@@ -96,7 +96,8 @@ class ServerConnection(Connection):
         return True
 
     def caller(self) -> CallerInfo:
-        return self.call(server.get_caller, NoArguments())
+        found: CallerInfo = self.call(server.get_caller, NoArguments())
+        return found
 
     def read_output(
         self, ref: str, task: str, attempt: int, stream: StreamName, *, offset: int = 0, limit: int = 65536

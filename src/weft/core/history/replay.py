@@ -81,6 +81,18 @@ class Replay:
             raise ValueError(f"replay knows no event {kind!r}")
         handler(place, data)
 
+    def copy(self) -> "Replay":
+        """The same state, to go on from twice: views of the past start from copies that they have kept."""
+        twin = Replay(self._workflow, self._limited, self._others)
+        vars(twin).update(vars(self))
+        twin.tasks = {place: msgspec.structs.replace(task) for place, task in self.tasks.items()}
+        twin._elements_before = {
+            place: msgspec.structs.replace(task) for place, task in self._elements_before.items()
+        }
+        twin._ended = list(self._ended)
+        twin.arrays, twin.labels = dict(self.arrays), dict(self.labels)
+        return twin
+
     # -- events ------------------------------------------------------------------------------------------
 
     def _on_submitted(self, place: Any, data: dict[str, Any]) -> None:
