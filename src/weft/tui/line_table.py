@@ -1,7 +1,7 @@
 """A list that draws only the lines that are seen: ten thousand rows cost what thirty do.
 
-Textual's DataTable keeps a cell object and a height for each row, and took a second to fill with as many (see
-docs/adr/0048). Rows here are any objects; `cells` says what one of them looks like when it is drawn.
+Textual's DataTable measures and keeps every cell: it took 4.3 s of processor time to be filled with as many, and
+100 ms for a page down; this takes 13 ms and 23 ms (docs/adr/0048). Rows are any objects; `cells` says how one looks.
 """
 
 from collections.abc import Callable, Hashable, Sequence
