@@ -87,10 +87,12 @@ def test_copies_change_nothing(store: Place, monkeypatch: pytest.MonkeyPatch) ->
     without = history_of(store, run)
     monkeypatch.setattr(run_history, "EVERY_MIN", 2)
     monkeypatch.setattr(run_history, "COPIES_MAX", 4)
+    monkeypatch.setattr(run_history, "NEAR", 1)
     with_copies = history_of(store, run)
     assert 2 <= len(with_copies._copies) <= 4
     assert len(without._copies) == 1
-    for count in range(1, len(without.events) + 1):
+    forward = range(1, len(without.events) + 1)
+    for count in [*forward, *reversed(forward), 5, 1, 9]:
         assert with_copies.at(count) == without.at(count), without.events[count - 1]
 
 

@@ -18,6 +18,7 @@ from weft.tui.graph_lines import GraphLine
 
 COPIES_MAX: Final = 16
 EVERY_MIN: Final = 256  # events between two copies
+NEAR: Final = 64  # events before the moment that is looked at, where one more copy is kept: its neighbours are next
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -66,6 +67,8 @@ class RunHistory:
         self._last = _Moment(Replay(self.workflow, limited, self._find), {})
         self._copies: list[tuple[int, _Moment]] = [(0, self._last.copy())]
         self._every = EVERY_MIN
+        self._near: tuple[int, _Moment] = self._copies[0]
+        self._lines: dict[tuple[int, int], GraphLine] = {}  # made once, and changed for each moment
 
     @property
     def last_seq(self) -> int:
@@ -88,13 +91,16 @@ class RunHistory:
             self._every *= 2
 
     def at(self, count: int) -> list[GraphLine]:
-        """The tasks after the first `count` events."""
-        done, kept = max((one for one in self._copies if one[0] <= count), key=lambda one: one[0])
-        moment = kept.copy()
-        for event in self.events[done:count]:
-            moment.apply(event, self.workflow)
+        """The tasks after the first `count` events; the lines are changed by the next call."""
+        kept = [one for one in (*self._copies, self._near) if one[0] <= count]
+        done, near = max(kept, key=lambda one: one[0])
+        moment = near.copy()
+        for at in range(done, count):
+            if at == count - NEAR:
+                self._near = (at, moment.copy())
+            moment.apply(self.events[at], self.workflow)
         moment.replay.settle()
-        return self._lines(moment)
+        return self._lines_of(moment)
 
     def state_at(self, count: int) -> str:
         """Of the run: what the last event about it says."""
@@ -105,25 +111,30 @@ class RunHistory:
                 return "running"
         return "pending"
 
-    def _lines(self, moment: _Moment) -> list[GraphLine]:
-        workflow = self.workflow
-        levels = workflow.levels if workflow.level_plan is None else workflow.level_plan.at
-        names = [task.name for task in workflow.tasks]
-        needs = [[names[need] for need in task.needs] for task in workflow.tasks]
+    def _lines_of(self, moment: _Moment) -> list[GraphLine]:
         nothing = Facts()
         lines = []
-        for (pos, idx), task in moment.replay.tasks.items():
-            if pos >= len(names):
+        for place, task in moment.replay.tasks.items():
+            if place[0] >= len(self.workflow.tasks):
                 continue
-            name = names[pos] if idx == WHOLE else workflow.tasks[pos].called(idx)
-            facts = moment.facts.get(name, nothing)
-            ended = task.state in TERMINAL or task.held is not None
-            lines.append(
-                GraphLine(
-                    name=name, title=name, pos=pos, idx=idx, level=levels[pos], kind=workflow.tasks[pos].kind,
-                    needs=needs[pos], state=task.state, attempt=task.attempt, node=facts.node,
-                    started_at=facts.started_at, finished_at=facts.finished_at if ended else None,
-                    wake_at=task.wake_at, reason=facts.reason, elements=task.elements, held=task.held,
-                )
+            line = self._lines.get(place)
+            if line is None:
+                line = self._lines[place] = self._line(*place)
+            facts = moment.facts.get(line.name, nothing)
+            line.state, line.attempt, line.held, line.elements = task.state, task.attempt, task.held, task.elements
+            line.node, line.started_at, line.reason, line.wake_at = (
+                facts.node, facts.started_at, facts.reason, task.wake_at,
             )  # fmt: skip
+            line.finished_at = facts.finished_at if task.state in TERMINAL or task.held is not None else None
+            lines.append(line)
         return lines
+
+    def _line(self, pos: int, idx: int) -> GraphLine:
+        workflow = self.workflow
+        levels = workflow.levels if workflow.level_plan is None else workflow.level_plan.at
+        task = workflow.tasks[pos]
+        name = task.name if idx == WHOLE else task.called(idx)
+        needs = [workflow.tasks[need].name for need in task.needs]
+        return GraphLine(
+            name=name, title=name, pos=pos, idx=idx, level=levels[pos], kind=task.kind, needs=needs, state="pending"
+        )
