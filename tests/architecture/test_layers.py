@@ -26,6 +26,8 @@ SIDEWAYS = {
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",
     ("cli", "mcp"): "`weft mcp` is a command",
+    ("cli", "tui"): "`weft top` is a command",
+    ("tui", "cli"): "the same words, widths and durations",
     ("mcp", "api"): "the same roles, submissions, cursors and words for what goes wrong",
     ("demo", "cli"): "it speaks through the same terminal",
 }

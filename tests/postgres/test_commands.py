@@ -14,6 +14,7 @@ import pytest
 
 from tests import forked
 from tests.cli.conftest import WEFT, Result, environment, wait_for
+from tests.cli.screens import Screen
 from tests.postgres_server import Server, emptied
 
 Call = Callable[..., Result]
@@ -368,3 +369,15 @@ def test_the_password_is_not_logged(weft: Call, store: str) -> None:
     done = weft("run", "-v", "--", "true", url=store.replace("weft@", "weft:s3cret@"))
     assert "settings" in done.err
     assert "s3cret" not in done.err + done.out
+
+
+def test_top_shows_a_run_and_its_output(weft: Call, store: str, tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    weft("run", "flow.yaml", code=1)
+    screen = Screen(["top", "last"], tmp_path, 100, WEFT_STORE=store)
+    screen.until(lambda screen: all(word in screen.text for word in ("✓ 3/3", "✗ failed", "○ skipped", "q quit")))
+    screen.process.send("\r")
+    screen.until(lambda screen: "stdout 4 B" in screen.text and "succeeded on" in screen.text)
+    assert "one" in screen.lines
+    screen.process.send("q")
+    assert screen.to_the_end() == 0

@@ -258,6 +258,11 @@ COMMANDS: tuple[Command, ...] = (
         "It begins now, ends with the run, and has the run's exit code. ^C stops watching, and nothing else.",
     ),
     Command(
+        "top", "Look", "runs, tasks, nodes and output in the terminal, live", "top:top",
+        (_option("run", metavar="RUN", nargs="?", help=f"open this run: {RUN.help}"),),
+        "Needs `weft[tui]`. The last lines list the keys that work; `?` explains the others.",
+    ),
+    Command(
         "events", "Look", "show a run's history, or what happens in the whole cluster", "events:events",
         (_option("run", metavar="RUN", nargs="?", help=f"{RUN.help}; without it, all: runs, nodes, the leader"),
          FOLLOW, LIMIT, _option("--after", metavar="SEQ", type=whole, help="only what came later"),

@@ -105,6 +105,13 @@ class CommandSession:
                 " give the address in WEFT_STORE, or the password in ~/.pgpass"
             )
 
+    def place(self) -> str:
+        """What is asked, for people: the server, or the store without its password."""
+        from weft.client.opening import store_place
+
+        found = self.server or store_place(self.config, self.directory)
+        return found.shown if isinstance(found, PostgresUrl) else str(found)
+
     def has_store(self) -> bool:
         """There is one already, or it is a server's."""
         from weft.client.opening import store_place

@@ -1,0 +1,255 @@
+"""The screens, on a store and through a server: what is seen, where keys lead, what they do."""
+
+import pytest
+
+from tests.api.conftest import until
+from tests.client.conftest import Place, place  # noqa: F401 - a fixture
+from tests.tui.conftest import PLAN, View, watch
+from weft.authoring.load import Loaded, load_value
+
+
+def ran(store: Place) -> str:
+    """The plan, as far as it goes without its signal."""
+    store.work()
+    run = store.submit(PLAN)
+    until(lambda: store.connection.task(run, "approve").state == "waiting")
+    until(lambda: store.connection.task(run, "poor").state == "dead_letter")
+    return run
+
+
+def test_from_runs_to_the_output_of_a_task(place: Place) -> None:  # noqa: F811
+    run = ran(place)
+
+    async def story(view: View) -> None:
+        await view.sees(run, "plan", "▸ running", "enter open", "c cancel", "p pause")
+        await view.press("enter")
+        await view.sees("extract", "load")
+        assert view.line("extract").split() == [
+            "0",
+            "extract",
+            "✓",
+            "succeeded",
+            "here",
+            "1",
+            *view.line("extract").split()[6:],
+        ]
+        assert "† dead letter" in view.line("poor")
+        assert "○ skipped" in view.line("never")
+        assert "? waiting" in view.line("approve")
+        assert "← ok" in view.line("approve")
+        assert "✓ 3/3" in view.line("many ×3")
+        await view.press("end", "home", "enter")
+        await view.sees("one", "stdout 4 B", "o stderr")
+        await view.press("o")
+        await view.sees("quietly", "o stdout")
+        await view.press("w")
+        await view.sees("why extract", "it succeeded")
+        await view.press("escape")
+        await view.sees_no("why extract")
+        await view.press("escape")
+        await view.sees("many ×3")
+
+    watch(place.connection, story)
+
+
+def test_a_mapped_task_opens_into_its_elements(store: Place) -> None:
+    run = ran(store)
+
+    async def story(view: View) -> None:
+        await view.sees("many ×3", "▸ many")
+        await view.press("down", "down")
+        assert "many" in view.app.screen.table.row.name  # type: ignore[attr-defined]
+        await view.sees("enter elements")
+        await view.press("enter")
+        await view.sees("▾ many", "many.0", "many.1", "many.2")
+        await view.press("down", "down", "enter")
+        await view.sees("element 1")
+        await view.press("escape")
+        await view.press("up", "up", "enter")
+        await view.sees_no("many.1")
+
+    watch(store.connection, story, run=run)
+
+
+def test_a_filter_shows_what_has_its_words(store: Place) -> None:
+    store.submit({"name": "other", "tasks": {"a": "true"}})
+    run = ran(store)
+
+    async def story(view: View) -> None:
+        await view.sees("plan", "other")
+        await view.type("/oth")
+        await view.sees_no("plan")
+        await view.press("escape")
+        await view.sees("plan", "other")
+        await view.type("/running")
+        await view.press("enter")
+        await view.sees_no("other")
+        assert "filter: running" in view.head
+        await view.press("escape")
+        await view.sees("plan", "other")
+        await view.go(f"run {run[:8]}")
+        await view.sees("extract")
+        await view.type("/dead letter")
+        await view.sees_no("extract")
+        assert "† dead letter" in view.line("poor")
+
+    watch(store.connection, story)
+
+
+def test_colon_goes_everywhere_and_completes(store: Place) -> None:
+    run = ran(store)
+    store.store.set_pool("db", 2)
+    timed = {"name": "timed", "tasks": {"a": "true"}, "triggers": [{"name": "nightly", "cron": "0 2 * * *"}]}
+    store.store.apply(store_loaded(timed), str(store.directory), "a test")
+
+    async def story(view: View) -> None:
+        await view.sees(run)
+        await view.type(":no")
+        await view.press("tab", "enter")
+        await view.sees("weft nodes", "✓ healthy", "d drain", "term 1")
+        await view.press("enter")
+        await view.sees("node here", "claimed")
+        await view.go("dead")
+        await view.sees("dead letters", "poor", "exit code 4", "t retry")
+        await view.go("triggers")
+        await view.sees("timed/nightly", "p pause", "f fire")
+        await view.press("p")
+        await view.sees("‖ paused", "p unpause")
+        await view.go("pools")
+        await view.sees("db", "0/2")
+        await view.go("runs")
+        await view.sees("weft runs")
+        await view.go("nowhere")
+        await view.sees("there is no :nowhere")
+        await view.go("run zzzz")
+        await view.sees("there is no run zzzz")
+        await view.press("question_mark")
+        await view.sees("select", "Here, now:")
+
+    watch(store.connection, story)
+
+
+def store_loaded(definition: object) -> Loaded:
+    return load_value(definition, "test")
+
+
+def test_verbs_change_the_run(store: Place) -> None:
+    run = ran(store)
+
+    async def story(view: View) -> None:
+        await view.sees("approve", "P pause run")
+        await view.press("P")
+        await view.sees("is paused", "‖ paused", "P unpause run")
+        await view.press("P")
+        await view.sees("P pause run")
+        await view.type("/approve")
+        await view.press("enter")
+        await view.sees("g signal", "j reject")
+        await view.press("g")
+        await view.sees("Answer the wait")
+        await view.type("[1]")
+        await view.press("enter")
+        await view.sees("✓ succeeded")
+        await view.press("escape")
+        await view.sees("✗ failed")  # the run: what it waited for is there, and poor is a dead letter
+        await view.type("/poor")
+        await view.press("enter")
+        await view.sees("t retry", "T retry dead run", "R resume run")
+        await view.press("t")
+        await view.sees("with new retries", "y yes")
+        await view.press("n")
+        await view.sees_no("y yes")
+        assert store.connection.run(run).generation == 1
+        await view.press("t", "y")
+        await view.until(lambda: store.connection.run(run).generation == 2)
+
+    watch(store.connection, story, run=run)
+    assert store.connection.task(run, "approve").state == "succeeded"
+    store.ended(run)
+
+
+def test_nothing_is_cancelled_without_a_yes(store: Place) -> None:
+    run = store.submit(PLAN)
+
+    async def story(view: View) -> None:
+        await view.sees("plan", "c cancel")
+        await view.press("c")
+        await view.sees("Cancel plan", "y yes   n no")
+        await view.press("x", "escape")
+        await view.sees_no("y yes   n no")
+        assert store.connection.run(run).state == "running"
+        await view.press("c", "y")
+        await view.sees("■ cancelled", "r resume")
+
+    watch(store.connection, story)
+    assert store.connection.run(run).state == "cancelled"
+
+
+def test_an_observer_is_offered_nothing_that_changes(store: Place) -> None:
+    run = store.submit(PLAN)
+    store.store.access.role = "observer"
+
+    async def story(view: View) -> None:
+        await view.sees("plan", "viewer", "w why")
+        for word in ("cancel", "pause", "rerun"):
+            assert word not in "\n".join(view.lines[-4:])
+        await view.press("c", "p", "n")
+        await view.press("enter")
+        await view.sees("extract")
+        assert "skip" not in "\n".join(view.lines[-4:])
+        await view.press("C", "s")
+        await view.sees("extract")
+        assert "y yes" not in view.text
+
+    watch(store.connection, story)
+    assert store.connection.run(run).state == "running"
+    assert not store.connection.run(run).paused
+
+
+def test_brackets_go_through_the_history(store: Place) -> None:
+    run = ran(store)
+
+    async def story(view: View) -> None:
+        await view.sees("† dead letter", "[ back in time")
+        await view.press("[")
+        await view.sees("AS IT WAS", "] later", "esc now")
+        assert "C cancel run" not in view.text
+        for _ in range(3):
+            await view.press("left_curly_bracket")
+        await view.sees("event 1 of", "submitted")
+        assert "†" not in view.text
+        assert "here" not in view.line("extract")
+        while "assigned extract" not in view.head:
+            await view.press("]")
+        assert "▸ running" in view.line("extract")
+        assert "here" in view.line("extract")
+        await view.press("escape")
+        await view.sees("† dead letter", "C cancel run")
+
+    watch(store.connection, story, run=run)
+
+
+@pytest.mark.parametrize("width", [60, 120])
+def test_it_fits_the_width(store: Place, width: int) -> None:
+    run = ran(store)
+
+    async def story(view: View) -> None:
+        await view.sees("extract", "† dead letter", "? waiting", "here", "q quit")
+        assert max(map(len, view.lines)) <= width
+        assert ("exit code 4" in view.line("poor")) == (width == 120)
+        await view.press("escape")
+        await view.sees(run, "▸ running")
+        assert max(map(len, view.lines)) <= width
+
+    watch(store.connection, story, run=run, width=width)
+
+
+def test_hostile_names_are_text(store: Place) -> None:
+    store.submit({"name": "x", "tasks": {"a": "true"}}, labels={"k": "[bold]\x1b[2J\u202e"})
+
+    async def story(view: View) -> None:
+        await view.sees("k=[bold]")
+        assert "\u202e" not in view.text
+        assert "\x1b" not in view.text
+
+    watch(store.connection, story, width=140)
