@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.api.conftest import Running, until
 from tests.api.test_graph import Everybody
 from tests.ui.conftest import Page
 from tests.ui.test_in_browser import NASTY
 from weft.operations.replies import RunInfo
+from weft.operations.table import OPERATIONS
 
 LOAD: dict[str, Any] = {
     "name": "load",
@@ -130,6 +133,35 @@ def test_home_and_two_runs_compared(page: Page) -> None:
     page.go(f"#/runs/{good}")
     page.click(".actions a", "Compare")
     page.until(f"location.hash === '#/compare/{bad}/{good}'")
+    assert page.eval("document.title") != "broken"
+    assert page.broken == []
+
+
+@pytest.mark.skipif(
+    not any(operation.name == "change_runs" for operation in OPERATIONS), reason="there is no operation change_runs"
+)
+def test_runs_are_changed_together(page_of: Callable[..., Page]) -> None:
+    page = page_of(node=False)
+    runs = [page.server.submit(LOAD, inputs={"day": NASTY}) for _ in range(3)]
+    page.server.connection.cancel(runs[0], None, "before")
+    page.sign_in(place="#/runs")
+    for state, many in (("paused", 1), ("cancelled", 3)):
+        page.until("document.querySelectorAll('weft-runs tbody input').length === 3")
+        if state == "paused":
+            page.eval("[0, 2].forEach((nth) => document.querySelectorAll('weft-runs tbody input')[nth].click())")
+            page.until_text("weft-selection", "2 selected")
+            page.click("weft-selection button", "Pause")
+            page.until_text("dialog", "Pause 1 run:", "Left as it is:", "it is cancelled already")
+        else:
+            page.go("#/runs?name=load")
+            page.until_text("weft-selection", "All that the filters find:")
+            page.click("weft-selection button", "Cancel")
+            page.until_text("dialog", "Cancel 2 runs:")
+            page.eval(f"document.querySelector('dialog input').value = {NASTY!r}")
+        page.click("dialog button", "Do it")
+        page.until(f"document.querySelectorAll('weft-runs tbody .state-{state}.state').length === {many}")
+    assert {page.server.connection.run(run).state for run in runs} == {"cancelled"}
+    assert page.server.connection.run(runs[1]).reason == NASTY
     assert page.eval("document.title") != "broken"
     assert page.broken == []
 
