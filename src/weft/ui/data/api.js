@@ -86,7 +86,7 @@ export class Api extends EventTarget {
     const body = {};
     for (const field of verb.fields) {
       const value = fields[field.name];
-      if (value === undefined || value === null) continue;
+      if (value === undefined || (value === null && !(field.in === "body" && field.required))) continue;
       if (field.in === "path") path = path.replace(`{${field.name}}`, encodeURIComponent(value));
       else if (field.in === "header") headers[field.wire] = String(value);
       else if (field.in === "body") body[field.name] = value;

@@ -45,6 +45,6 @@ function cell(day, entries, today) {
   /** @type {Map<string, {state: string, many: number}>} */
   const kinds = new Map();
   for (const { what, state } of entries) kinds.set(what, { state, many: (kinds.get(what)?.many ?? 0) + 1 });
-  const lines = [...kinds].map(([what, { state, many }]) => h("span", { class: `state state-${state}` }, shape(state), `${many} ${what}`));
+  const lines = [...kinds].map(([what, { state, many }]) => h("span", { class: `state state-${state}` }, shape(state), `${many} `, h("span", { class: "calendar-word" }, what)));
   return h("td", { class: today ? "today" : null }, h("span", { class: "soft" }, DAY.format(day), today ? h("span", { class: "sr" }, " today") : ""), lines);
 }

@@ -114,7 +114,7 @@ export class App extends Part {
     if (path.length === 0) return go("#/runs", true);
     const view = VIEWS.find((one) => one.name === path[0]) ?? null;
     refill(this.#nav, VIEWS.filter((one) => one.title).map((one) =>
-      h("a", { href: address([one.name]), "aria-current": one.name === path[0] ? "page" : null }, one.title)));
+      h("a", { href: address([one.name]), "aria-current": one.name === (view?.under ?? path[0]) ? "page" : null }, one.title)));
     if (view === null) {
       this.#shown = "";
       return refill(this.#main, h("p", { class: "note" }, "There is no such view. ", h("a", { href: "#/runs" }, "All runs")));

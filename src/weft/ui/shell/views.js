@@ -1,6 +1,10 @@
 // @ts-check
 /** Every view by the first word of its address. A view with the same key stays, and hears that the address moved. */
 
+import { DeadLetters } from "../views/cluster/dead_letters.js";
+import { PoolsView } from "../views/cluster/pools.js";
+import { TokensView } from "../views/cluster/tokens.js";
+import { CompareView } from "../views/compare.js";
 import { EventsView } from "../views/events.js";
 import { HomeView } from "../views/home.js";
 import { NodesView } from "../views/nodes.js";
@@ -12,7 +16,8 @@ import { WorkflowView } from "../views/workflows/workflow.js";
 import { WorkflowList } from "../views/workflows/workflow_list.js";
 
 /** @typedef {import("./main.js").App} App */
-/** @type {{name: string, title: string, key: (path: string[]) => string, make: (app: App, path: string[]) => HTMLElement}[]} */
+/** `title`: it stands in the bar; `under`: the one that does so in its place. */
+/** @type {{name: string, title: string, under?: string, key: (path: string[]) => string, make: (app: App, path: string[]) => HTMLElement}[]} */
 export const VIEWS = [
   { name: "home", title: "Home", key: () => "home", make: (app) => new HomeView(app) },
   {
@@ -27,6 +32,10 @@ export const VIEWS = [
     name: "schedules", title: "Schedules", key: (path) => path.slice(0, 3).join("/"),
     make: (app, path) => (path[2] ? new ScheduleView(app, path[1], path[2]) : new SchedulesView(app)),
   },
+  { name: "dead", title: "Dead letters", key: () => "dead", make: (app) => new DeadLetters(app) },
   { name: "nodes", title: "Nodes", key: () => "nodes", make: (app) => new NodesView(app) },
+  { name: "pools", title: "", under: "nodes", key: () => "pools", make: (app) => new PoolsView(app) },
+  { name: "tokens", title: "", under: "nodes", key: () => "tokens", make: (app) => new TokensView(app) },
+  { name: "compare", title: "", under: "runs", key: (path) => path.join("/"), make: (app, path) => new CompareView(app, path[1], path[2]) },
   { name: "events", title: "Events", key: () => "events", make: (app) => new EventsView(app, null) },
 ];

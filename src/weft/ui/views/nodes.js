@@ -6,6 +6,7 @@ import { ago } from "../parts/format.js";
 import { badge } from "../parts/states.js";
 import { problemText } from "../parts/toast.js";
 import { askVerb } from "../parts/verb_dialog.js";
+import { clusterTabs } from "./cluster/cluster_tabs.js";
 
 const AGAIN_MS = 3000;
 const LOOK = /** @type {Record<string, string>} */ ({ healthy: "succeeded", draining: "running", stale: "cancelled", dead: "failed", left: "skipped" });
@@ -21,7 +22,7 @@ export class NodesView extends Part {
 
   begin() {
     document.title = "Nodes · Weft";
-    this.replaceChildren(h("div", { class: "filters" }, h("h1", {}, "Nodes")), this.#body);
+    this.replaceChildren(h("div", { class: "filters" }, h("h1", { class: "sr" }, "Nodes"), clusterTabs(this.app, "nodes")), this.#body);
     this.every(AGAIN_MS, () => !document.hidden && this.#read());
     this.#read();
   }

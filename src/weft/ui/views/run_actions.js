@@ -31,6 +31,7 @@ export function runActions(app, model) {
     !over && action(app, "Cancel", "cancel_run", known, ["reason", "now"]),
     over && run.state !== "succeeded" && action(app, "Resume", "resume_run", known),
     over && run.dead_letter > 0 && action(app, "Retry dead letters", "retry_dead", known),
+    h("a", { class: "button", href: address(["compare", run.id]) }, "Compare"),
     over && action(app, "Run again", "rerun_run", { ...known, inputs: run.inputs }, ["inputs", "fresh"], (reply) => reply.run && go(address(["runs", reply.run]))),
   ];
 }

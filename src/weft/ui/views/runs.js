@@ -3,9 +3,11 @@
 
 import { Part, h, paced, refill } from "../parts/dom.js";
 import { ago, count, moment, span } from "../parts/format.js";
+import { keepFocus } from "../parts/keep_focus.js";
 import { RUN_STATES, badge, meter, shape, word } from "../parts/states.js";
 import { problemText } from "../parts/toast.js";
 import { address, changed, go, here } from "../shell/router.js";
+import { RunSelection, bodyFilters } from "./run_selection.js";
 
 const LIMIT = 50;
 const AGAIN_MS = 1000;
@@ -25,6 +27,7 @@ export class RunsView extends Part {
   constructor(app) {
     super();
     this.app = app;
+    this.selection = new RunSelection(app, () => bodyFilters(FILTERS), () => this.#refresh());
   }
 
   begin() {
@@ -35,7 +38,7 @@ export class RunsView extends Part {
     });
     this.#chips.className = "counted";
     refill(this.#filters, this.#chips, h("span", { class: "grow" }), text);
-    this.replaceChildren(h("h1", { class: "sr" }, "Runs"), this.#filters, this.#body, this.#pages);
+    this.replaceChildren(h("h1", { class: "sr" }, "Runs"), this.#filters, this.selection, this.#body, this.#pages);
     this.app.live?.subscribe(null, (message) => message.kind !== "lost" && this.#refresh(), this.life);
     this.every(2000, () => !document.hidden && this.#runs.some((run) => !run.finished_at) && this.#refresh());
     this.hear(document, "keydown", (event) => this.#key(event));
@@ -44,6 +47,7 @@ export class RunsView extends Part {
 
   moved() {
     this.#chosen = -1;
+    this.selection.show();
     this.#read();
   }
 
@@ -82,9 +86,9 @@ export class RunsView extends Part {
       const empty = here().query.size ? ["No run passes these filters. ", h("a", { href: "#/runs" }, "Show all")] : ["No runs yet: ", h("code", {}, "weft run FILE"), " starts one."];
       return refill(this.#body, h("p", { class: "note" }, empty));
     }
-    const heads = ["State", "Workflow", "Run", "Tasks", "Took", "Started", "From", "Why"];
-    const head = h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one))));
-    refill(this.#body, h("table", {}, head, h("tbody", {}, this.#runs.map((run, nth) => this.#line(run, nth)))));
+    const heads = ["", "State", "Workflow", "Run", "Tasks", "Took", "Started", "From", "Why"];
+    const head = h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one || h("span", { class: "sr" }, "Select")))));
+    keepFocus(this.#body, () => refill(this.#body, h("table", {}, head, h("tbody", {}, this.#runs.map((run, nth) => this.#line(run, nth))))));
   }
 
   /** @param {any} run @param {number} nth */
@@ -93,9 +97,10 @@ export class RunsView extends Part {
     const began = run.started_at ?? run.created_at;
     const from = run.trigger ?? Object.entries(run.labels).map(([key, value]) => `${key}=${value}`).join(" ");
     const open = (/** @type {MouseEvent} */ event) => {
-      if (!(/** @type {HTMLElement} */ (event.target).closest("a")) && !getSelection()?.toString()) go(to);
+      if (!(/** @type {HTMLElement} */ (event.target).closest("a, input")) && !getSelection()?.toString()) go(to);
     };
-    return h("tr", { "data-href": to, class: nth === this.#chosen ? "chosen" : null, on: { click: open } },
+    return h("tr", { "data-href": to, "data-key": run.id, class: nth === this.#chosen ? "chosen" : null, on: { click: open } },
+      h("td", {}, this.selection.box(run)),
       h("td", {}, run.paused && !run.finished_at ? badge("paused") : badge(run.state)),
       h("td", { class: "text" }, h("a", { href: changed({ name: run.name, cursor: null }), class: "name", title: "only runs of this workflow" }, run.name)),
       h("td", {}, h("a", { href: to, class: "mono" }, run.id)),

@@ -3,6 +3,7 @@
 
 import { Part, h, refill } from "../parts/dom.js";
 import { moment } from "../parts/format.js";
+import { keepFocus } from "../parts/keep_focus.js";
 import { badge } from "../parts/states.js";
 import { problemText } from "../parts/toast.js";
 import { address, changed, here } from "../shell/router.js";
@@ -27,7 +28,7 @@ export class SchedulesView extends Part {
   begin() {
     document.title = "Schedules · Weft";
     this.replaceChildren(h("div", { class: "filters" }, h("h1", {}, "Schedules"), this.#chip), this.#body, this.#pages);
-    this.every(AGAIN_MS, () => !document.hidden && !this.querySelector("button:focus") && this.#read());
+    this.every(AGAIN_MS, () => !document.hidden && this.#read());
     this.#read();
   }
 
@@ -44,7 +45,7 @@ export class SchedulesView extends Part {
       refill(this.#chip, workflow && h("a", { class: "chip", href: changed({ workflow: null }), "aria-label": "remove the filter workflow" }, h("span", { class: "name" }, `workflow: ${workflow}`), "×"));
       refill(this.#pages, page.next && h("a", { class: "button", href: changed({ cursor: page.next }) }, "More"));
       if (!page.triggers.length) return refill(this.#body, h("p", { class: "note" }, "No triggers: they come with a workflow that has ", h("code", {}, "triggers"), " and is applied."));
-      refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, HEADS.map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, page.triggers.map((/** @type {any} */ one) => this.#line(one, clock.now)))));
+      keepFocus(this.#body, () => refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, HEADS.map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, page.triggers.map((/** @type {any} */ one) => this.#line(one, clock.now))))));
     } catch (error) {
       if (!this.life.aborted && !this.#known) refill(this.#body, h("p", { class: "note problem" }, problemText(error)));
     }
@@ -55,7 +56,7 @@ export class SchedulesView extends Part {
     const last = trigger.last;
     const why = trigger.problem ?? last?.reason ?? "";
     const busy = [trigger.unfinished && `${trigger.unfinished} running`, trigger.queued && `${trigger.queued} queued`].filter(Boolean).join(", ");
-    return h("tr", {},
+    return h("tr", { "data-key": trigger.id },
       h("td", { class: "text" }, h("a", { class: "name", href: address(["schedules", trigger.workflow, trigger.name]) }, trigger.id)),
       h("td", { class: "text mono name", title: trigger.what }, trigger.what),
       h("td", { title: trigger.next_at ? moment(trigger.next_at) : null }, trigger.paused ? badge("paused") : trigger.next_at ? near(trigger.next_at, now) : h("span", { class: "soft" }, trigger.problem ? "cannot fire" : "when it is called")),

@@ -4,6 +4,7 @@
 import { RecentRuns } from "../../data/recent_runs.js";
 import { Part, h, paced, refill } from "../../parts/dom.js";
 import { ago, moment, span } from "../../parts/format.js";
+import { keepFocus } from "../../parts/keep_focus.js";
 import { figuresOf, runStrip } from "../../parts/run_strip.js";
 import { problemText } from "../../parts/toast.js";
 import { address, changed, go, here } from "../../shell/router.js";
@@ -70,7 +71,7 @@ export class WorkflowList extends Part {
     if (!shown.length) {
       return refill(this.#body, h("p", { class: "note" }, text ? "No workflow on this page has that in its name." : ["No workflows yet: ", h("code", {}, "weft apply FILE"), " or ", h("code", {}, "weft run FILE"), " makes one known."]));
     }
-    refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, HEADS.map((one) => h("th", { scope: "col", class: NUMBERS.has(one) ? "number" : null }, one)))), h("tbody", {}, shown.map((one) => this.#line(one)))));
+    keepFocus(this.#body, () => refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, HEADS.map((one) => h("th", { scope: "col", class: NUMBERS.has(one) ? "number" : null }, one)))), h("tbody", {}, shown.map((one) => this.#line(one))))));
   }
 
   /** @param {any} workflow */
@@ -78,7 +79,7 @@ export class WorkflowList extends Part {
     const runs = this.#runs.of(workflow.name);
     const figures = figuresOf(runs, this.#now);
     const last = runs[0];
-    return h("tr", {},
+    return h("tr", { "data-key": workflow.name },
       h("td", { class: "text" }, h("a", { class: "name", href: address(["workflows", workflow.name]) }, workflow.name)),
       h("td", {}, runs.length ? runStrip(runs, this.#now, false) : h("span", { class: "soft" }, "none")),
       h("td", { class: "number" }, figures.succeeded === null ? "" : `${figures.succeeded} %`),
