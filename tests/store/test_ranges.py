@@ -44,7 +44,7 @@ def story(monkeypatch: pytest.MonkeyPatch, least: int) -> list[tuple[Any, ...]]:
     read = store._writer.execute
     tasks, events = read("SELECT * FROM tasks ORDER BY id").fetchall(), read("SELECT * FROM events").fetchall()
     store.close()
-    return [*tasks, *((*event[:-1], len(event[-1])) for event in events)]
+    return [*tasks, *((*event[:-1], len(str(event[-1]))) for event in events)]
 
 
 def test_ranges_leave_what_single_rows_leave(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ class Changes(NamedTuple):
     attempts: list[AttemptRow]  # those that get a row of their own
     claimed: dict[tuple[Any, ...], Rows]  # by what they share (session, exchange, time, attempt): (id,)
     succeeded: dict[tuple[Any, ...], Rows]  # by session and exit code
-    readied: Rows  # pending before, queued or claimed now
+    readied: dict[str, Rows]  # pending before, by their state now: queued, or claimed
     others: Rows  # whole
 
 
@@ -59,7 +59,7 @@ def changes(draft: Draft, now: int) -> Changes:
     successes = {a.task_id: a for a in draft.attempts if a.outcome == "succeeded" and a.cached is None}
     claimed: dict[tuple[Any, ...], Rows] = {}
     succeeded: dict[tuple[Any, ...], Rows] = {}
-    readied: Rows = []
+    readied: dict[str, Rows] = {}
     others: Rows = []
     for t in draft.dirty_tasks:
         was = t.guard
@@ -80,7 +80,7 @@ def changes(draft: Draft, now: int) -> Changes:
             and t.elements is None and t.child_action is None and t.child is None and t.wake_at is None
             and t.held is None
         ):  # fmt: skip
-            readied.append((
+            readied.setdefault(t.state, []).append((
                 t.id, was.attempt, t.state, t.attempt, t.open, t.failed, t.skipped, t.tolerated, t.admitted,
                 t.upstream, t.demand, t.ready_at, t.rank, t.session, t.claim_no, t.claimed_at,
             ))  # fmt: skip
@@ -185,8 +185,8 @@ def _of_tasks(changed: Changes, created: list[TaskRow], now: int) -> Iterator[Wr
         yield "tasks_claim_if_queued", shared, rows
     for shared, rows in changed.succeeded.items():
         yield "tasks_succeed_if_running", (now, *shared), rows
-    if changed.readied:
-        yield "tasks_ready_if_pending", (), changed.readied
+    for rows in changed.readied.values():
+        yield "tasks_ready_if_pending", (), rows
     if changed.others:
         yield "tasks_update_if_unchanged", (), changed.others
     fresh, others = additions(created)

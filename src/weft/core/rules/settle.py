@@ -278,7 +278,7 @@ def started_at_once(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow
     definition = workflow.tasks[task.pos]
     if (
         definition.condition is not None or definition.when != "all_success" or task.failed or task.skipped
-        or definition.kind == "wait" or definition.kind == "workflow" or definition.mapped
+        or definition.kind in _ELSEWHERE or definition.map is not None or definition.replicas is not None
         or run.halted or run.state != "running" or run.level is not None
     ):  # fmt: skip
         return False
