@@ -11,9 +11,9 @@ from weft.core.definition.problems import INVALID, ProblemCollector
 
 _SERVICES = frozenset((*SERVICES, "type"))
 #: Keys that the checks below are about. Most tasks of large definitions have none of them.
-_CHECKED = frozenset(
+_CHECKED = _SERVICES | frozenset(
     ("shell", "wait", "map", "matrix", "replicas", "batch", "max_parallel", "tolerate", "label", "cache", "secrets",
-     "spec", "workflow", "container", "kubernetes", "condition", *_SERVICES)
+     "spec", "workflow", "container", "kubernetes", "condition")
 )  # fmt: skip
 
 
