@@ -9,7 +9,7 @@ def script() -> int:
         import gc
         import signal
 
-        gc.set_threshold(50_000, 20, 50)  # modules and definitions are large, and no garbage: 20 ms less to start
+        gc.set_threshold(200_000, 20, 50)  # modules and definitions are large, and no garbage: 40 ms less to start
         from weft.cli.main import main
         from weft.cli.standard_streams import prepare
 

@@ -52,7 +52,7 @@ def test_any_order_of_events_is_read_as_it_happened() -> None:
             elif what == "success":
                 code, hash = chance.choice((0, None, 7)), chance.choice(("h", "k", None))
                 row.state = "running"
-                made.succeed(row, code, hash)
+                made.succeed([(row, code, hash)])
                 data: dict[str, Any] = {"attempt": attempt, "state": "succeeded", "started_at": row.started_at}
                 data |= {} if code is None else {"exitCode": code}
                 want[run_no].append(("finished", pos, idx, data | ({} if hash is None else {"hash": hash})))
@@ -79,10 +79,10 @@ def test_what_is_alike_stands_once_and_alone_is_a_plain_row() -> None:
 
 def test_a_row_holds_no_more_events_than_its_numbers() -> None:
     made = draft()
-    for pos in range(EVENT_BLOCK * 2 + 1):
-        row = task(1, pos)
+    rows = [task(1, pos) for pos in range(EVENT_BLOCK * 2 + 1)]
+    for row in rows:
         row.state = "running"
-        made.succeed(row, 0, "h")
+    made.succeed([(row, 0, "h") for row in rows])
     assert [row[5] for row in stored(made.events, NOW)] == [EVENT_BLOCK, EVENT_BLOCK, 1]
     assert [pos for _, pos, _, _ in read(made, 1)] == list(range(EVENT_BLOCK * 2 + 1))
     assert sum(isinstance(event, EventBatch) for event in made.events) == 1

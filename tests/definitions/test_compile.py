@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from weft.authoring.load import load_text
+from weft.core.definition import compile as compiling
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import decode_document, encode_document
 from weft.core.placement.demands import demand_of, pools_of
@@ -225,3 +228,34 @@ def test_stored_and_loaded_again_it_is_the_same_workflow() -> None:
     loaded = load_text("tasks: {z: x, a: {run: x, needs: [z], timeout: 90, retry: 2}, m: {run: x, when: always}}")
     stored: dict[str, Any] = decode_document(encode_document(loaded.document))
     assert compile_workflow(stored, loaded.workflow.hash) == loaded.workflow
+
+
+def test_bare_tasks_are_compiled_like_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks without options take the first one of their kind as a pattern: nothing of that one may stay."""
+    tasks = """
+  first: {run: "echo ${{ inputs.a }}", needs: [failing]}
+  second: {run: "echo ${{ context.key }}"}
+  third: echo
+  failing: {argv: ["false"]}
+  fourth: {argv: ["echo", "${{ tasks.third.output }}"]}
+  escaped: {argv: ["echo", "$${{ x }}"]}
+  function: {python: "m:f", with: {a: "${{ tasks.second.output }}", b: 1}}
+  another: {python: "m:g"}
+  here: {inline: f, needs: [third, second]}
+  there: {inline: g}
+  handler: {run: x, when: on_failure}
+  after: {run: y, needs: [handler]}
+"""
+    options = (
+        "",
+        "defaults: {timeout: 10m, cwd: 'src/${{ inputs.a }}', env: {A: b}, priority: 3, retry: 2, secrets: [S]}\n",
+        "defaults: {container: {image: busybox, env: {A: '${{ inputs.a }}'}}, retry: {max: 2, on: [oom]}}\n",
+        "env: {A: '${{ context.x }}'}\nenv_file: [a.env]\nconcurrency: 3\n",
+        "placement: scored\ndefaults: {env_file: [b.env], allow_failure: true, grace: 1s, shell: bash}\n",
+    )
+    for some in options:
+        document = load_text(f"inputs: {{a: string}}\n{some}tasks:{tasks}").document
+        fast = compile_workflow(document, "h")
+        with monkeypatch.context() as patched:
+            patched.setattr(compiling, "_BARE", frozenset())
+            assert fast == compile_workflow(document, "h")

@@ -23,24 +23,25 @@ POINTS = (
     "attempt.ended",  # its process is over, the report is not sent
 )
 
-_armed: dict[str, int] = {}
+#: Names, and how often each is passed until the process is killed there.
+ARMED: dict[str, int] = {}
 
 
 def arm(text: str | None) -> None:
     """`name` or `name:n`; None or empty disarms."""
-    _armed.clear()
+    ARMED.clear()
     if text:
         name, _, count = text.partition(":")
         if name not in POINTS:
             raise ValueError(f"there is no place called {name!r}")
-        _armed[name] = int(count or 1)
+        ARMED[name] = int(count or 1)
 
 
 def reach(name: str) -> None:
-    if not _armed or name not in _armed:
+    if not ARMED or name not in ARMED:
         return
-    _armed[name] -= 1
-    if _armed[name] == 0:
+    ARMED[name] -= 1
+    if ARMED[name] == 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -320,35 +320,47 @@ class Draft:
         self.touch_run(run)
         run.state = to
 
-    def succeed(self, task: TaskRow, exit_code: int | None, hash: str | None) -> None:
-        """running → succeeded with its event, the other hot move: `move` written out for a task that a session holds,
-        in a run without levels."""
-        if task.state != "running":
-            raise IllegalTransition(f"task {task.id}: {task.state} -> succeeded is not the end of an attempt")
-        if task.guard is None:
-            task.guard = Guard("running", task.attempt, task.session, task.stop)
-            self.dirty_tasks.append(task)
-        if "@" in task.demand:
-            self._count_pools(task, -1)
-        run = self.runs[task.run_no]
-        if not run.dirty:
-            self.touch_run(run)
-        run.active -= 1
-        run.open -= 1
-        run.succeeded += 1
-        if not self.workflows[run.workflow].tasks[task.pos].final:
-            run.open_main -= 1
-        task.state = "succeeded"
-        task.finished_at = self.now
-        task.session = task.stop = task.child_action = task.wake_at = task.reason = None
-        task.settled = False
-        batch = self._batch_with(task.run_no, "finished", self.by_session)
-        batch.pos.append(task.pos)
-        batch.idx.append(task.idx)
-        batch.attempt.append(task.attempt)
-        batch.started_at.append(task.started_at)
-        batch.exit_code.append(exit_code)
-        batch.hash.append(hash)
+    def succeed(self, successes: Iterable[tuple[TaskRow, int | None, str | None]]) -> None:
+        """running → succeeded with their events, the other hot move: `move` written out for tasks that a session
+        holds, in runs without levels, each with its exit code and the hash of its result."""
+        now, run_no, since = self.now, -1, 0
+        pos: list[int] = []
+        for task, exit_code, hash in successes:
+            if task.state != "running":
+                raise IllegalTransition(f"task {task.id}: {task.state} -> succeeded is not the end of an attempt")
+            if task.guard is None:
+                task.guard = Guard("running", task.attempt, task.session, task.stop)
+                self.dirty_tasks.append(task)
+            if "@" in task.demand:
+                self._count_pools(task, -1)
+            task.state = "succeeded"
+            task.finished_at = now
+            task.session = task.stop = task.child_action = task.wake_at = task.reason = None
+            task.settled = False
+            if task.run_no != run_no:
+                if run_no >= 0:
+                    self._count_successes(run_no, pos, since)
+                run_no = task.run_no
+                batch = self._batch_with(run_no, "finished", self.by_session)
+                pos, idx, attempts, started_at = batch.pos, batch.idx, batch.attempt, batch.started_at
+                exit_codes, hashes, since = batch.exit_code, batch.hash, len(pos)
+            pos.append(task.pos)
+            idx.append(task.idx)
+            attempts.append(task.attempt)
+            started_at.append(task.started_at)
+            exit_codes.append(exit_code)
+            hashes.append(hash)
+        if run_no >= 0:
+            self._count_successes(run_no, pos, since)
+
+    def _count_successes(self, run_no: int, positions: list[int], since: int) -> None:
+        run, count = self.runs[run_no], len(positions) - since
+        self.touch_run(run)
+        run.active -= count
+        run.open -= count
+        run.succeeded += count
+        tasks = self.workflows[run.workflow].tasks
+        run.open_main -= sum([not tasks[pos].final for pos in positions[since:]])
 
     def _batch_with(self, run_no: int, kind: str, session: str | None) -> EventBatch:
         """The batch that the run's last events are in, if they are of this kind; else a new one."""
@@ -435,7 +447,7 @@ def add_first_tasks(draft: Draft, run: RunRow, demands: Sequence[str], head_star
         row.head_start = head_start
     run.ordinals = run.open = len(rows)
     run.open_main = len(rows) - sum([definition.final for definition in tasks])
-    run.total = len(rows) - sum([definition.mapped for definition in tasks])
+    run.total = len(rows) - sum([one.map is not None or one.replicas is not None for one in tasks])  # mapped ones
     draft.touch_run(run)
     draft.created.tasks += rows
     draft.tasks.update({row.id: row for row in rows})

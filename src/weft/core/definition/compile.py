@@ -16,7 +16,7 @@ from weft.core.definition.field_types.text_formats import parse_duration_ms, par
 from weft.core.definition.fields import SERVICES
 from weft.core.definition.inferred_needs import (
     HANDLERS,
-    RESOLVED_BY_RULES,
+    NO_REFERENCES,
     ReferencesByText,
     TaskReferences,
     complete_needs,
@@ -25,7 +25,6 @@ from weft.core.definition.inferred_needs import (
     shell_of,
     task_references,
     tasks_in_value,
-    templates_of,
     value_reads_context,
     without_main_tasks,
 )
@@ -52,6 +51,8 @@ HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
 _NO_ENV: dict[str, str] = {}
 _WITHOUT_PROCESS = ("http", "cloud_run", "workflow")
+#: Tasks of one kind with no other keys than these differ in what they run and in their place in the graph only.
+_BARE = frozenset(("run", "argv", "python", "inline", "with", "needs"))
 _NO_REQUIREMENTS: dict[str, Any] = {}
 _NO_TOLERANCE = Tolerate()
 _CONTAINER_DEFAULTS = {"pull": "missing", "mount": "ro", "secrets_as": "env"}
@@ -131,12 +132,13 @@ class _TaskInGraph(NamedTuple):
     accepts_failure: bool
     survives_halt: bool
     final: bool
-    reads: tuple[int, ...]
-    template_reads: tuple[int, ...]
-    map_reads: tuple[int, ...]
-    reads_context: bool
-    map_reads_context: bool
-    reads_outcome: bool
+    reads: tuple[int, ...] = ()
+    template_reads: tuple[int, ...] = ()
+    map_reads: tuple[int, ...] = ()
+    reads_context: bool = False
+    map_reads_context: bool = False
+    reads_outcome: bool = False
+    templated: bool = False
 
 
 class _Graph(NamedTuple):
@@ -152,12 +154,18 @@ def _graph(document: Document, position: dict[str, int], known: ReferencesByText
     tasks = list(document["tasks"].values())
     references = [task_references(task, document.get("defaults", {}), known) for task in tasks]
     declared = [[position[need] for need in task.get("needs", ())] for task in tasks]
-    named = [[position[name] for name in (*own.condition, *own.templates, *own.map)] for own in references]
+    named = [
+        () if own is NO_REFERENCES else [position[name] for name in (*own.condition, *own.templates, *own.map)]
+        for own in references
+    ]
     needs = complete_needs(declared, without_main_tasks(tasks, declared, named))
     successors = successors_of(needs)
     levels = levels_of(needs, successors)
     order = sorted(range(len(needs)), key=levels.__getitem__)
-    accepts = [_accepted(task, references[pos], position, needs[pos]) for pos, task in enumerate(tasks)]
+    accepts = [
+        _accepted(task, own, position, needs[pos]) if own.ends else ()
+        for pos, (task, own) in enumerate(zip(tasks, references, strict=True))
+    ]
     accepting = [task.get("when") in _ACCEPTING or bool(accepts[pos]) for pos, task in enumerate(tasks)]
     handlers = [task.get("when") in HANDLERS and not needs[pos] for pos, task in enumerate(tasks)]
     final = _spread(order, successors, handlers)
@@ -166,8 +174,10 @@ def _graph(document: Document, position: dict[str, int], known: ReferencesByText
         _TaskInGraph(
             needs[pos], accepts[pos], accepting[pos], can_still_start[pos], final[pos],
             _positions(own.condition, position), _positions(own.templates, position), _positions(own.map, position),
-            own.context, own.map_context, own.outcome,
+            own.context, own.map_context, own.outcome, own.templated,
         )
+        if own is not NO_REFERENCES
+        else _TaskInGraph(needs[pos], (), accepting[pos], can_still_start[pos], final[pos])
         for pos, own in enumerate(references)
     ]  # fmt: skip
     return _Graph(
@@ -214,7 +224,7 @@ def _accepted(
     task: dict[str, Any], references: TaskReferences, position: dict[str, int], needs: tuple[int, ...]
 ) -> tuple[int, ...]:
     """Without `when`, a need whose end the condition reads is accepted in whatever state it ends."""
-    if not references.ends or "when" in task:
+    if "when" in task:
         return ()
     read = dict.fromkeys([position[name] for name in references.ends])
     return tuple(pos for pos in needs if pos in read)
@@ -264,12 +274,28 @@ class _Defaults:
         self.ms: dict[str, int] = {}
         #: Of tasks that set none, by what applies to them.
         self.retries: dict[tuple[bool, bool, bool, bool], Retry] = {}
+        self.bare: dict[str, TaskDef] = {}  # by kind
 
     def complete(self, name: str, task: dict[str, Any], graph: _TaskInGraph) -> TaskDef:
         if "wait" in task:
             return self._wait(name, task, graph)
+        kind, spec = _kind_and_spec(task, self.defaults)
+        if not _BARE.issuperset(task):
+            return self._complete(name, task, kind, spec, graph)
+        bare = self.bare.get(kind)
+        if bare is None:
+            bare = self.bare[kind] = self._complete(name, task, kind, spec, graph)
+        return msgspec.structs.replace(
+            bare, name=name, spec=spec, needs=graph.needs, accepts=graph.accepts,
+            accepts_failure=graph.accepts_failure, survives_halt=graph.survives_halt, final=graph.final,
+            reads=graph.reads, template_reads=graph.template_reads, reads_outcome=graph.reads_outcome,
+            reads_context=self._reads_context(task, kind, graph), templated=self._templated(task, kind, graph),
+        )  # fmt: skip
+
+    def _complete(
+        self, name: str, task: dict[str, Any], kind: str, spec: dict[str, Any], graph: _TaskInGraph
+    ) -> TaskDef:
         defaults = self.defaults
-        kind, spec = _kind_and_spec(task, defaults)
         env = task.get("env")
         requires = _requirements(task, f"{self.workflow}/{name}", self.scored)
         return TaskDef(
@@ -306,7 +332,7 @@ class _Defaults:
             template_reads=graph.template_reads,
             reads_outcome=graph.reads_outcome,
             reads_context=self._reads_context(task, kind, graph),
-            templated=self._templated(task, kind),
+            templated=self._templated(task, kind, graph),
             secrets=() if kind in ("inline", "workflow") else self._secrets(task, kind),
             artifacts=tuple(task.get("artifacts", ())),
             files=tuple(self.position[name] for name in task.get("files", ())),
@@ -362,13 +388,11 @@ class _Defaults:
             return True
         return self.container_reads_context and kind == "container"
 
-    def _templated(self, task: dict[str, Any], kind: str) -> bool:
-        """Whether the node must resolve templates. $${{ counts too: it becomes ${{."""
-        if self.env_templated or (self.cwd_templated and "cwd" not in task):
+    def _templated(self, task: dict[str, Any], kind: str, graph: _TaskInGraph) -> bool:
+        """Whether the node must resolve templates."""
+        if graph.templated or self.env_templated or (self.cwd_templated and "cwd" not in task):
             return True
-        if self.container_templated and kind == "container":
-            return True
-        return any(path[0] not in RESOLVED_BY_RULES for path, _ in templates_of(task))
+        return self.container_templated and kind == "container"
 
     def _ms(self, text: str | None) -> int | None:
         if text is None:

@@ -64,9 +64,10 @@ class TaskReferences(NamedTuple):
     context: bool = False  # a template that the node resolves reads the context
     map_context: bool = False  # so does `map`
     outcome: bool = False  # one of its texts reads how the run has ended
+    templated: bool = False  # the node must resolve templates. $${{ counts too: it becomes ${{
 
 
-_NO_REFERENCES: Final = TaskReferences()
+NO_REFERENCES: Final = TaskReferences()
 
 
 class TextReferences(NamedTuple):
@@ -129,7 +130,7 @@ def task_references(task: Mapping[str, Any], defaults: Mapping[str, Any], known:
     of_condition = _references_in(known, "condition", condition) if condition else _NOTHING
     templates: dict[str, None] = {}
     mapped: dict[str, None] = {}
-    context = map_context = False
+    context = map_context = templated = False
     outcome = of_condition.outcome
     for path, text in templates_of(task):
         if path[0] in ARRAYS or path[0] == "label":
@@ -141,12 +142,21 @@ def task_references(task: Mapping[str, Any], defaults: Mapping[str, Any], known:
             continue
         references = _references_in(known, run_text_mode(task, defaults) if path == ("run",) else "text", text)
         templates.update(dict.fromkeys(references.tasks))
-        context = context or (path[0] not in RESOLVED_BY_RULES and references.context)
+        if path[0] not in RESOLVED_BY_RULES:
+            templated = True
+            context = context or references.context
         outcome = outcome or references.outcome
-    if of_condition is _NOTHING and not (templates or mapped or context or map_context or outcome):
-        return _NO_REFERENCES
+    if of_condition is _NOTHING and not (templates or mapped or map_context or outcome or templated):
+        return NO_REFERENCES
     return TaskReferences(
-        of_condition.tasks, of_condition.ends, tuple(templates), tuple(mapped), context, map_context, outcome
+        of_condition.tasks,
+        of_condition.ends,
+        tuple(templates),
+        tuple(mapped),
+        context,
+        map_context,
+        outcome,
+        templated,
     )
 
 

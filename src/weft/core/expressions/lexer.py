@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from weft.core.expressions.errors import ExpressionError
+from weft.core.expressions.patterns import lazy
 from weft.core.expressions.utf16 import WHITESPACE, combine_pairs
 
 #: (kind, text or value, offset from 0); the kinds are name, number, string, op and end.
@@ -16,7 +17,7 @@ Token = tuple[str, object, int]
 OPERATORS: Final = "=== !== == != < <= > >= && || ! ?: ?? ?. + - * / %"
 
 _SPACE = "[" + WHITESPACE + "]+"
-_TOKEN = re.compile(
+_TOKEN = lazy(
     rf"(?P<space>{_SPACE})"
     r"|(?P<name>[^\W\d][\w$]*|\$[\w$]*)"
     r"|(?P<number>0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
@@ -52,7 +53,7 @@ _UNSUPPORTED: Final[dict[str, tuple[str, str]]] = {
 }
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v"}
-_ESCAPE = re.compile(
+_ESCAPE = lazy(
     r"\\(?:u\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|[\s\S]))",
 )
 

@@ -1,6 +1,6 @@
 """What becomes of a task when an attempt is over: it succeeds, fails, is retried, goes back, or is given up."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -38,30 +38,48 @@ def apply_report(draft: Draft, session: str, report: Report, ended: list[TaskRow
             await_engine(draft, task, handle)
             return True
         draft.handles.states.append((task.id, handle.attempt, "gone"))
-    plain = report.outcome == "succeeded" and report.cached is None and task.child is None
-    if plain and draft.runs[task.run_no].level is None:
-        _succeed(draft, task, report, ended)
-    else:
-        conclude(draft, task, report, ended)
+    conclude(draft, task, report, ended)
     return True
 
 
-def _succeed(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:
-    """Most attempts end like this: `conclude` in one go."""
-    now, exit_code, hash = draft.now, report.exit_code, report.result_hash
-    session, claimed_at = task.session or "", task.claimed_at
-    started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
-    task.started_at = started_at
-    draft.attempts.append(
-        AttemptRow(
-            task.id, task.attempt, task.generation, session, "succeeded", exit_code, report.error, claimed_at,
-            started_at, now - report.ended_ago_ms, report.result, hash,
-        )
-    )  # fmt: skip
-    draft.succeed(task, exit_code, hash)
-    if report.keep is not None:
-        keep_result(draft, task, session, report)
-    ended.append(task)
+def apply_successes(draft: Draft, session: str, reports: Sequence[Report], at: int, ended: list[TaskRow]) -> int:
+    """`apply_report` for reports from `at` on that say what most say: the attempt that the store has has succeeded,
+    and nothing else depends on that. Up to the first that is different, or changes the run's context: the place after
+    the last one that was applied."""
+    if draft.handles.unclosed:
+        return at
+    before = len(ended)
+    draft.succeed(_successes(draft, session, reports, at, ended))
+    return at + len(ended) - before
+
+
+def _successes(
+    draft: Draft, session: str, reports: Sequence[Report], at: int, ended: list[TaskRow]
+) -> Iterator[tuple[TaskRow, int | None, str | None]]:
+    tasks, attempts, now = draft.tasks, draft.attempts, draft.now
+    for report in reports[at:] if at else reports:
+        task = tasks.get(report.task_id)
+        if (
+            report.outcome != "succeeded" or report.cached is not None or task is None or task.state != "running"
+            or task.attempt != report.attempt or task.session != session or task.held is not None
+            or task.child is not None or draft.runs[task.run_no].level is not None
+        ):  # fmt: skip
+            return
+        exit_code, hash = report.exit_code, report.result_hash
+        started_at = None if report.started_ago_ms is None else now - report.started_ago_ms
+        task.started_at = started_at
+        attempts.append(
+            AttemptRow(
+                task.id, task.attempt, task.generation, session, "succeeded", exit_code, report.error,
+                task.claimed_at, started_at, now - report.ended_ago_ms, report.result, hash,
+            )
+        )  # fmt: skip
+        yield task, exit_code, hash
+        ended.append(task)
+        if report.keep is not None:
+            keep_result(draft, task, session, report)
+        if report.context:
+            return
 
 
 def conclude(draft: Draft, task: TaskRow, report: Report, ended: list[TaskRow]) -> None:

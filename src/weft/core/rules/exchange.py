@@ -24,7 +24,7 @@ from weft.core.decision.needs import (
 )
 from weft.core.placement.demands import memory_of
 from weft.core.rows import ORDINAL_BITS, TaskRow
-from weft.core.rules.attempts import apply_report, keep_stale, load_handles
+from weft.core.rules.attempts import apply_report, apply_successes, keep_stale, load_handles
 from weft.core.rules.budgets import allowance_of, load_spending, take_spending
 from weft.core.rules.children import begin_again, child_due
 from weft.core.rules.claims import claim, remaining, unlimited
@@ -133,8 +133,15 @@ def _apply_reports(draft: Draft, command: Exchange) -> Rule:
         yield from take_spending(draft, command)
     ended: list[TaskRow] = []
     stale: list[tuple[int, int]] = []
-    for report in command.reports:
-        if not apply_report(draft, command.session, report, ended):
+    reports, at = command.reports, 0
+    while at < len(reports):
+        before, at = at, apply_successes(draft, command.session, reports, at, ended)
+        applied = at > before
+        if not applied:
+            applied = apply_report(draft, command.session, reports[at], ended)
+            at += 1
+        report = reports[at - 1]
+        if not applied:
             stale.append((report.task_id, report.attempt))
         elif report.context and report.outcome == "succeeded":
             task = draft.tasks[report.task_id]

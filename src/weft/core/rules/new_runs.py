@@ -11,7 +11,7 @@ from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.budgets import first_budget
 from weft.core.rules.levels import begin_level
 from weft.core.rules.order import head_starts_of
-from weft.core.rules.settle import decide_start, started_at_once
+from weft.core.rules.settle import decide_start, start_plain, started_at_once
 from weft.core.workflow import TaskDef, Workflow
 
 
@@ -107,6 +107,9 @@ def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow], durations:
     if run.level is not None:
         yield from begin_level(draft, run, decide_start, following)
         return
-    for row in [row for row in rows if row.open == 0]:
-        if not started_at_once(draft, run, workflow, row):
-            yield from decide_start(draft, run, workflow, row, following)
+    ready = [row for row in rows if row.open == 0]
+    at = start_plain(draft, run, workflow, ready, 0)
+    while at < len(ready):
+        if not started_at_once(draft, run, workflow, ready[at]):
+            yield from decide_start(draft, run, workflow, ready[at], following)
+        at = start_plain(draft, run, workflow, ready, at + 1)

@@ -4,7 +4,7 @@ Works in waves: all dependents of one wave are loaded together. A wave that woul
 is left for the next transaction: its tasks stay marked as unsettled, and any node goes on with them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from weft.core.decision.draft import Draft, Rule, queue
 from weft.core.decision.needs import ReadyTasks, TasksAt, UnsettledTasks
@@ -236,13 +236,49 @@ def make_ready(draft: Draft, run: RunRow, task: TaskRow, definition: TaskDef, fo
     _wait_for_room(draft, run, task, definition)
 
 
+_ELSEWHERE = ("wait", "workflow")
+
+
+def start_plain(draft: Draft, run: RunRow, workflow: Workflow, tasks: Sequence[TaskRow], at: int) -> int:
+    """`started_at_once` for these new tasks of a run from `at` on, up to the first that asks for more than a slot:
+    its place in the list."""
+    if (
+        run.halted or run.state != "running" or run.level is not None or run.max_parallel is not None
+        or run.advance_state is not None or run.paused or workflow.own is not None
+    ):  # fmt: skip
+        return at
+    began, now, definitions, ranked = at, draft.now, workflow.tasks, draft.ranked
+    first = now - run.priority * PRIORITY_MS
+    for at in range(began, len(tasks)):
+        task = tasks[at]
+        definition = definitions[task.pos]
+        if (
+            definition.condition is not None or definition.when != "all_success" or definition.kind in _ELSEWHERE
+            or definition.map is not None or definition.replicas is not None or task.state != "pending"
+        ):  # fmt: skip
+            break
+        task.state = "queued"
+        task.ready_at = now
+        task.rank = first
+        if definition.priority or task.head_start:
+            task.rank = first - definition.priority * PRIORITY_MS - task.head_start
+            if task.head_start:
+                ranked.append(task)
+    else:
+        at = len(tasks)
+    if at > began:
+        run.active += at - began
+        draft.touch_run(run)
+    return at
+
+
 def started_at_once(draft: Draft, run: RunRow, workflow: Workflow, task: TaskRow) -> bool:
     """Most tasks have no condition and need nothing but a slot. They come by the thousand, and cost half without the
     two generators of the general way."""
     definition = workflow.tasks[task.pos]
     if (
         definition.condition is not None or definition.when != "all_success" or task.failed or task.skipped
-        or definition.kind == "wait" or definition.kind == "workflow" or definition.mapped
+        or definition.kind in _ELSEWHERE or definition.map is not None or definition.replicas is not None
         or run.halted or run.state != "running" or run.level is not None
     ):  # fmt: skip
         return False

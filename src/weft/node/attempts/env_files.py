@@ -11,16 +11,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.core.definition.fields import RESERVED_VARIABLES
+from weft.core.expressions.patterns import lazy
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
 
 FILE_BYTES_MAX: Final = 1024 * 1024
-_LINE: Final = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.ASCII | re.DOTALL)
-_SINGLE: Final = re.compile(r"'([^']*)'\s*(?:#.*)?")
-_DOUBLE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(?:#.*)?')
-_ESCAPE: Final = re.compile(r"\\(.)")
+_LINE: Final = lazy(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.ASCII | re.DOTALL)
+_SINGLE: Final = lazy(r"'([^']*)'\s*(?:#.*)?")
+_DOUBLE: Final = lazy(r'"((?:[^"\\]|\\.)*)"\s*(?:#.*)?')
+_ESCAPE: Final = lazy(r"\\(.)")
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
-_COMMENT: Final = re.compile(r"(?:^|\s)#.*")
-_OWN: Final = re.compile(r"WEFT_V[0-9]+")
+_COMMENT: Final = lazy(r"(?:^|\s)#.*")
+_OWN: Final = lazy(r"WEFT_V[0-9]+")
 
 
 class EnvFileError(Exception):

@@ -90,6 +90,8 @@ class Worker:
         self._report_bytes = 0
         self._following: dict[tuple[int, int, int], None] = {}  # places of what needs the reported tasks
         self._ended: deque[_Ends] = deque()  # of the last 100 ms
+        self._fresh_ends: list[float | None] = []  # not among them yet: how long each ran, if it started
+        self._ended_at = 0.0  # the last of those
         self._mean_s = 0.0
         self.exchange_s = 0.0  # what one takes, lately
         self.accepting = True
@@ -121,9 +123,12 @@ class Worker:
         return min(SLOTLESS_BATCH_MAX, max(0, self._settings.waiting_slots - self.slotless))
 
     def _ahead(self) -> int:
-        return 0 if self._mean_s > LONG_TASK_S else min(AHEAD_MAX, self._ended_lately())
+        lately = self._ended_lately()
+        return 0 if self._mean_s > LONG_TASK_S else min(AHEAD_MAX, lately)
 
     def _ended_lately(self) -> int:
+        if self._fresh_ends:
+            self._count_ends()
         oldest = self._ports.clock() - AHEAD_WINDOW_S
         while self._ended and self._ended[0].at < oldest:
             self._ended.popleft()
@@ -400,7 +405,8 @@ class Worker:
         else:
             self._failed_starts = 0
         if not held.slotless:
-            self._count(outcome)
+            started, self._ended_at = outcome.started, outcome.ended
+            self._fresh_ends.append(None if started is None else self._ended_at - started)
         if outcome.usage is not None:
             self._meter.spent(outcome.usage.usd, outcome.usage.tokens)
         if report.outcome == "failed" or self._settings.log_all:
@@ -453,13 +459,18 @@ class Worker:
             self._not_before = self._ports.clock() + FAILED_STARTS_PAUSE_S
             self._ports.log("starts keep failing, claims pause", {"seconds": FAILED_STARTS_PAUSE_S})
 
-    def _count(self, outcome: Outcome) -> None:
-        if self._ended and outcome.ended - self._ended[-1].at < 0.01:
-            self._ended[-1].count += 1
+    def _count_ends(self) -> None:
+        """Of one round of the loop, or few: they count as of the last one's time."""
+        if self._ended and self._ended_at - self._ended[-1].at < 0.01:
+            self._ended[-1].count += len(self._fresh_ends)
         else:
-            self._ended.append(_Ends(outcome.ended, 1))
-        if outcome.started is not None:
-            self._mean_s += 0.2 * (outcome.ended - outcome.started - self._mean_s)
+            self._ended.append(_Ends(self._ended_at, len(self._fresh_ends)))
+        mean_s = self._mean_s
+        for lasted_s in self._fresh_ends:
+            if lasted_s is not None:
+                mean_s += 0.2 * (lasted_s - mean_s)
+        self._mean_s = mean_s
+        self._fresh_ends.clear()
 
     def _report(self, report: Report) -> None:
         self._reports.append(report)

@@ -15,7 +15,8 @@ from weft.store.writes import Rows
 WHOLE = "SELECT * FROM v"
 OF_V = "\nFROM v WHERE "
 OF_IDS = "tasks.id IN (SELECT v.id FROM v)"
-RANGE_MIN = 8  # ids that follow each other, from which on they are given as a range
+OF_ID = "tasks.id = v.id"
+RANGE_MIN = 8  # rows whose ids follow each other, and which are alike otherwise: from so many on they are a range
 CHUNKS = (192, 48, 12, 4, 2, 1)  # few sizes: each is one prepared statement in the cache
 
 
@@ -37,9 +38,23 @@ class SqliteRowsStatement:
 
     @cached_property
     def of_range(self) -> str | None:
-        """The same for all ids from ?1 to ?2, where its rows are ids: 0.7 µs a row less than one by one."""
-        body = self._query.text(_value, _members, 3)
-        return body.replace(OF_IDS, "tasks.id BETWEEN ?1 AND ?2") if OF_IDS in body else None
+        """The same for tasks with these ids, which have all other columns in common: from the first row's id, which
+        those columns follow, to the id after them. 0.7 µs less for a claim, 1.2 µs for a success than one by one."""
+        last = len(self._query.columns) + 1
+        body = self._query.text(_value, _members, last + 1)
+        if OF_V + OF_ID in body:
+            body = body.replace(OF_V + OF_ID, f"\nWHERE {OF_ID}")
+        elif OF_IDS in body:
+            body = body.replace(OF_IDS, OF_ID)
+        else:
+            return None
+        body = body.replace("UPDATE tasks ", "UPDATE tasks NOT INDEXED ")  # the primary key alone
+        return self._alone(body.replace(OF_ID, f"tasks.id BETWEEN v.id AND ?{last}"))
+
+    def _alone(self, body: str) -> str:
+        """Columns of the one row are parameters, without the detour over a table."""
+        columns = list(self._query.columns)
+        return re.sub(r"\bv\.(\w+)", lambda match: f"?{columns.index(match[1]) + 1}", body)
 
     def text(self, rows: int) -> str:
         text = self._texts.get(rows)
@@ -51,7 +66,7 @@ class SqliteRowsStatement:
             if body.endswith(WHOLE):  # without the detour over a table
                 text = body.removesuffix(WHOLE) + values
             elif rows == 1 and OF_V in body:  # likewise; 4 µs less
-                text = re.sub(r"\bv\.(\w+)", lambda m: f"?{columns.index(m[1]) + 1}", body.replace(OF_V, "\nWHERE "))
+                text = self._alone(body.replace(OF_V, "\nWHERE "))
             else:
                 text = f"WITH v ({', '.join(columns)}) AS ({values}) {body}"
             self._texts[rows] = text
@@ -88,19 +103,21 @@ def flat(rows: Sequence[Sequence[Any]]) -> list[Any]:
 
 
 def apart(rows: Rows) -> tuple[list[tuple[int, int]], Rows]:
-    """Of rows that are ids: ranges of those that follow each other, as (first, last), and the rows of all others."""
-    ids = sorted([id for (id,) in rows])
-    if ids[-1] - ids[0] == len(ids) - 1:
-        return [(ids[0], ids[-1])], []
+    """Of rows that begin with an id: ranges of ids that follow each other, of rows that are otherwise like the first
+    one, as (first, last); and all other rows."""
+    shared = rows[0][1:]
+    alike = sorted([row for row in rows if row[1:] == shared]) if shared else sorted(rows)
+    others = [row for row in rows if row[1:] != shared] if len(alike) < len(rows) else []
+    if alike[-1][0] - alike[0][0] == len(alike) - 1:
+        return [(alike[0][0], alike[-1][0])], others
     ranges: list[tuple[int, int]] = []
-    others: Rows = []
     begin = 0
-    for at in range(1, len(ids) + 1):
-        if at < len(ids) and ids[at] == ids[at - 1] + 1:
+    for at in range(1, len(alike) + 1):
+        if at < len(alike) and alike[at][0] == alike[at - 1][0] + 1:
             continue
         if at - begin >= RANGE_MIN:
-            ranges.append((ids[begin], ids[at - 1]))
+            ranges.append((alike[begin][0], alike[at - 1][0]))
         else:
-            others += [(id,) for id in ids[begin:at]]
+            others += alike[begin:at]
         begin = at
     return ranges, others

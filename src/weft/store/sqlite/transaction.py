@@ -83,10 +83,11 @@ class SqliteTransaction:
 
     def _write_rows(self, name: str, parameters: tuple[Any, ...], rows: Rows) -> None:
         statement = ROWS[name]
-        if len(rows) >= RANGE_MIN and statement.of_range is not None:
+        if len(rows) >= RANGE_MIN and rows[0][1:] == rows[-1][1:] and statement.of_range is not None:
+            shared = rows[0][1:]
             ranges, rows = apart(rows)
             for first, last in ranges:
-                self._execute(statement.of_range, (first, last, *parameters))
+                self._execute(statement.of_range, (first, *shared, last, *parameters))
                 self._expect(name, last - first + 1)
         if len(rows) == 1:
             self._execute(statement.text(1), (*rows[0], *parameters))

@@ -10,6 +10,11 @@ from weft.core.definition.inferred_needs import uses_element
 from weft.core.definition.problems import INVALID, ProblemCollector
 
 _SERVICES = frozenset((*SERVICES, "type"))
+#: Keys that the checks below are about. Most tasks of large definitions have none of them.
+_CHECKED = _SERVICES | frozenset(
+    ("shell", "wait", "map", "matrix", "replicas", "batch", "max_parallel", "tolerate", "label", "cache", "secrets",
+     "spec", "workflow", "container", "kubernetes", "condition")
+)  # fmt: skip
 
 
 def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> Any:
@@ -18,6 +23,8 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
         return INVALID
     if not out.get("needs", True):
         del out["needs"]
+    if _CHECKED.isdisjoint(value) and _CHECKED.isdisjoint(out):
+        return out
     if "shell" in out and "run" not in value:
         collector.problem_at((*collector.path, "shell"), "`shell` applies only to `run`", "remove it", "key")
     if "files" in out:

@@ -27,6 +27,7 @@ from weft.core.definition.problems import (
     mismatch,
     quoted,
 )
+from weft.core.expressions.patterns import lazy
 
 
 def is_expression(value: Any) -> bool:
@@ -85,10 +86,10 @@ class Pattern:
     regex: str
     fix: str | None = None
     refused: tuple[str, ...] = ()
-    compiled: re.Pattern[str] = field(init=False)
+    compiled: re.Pattern[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "compiled", re.compile(self.regex, re.ASCII))
+        object.__setattr__(self, "compiled", lazy(self.regex, re.ASCII))
 
     def read(self, collector: ProblemCollector, value: Any) -> Any:
         if not isinstance(value, str):

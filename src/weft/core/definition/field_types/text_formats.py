@@ -11,6 +11,8 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
+from weft.core.expressions.patterns import lazy
+
 MS_MAX: Final = 3650 * 86_400_000  # ten years: a longer duration is a mistaken unit
 BYTES_MAX: Final = 1 << 60
 
@@ -23,23 +25,23 @@ _WORDS: Final = {
     "ms": ("ms", "msec", "msecs", "millisecond", "milliseconds"),
 }
 _UNIT_OF_WORD: Final = {word: unit for unit, words in _WORDS.items() for word in words}
-_PART: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ms|s|m|h|d) ?", re.ASCII)
-_LOOSE_PART: Final = re.compile(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*,?", re.ASCII)
+_PART: Final = lazy(r"(\d{1,15}(?:\.\d{1,9})?)(ms|s|m|h|d) ?", re.ASCII)
+_LOOSE_PART: Final = lazy(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*,?", re.ASCII)
 
 _UNITS_BYTES: Final = {
     "TiB": 1 << 40, "GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10,
     "TB": 10**12, "GB": 10**9, "MB": 10**6, "kB": 10**3, "B": 1,
 }  # fmt: skip
-_SIZE: Final = re.compile(r"(\d{1,19}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
+_SIZE: Final = lazy(r"(\d{1,19}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
 _LOOSE_SIZES: Final = {unit.lower(): unit for unit in _UNITS_BYTES} | {
     "k": "KiB", "m": "MiB", "g": "GiB", "t": "TiB", "ki": "KiB", "mi": "MiB", "gi": "GiB", "ti": "TiB",
 }  # fmt: skip
 
-_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
-_DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
-_TIME: Final = re.compile(r"\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}(:\d{2})?)?", re.ASCII)
-_DURATION: Final = re.compile(
+_UUID: Final = lazy(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
+_DECIMAL: Final = lazy(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
+_DATE: Final = lazy(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_TIME: Final = lazy(r"\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}(:\d{2})?)?", re.ASCII)
+_DURATION: Final = lazy(
     r"([+-])?P(?:(\d{1,9})W)?(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,15})(\.\d{1,6})?S)?)?",
     re.ASCII,
 )

@@ -16,23 +16,24 @@ from typing import Final
 
 from weft.core.expressions.errors import ExpressionError
 from weft.core.expressions.expression import Expression
+from weft.core.expressions.patterns import lazy
 from weft.core.expressions.shell.heredocs import delimiter_at, end_of_body, quoted_body
 from weft.core.expressions.shell.words import CHECK_FIX, ENV_FIX, OPAQUE, VALUE, Commands
 from weft.core.expressions.templates import OPENING, expression_in
 
 NESTING_MAX: Final = 32
 _LITERAL: Final = "$" + OPENING
-_PLAIN_BARE = re.compile(r"[^\\'\"$`# \t\n;&|()<>\[\]]+")
+_PLAIN_BARE = lazy(r"[^\\'\"$`# \t\n;&|()<>\[\]]+")
 _SPACES: Final = ("", " ", "\t", "\n")
-_PLAIN_SINGLE = re.compile(r"[^'$]+")
-_PLAIN_DOUBLE = re.compile(r"[^\\\"$`]+")
-_PLAIN_HEREDOC = re.compile(r"[^\\$`]+")
-_BLANKS = re.compile(r"[ \t]+")
-_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9$#?!*@-]")
-_COMMENT = re.compile(r"#[^\n]*")
-_BACKTICKS = re.compile(r"`(?:[^`\\]|\\[\s\S])*`")
-_ANSI_QUOTED = re.compile(r"\$'(?:[^'\\]|\\[\s\S])*'")
-_DOLLAR_QUOTED = re.compile(r"\$'[^']*'")
+_PLAIN_SINGLE = lazy(r"[^'$]+")
+_PLAIN_DOUBLE = lazy(r"[^\\\"$`]+")
+_PLAIN_HEREDOC = lazy(r"[^\\$`]+")
+_BLANKS = lazy(r"[ \t]+")
+_PARAMETER = lazy(r"[A-Za-z_][A-Za-z0-9_]*|[0-9$#?!*@-]")
+_COMMENT = lazy(r"#[^\n]*")
+_BACKTICKS = lazy(r"`(?:[^`\\]|\\[\s\S])*`")
+_ANSI_QUOTED = lazy(r"\$'(?:[^'\\]|\\[\s\S])*'")
+_DOLLAR_QUOTED = lazy(r"\$'[^']*'")
 
 
 class Scanner:
