@@ -10,10 +10,9 @@ from weft.core.definition.inferred_needs import uses_element
 from weft.core.definition.problems import INVALID, ProblemCollector
 
 _SERVICES = frozenset((*SERVICES, "type"))
-#: Keys that the checks below are about. Most tasks of large definitions have none of them.
-_CHECKED = _SERVICES | frozenset(
-    ("shell", "wait", "map", "matrix", "replicas", "batch", "max_parallel", "tolerate", "label", "cache", "secrets",
-     "spec", "workflow", "container", "kubernetes", "condition")
+#: Keys that no check below is about, as long as they are among themselves: most tasks have no others.
+_PLAIN = frozenset(
+    ("run", "argv", "python", "inline", "with", "needs", "if", "when", "timeout", "retry", "env", "cwd", "description")
 )  # fmt: skip
 
 
@@ -23,7 +22,7 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
         return INVALID
     if not out.get("needs", True):
         del out["needs"]
-    if _CHECKED.isdisjoint(value) and _CHECKED.isdisjoint(out):
+    if _PLAIN.issuperset(value) and _PLAIN.issuperset(out):
         return out
     if "shell" in out and "run" not in value:
         collector.problem_at((*collector.path, "shell"), "`shell` applies only to `run`", "remove it", "key")
