@@ -16,7 +16,7 @@ LINES_MAX = 50
 ENTRIES: dict[str, int] = {
     ".": 18,  # the parts of the product
     "cli/commands": 23,  # one file a command
-    "core/rules": 34,  # one file a kind of decision
+    "core/rules": 35,  # one file a kind of decision
     "executors": 21,  # one package an executor, and what they share
 }
 #: Classes with more public methods than that.

@@ -20,6 +20,7 @@ EVENTS = {
             "workflow": "the definition's hash", "tasks": "how many",
             "trigger": "what made the run, if a trigger did",
             "cause": "what that fired for",
+            "taken_from": "the run whose results it takes over, if it is a rerun from a task",
         },
     ),
     "assigned": Event("task", "a node took it", {"attempt": _ATTEMPT}),
@@ -57,6 +58,13 @@ EVENTS = {
         "task", "a person skipped it, or marked it as succeeded",
         {"attempt": _ATTEMPT, "state": "`skipped` or `succeeded`", "reason": "why", "by": "who",
          "hash": "of the output that it was given"},
+    ),
+    "taken_over": Event(
+        "task", "a rerun took over its end and its result",
+        {"run": "the run that it was taken over from", "state": "`succeeded` or `skipped`", "attempt": _ATTEMPT,
+         "hash": "of the result", "elements": "of a mapped task: `[state, attempt, hash]` of each",
+         "array": "hash of what it maps over, if that comes from the context",
+         "labels": "hash of what its elements are called"},
     ),
     "paused": Event(
         "run", "a person paused it: nothing more starts",

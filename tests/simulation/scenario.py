@@ -19,6 +19,7 @@ from weft.core import commands as c
 from weft.core.definition.child_workflows import references_of
 from weft.core.definition.document import encode_document
 from weft.core.definition.read import read
+from weft.core.rows import Pin
 from weft.core.workflow import MICROS
 
 NEVER = 99
@@ -198,6 +199,8 @@ class Scenario:
         self.remote = random.Random(f"remote-{seed}") if seed % 5 == 2 else None
         self.people = random.Random(f"people-{seed}") if seed % 4 == 3 else None
 
+        self.reruns = random.Random(f"rerun-{seed}") if seed % 6 == 5 else None  # runs that take over results
+
         #: In every seventh story tasks spend money, with randomness of their own.
         self.spending = random.Random(f"spending-{seed}") if seed % 7 == 4 else None
 
@@ -235,6 +238,7 @@ class Scenario:
             self._disturb_engines()
             self._decide()
             self._disturb_budgets()
+            self._rerun()
             if self.triggered is not None:
                 self.triggered.disturb()
         self._heal()
@@ -371,6 +375,25 @@ class Scenario:
         rows: list[Any] = self.world.store.reader().execute("SELECT id FROM runs WHERE paused ORDER BY no").fetchall()
         for (run_id,) in rows:
             self.world.commit(c.PauseRun(run_id, False))
+
+    def _rerun(self) -> None:
+        """A person runs a run again from a task on, whatever it is at."""
+        world, rng = self.world, self.reruns
+        if rng is None or rng.random() < 0.3:
+            return
+        source, hash, _ = rng.choice(self.runs)
+        tasks = world.committer.workflows[hash].tasks
+        chosen = [task.name for task in tasks if rng.random() < 0.4] or [tasks[-1].name]
+        root = world.store.reader().execute("SELECT root FROM runs WHERE id = ?", (source,)).get
+        pins = [Pin(*row) for row in world.store.reader().read("pins_of_root", root)]
+        run_id = f"again-{self.seed}-{len(self.runs)}"
+        command = c.Submit(
+            run_id, hash, "again", b"", "{}", source="/", pins=pins, taken_from=source, from_tasks=chosen
+        )
+        with contextlib.suppress(c.Refused):  # something before those has not succeeded
+            world.commit(command, f"submit-{run_id}")
+            world.tell(f"{run_id} takes over from {source}, but for {', '.join(chosen)}")
+            self.runs.append((run_id, hash, False))
 
     def _disturb_budgets(self) -> None:
         """A person changes what a run or a pool may spend."""

@@ -183,7 +183,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "rerun", "Run", "start a new run with the same definition, and the same inputs or others", "run:rerun",
-        (RUN, INPUT, DETACH, NO_CACHE, *WORKING),
+        (RUN, INPUT,
+         _option("--from", metavar="TASK", dest="from_task", action="append", default=[],
+                 help="run only this task and what follows it; may be given several times"),
+         _flag("--preview", help="with --from: only say what would run, and what would be taken over"),
+         DETACH, NO_CACHE, *WORKING),
+        "With --from, what succeeded or was skipped before those tasks is taken over, with its results and what it"
+        " set in the context. Handlers run again. prune keeps the old run as long as the new one.",
     ),
     Command("init", "Run", "write a first workflow", "init:init", (
         _option("file", metavar="FILE", nargs="?", default="workflow.yaml", help="where to (default: workflow.yaml)"),

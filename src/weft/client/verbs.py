@@ -56,7 +56,7 @@ from weft.operations.resources import (
 )
 from weft.operations.resources.nodes import Draining
 from weft.operations.resources.repair import Correction
-from weft.operations.resources.run_changes import Changed
+from weft.operations.resources.run_changes import Changed, PrunedRuns, RerunPlan
 from weft.operations.resources.store import PoolSet
 from weft.operations.resources.tokens import TokenRevoked
 from weft.operations.resources.triggers import TriggerDone
@@ -524,11 +524,23 @@ class Connection:
         request = run_changes.SetRunBudgetRequest(run=ref, usd=usd, tokens=tokens)
         return self.call(run_changes.set_run_budget, request)
 
-    def rerun(self, ref: str, *, fresh: bool = False, inputs: dict[str, Any] | None = None) -> Changed:
-        """A new run with the same definition and inputs, but for those that are given."""
-        return self.call(
-            run_changes.rerun_run, run_changes.RerunRunRequest(run=ref, fresh=fresh, inputs=inputs or {})
-        )
+    def rerun(
+        self,
+        ref: str,
+        *,
+        fresh: bool = False,
+        inputs: dict[str, Any] | None = None,
+        from_tasks: Sequence[str] = (),
+    ) -> Changed:
+        """A new run with the same definition and inputs, but for those that are given. `from_tasks`: only these tasks
+        and what follows them run; the results of all others are taken over."""
+        request = run_changes.RerunRunRequest(run=ref, fresh=fresh, inputs=inputs or {}, from_tasks=list(from_tasks))
+        return self.call(run_changes.rerun_run, request)
+
+    def preview_rerun(self, ref: str, from_tasks: Sequence[str]) -> RerunPlan:
+        """What a rerun from these tasks would run, and what it would take over."""
+        request = run_changes.PreviewRerunRequest(run=ref, from_tasks=list(from_tasks))
+        return self.call(run_changes.preview_rerun, request)
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
         for task in tasks or ():
@@ -547,14 +559,14 @@ class Connection:
 
     def prune(
         self, finished_before: int, states: list[Any] | None = None, *, cache: bool = False
-    ) -> Iterator[list[str]]:
-        """Remove finished runs; the ids of those that are gone, some at a time. `cache`: results that tasks kept
-        before that moment go too; expired ones always do."""
+    ) -> Iterator[PrunedRuns]:
+        """Remove finished runs, some at a time. `cache`: results that tasks kept before that moment go too; expired
+        ones always do."""
         request = run_changes.PruneRunsRequest(before=max(0, finished_before), states=states, cache=cache)
         more = True
         while more:
             done = self.call(run_changes.prune_runs, request)
-            yield done.runs
+            yield done
             more = done.more
 
     # Tokens

@@ -226,6 +226,8 @@ class Submit(msgspec.Struct):
     pins: list[Pin] = []  # what is known already of the names in them; the store is asked about the others
     trigger: str | None = None  # the trigger that makes this run
     cause: str | None = None  # the fire that it is for
+    taken_from: str | None = None  # the run whose results it takes over
+    from_tasks: list[str] = []  # but for those of these tasks, and of what follows them
 
 
 class Advance(msgspec.Struct):

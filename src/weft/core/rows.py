@@ -72,6 +72,12 @@ class TaskRow(msgspec.Struct, gc=False):
     def element(self) -> bool:
         return self.idx >= 0
 
+    @property
+    def own_child(self) -> int | None:
+        """The run that it started itself, which has a higher number than its own. One that was taken over with its
+        end is another run's."""
+        return self.child if self.child is not None and self.child > self.run_no else None
+
 
 class RunRow(msgspec.Struct):
     no: int

@@ -153,6 +153,13 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.RunInputs: lambda need, tx: ("run_inputs", (need.run_no,), _inputs),
     n.RunsToSweep: _sweeping,
     n.FinishedRuns: lambda need, tx: ("runs_finished", (need.before, need.states, need.limit), runs),
+    n.Takeovers: lambda need, tx: ("takeovers", (need.nos,), plain) if need.nos else None,
+    n.RunsKeptForOthers: lambda need, tx: ("runs_kept", (need.before, need.states, need.limit), plain),
+    n.EndsToTakeOver: lambda need, tx: (
+        "ends_to_take_over",
+        (need.run_no << ORDINAL_BITS, (need.run_no + 1) << ORDINAL_BITS),
+        plain,
+    ),
     n.UnreportedRuns: lambda need, tx: _of_any(need, "runs_unreported", "runs_unreported_of_family", plain),
     n.Workflows: lambda need, tx: ("workflows_stored", (need.hashes,), stored),
     n.Durations: lambda need, tx: ("task_durations", (need.name, need.workflow, need.tasks), plain),
@@ -195,6 +202,7 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.ParkedTasks: lambda need, tx: ("tasks_parked", (need.run_no, *need.after, need.limit), tasks),
     n.ContextOfRun: lambda need, tx: ("context_of_run", (need.run_no,), plain),
     n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
+    n.MapLabels: lambda need, tx: ("labels_newest", (need.run_no, need.pos), plain),
     n.FailedTasks: lambda need, tx: (
         "tasks_failed",
         (need.run_no << ORDINAL_BITS, (need.run_no + 1) << ORDINAL_BITS),

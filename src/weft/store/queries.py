@@ -49,7 +49,7 @@ RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in ("no", "id", "name", "wo
 #: What a run's row of the rules lacks, with its types.
 RUN_EXTRA = {
     "inputs": "text", "key": "text", "body_hash": "text", "source": "text", "labels": "text", "fresh": "boolean",
-    "trigger": "text",
+    "trigger": "text", "taken_from": "bigint",
 }  # fmt: skip
 
 
@@ -177,6 +177,7 @@ class RunView(NamedTuple):
     root_id: str
     labels: str
     trigger: str | None
+    taken_from: str | None  # the id of the run
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "RunView":

@@ -217,6 +217,8 @@ def _of_budgets(budgets: BudgetChanges) -> Iterator[Write]:
 def _of_history(draft: Draft, attempts: list[AttemptRow], now: int) -> Iterator[Write]:
     if attempts:
         yield "attempts_insert", (), [_values(attempt) for attempt in attempts]
+    if draft.created.taken_over:
+        yield "attempts_take_over", (now,), list(draft.created.taken_over)
     if draft.events:
         yield "events_insert", (now,), stored(draft.events, now)
     if draft.stale:

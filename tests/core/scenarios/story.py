@@ -11,6 +11,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     fail a x "exit 1" [want N]                                 tidy | why x | attempts x
     fail a x "text" code 75 | cause oom | type ValueError | stopped timeout        how it failed, for `retry.on`
     report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
+    rerun from x y              a new run that takes over all but those and what follows them
     repeat a                    the last exchange again, as after a lost reply
     started a x 300ms           an attempt that lasts says when it began
     of CHILD cancel run …       the command for the run that a task started, last by this path: `of sub`, `of sub.3`
@@ -59,7 +60,7 @@ from tests.core.scenarios.situation import situation
 from weft.authoring.children import family_of
 from weft.authoring.load import Loaded, load_text, load_value
 from weft.core import commands as c
-from weft.core.decision.needs import Trigger
+from weft.core.decision.needs import PinsOfFamily, Trigger
 from weft.core.definition.child_workflows import references_of
 from weft.core.definition.field_types.text_formats import format_size, parse_duration_ms, parse_size_bytes
 from weft.core.explain import explain
@@ -128,6 +129,23 @@ class Story:
         if not reply.existing:
             self.run_ids.append(run_id)
         return [f"{reply.run_id} {'exists, ' if reply.existing else ''}{reply.state}"]
+
+    def _do_rerun(self, words: list[str]) -> list[str]:
+        """`rerun from x y`: a new run, which takes over everything but those and what follows them."""
+        source = self.engine.run(self.run_id)
+        workflow = self.engine.committer.workflows[source.workflow]
+        with self.engine.store.transaction() as tx:
+            pins = tx.load([PinsOfFamily(source.root)])[0]
+        run_id = f"run-{len(self.run_ids) + 1}"
+        reply = self.engine.commit(
+            c.Submit(
+                run_id, source.workflow, workflow.name, b"", "{}", source="/", pins=pins, taken_from=source.id,
+                from_tasks=words[1:],
+            )
+        )  # fmt: skip
+        self.engine.workflows[run_id] = workflow
+        self.run_ids.append(run_id)
+        return [f"{reply.run_id} {reply.state}"]
 
     def _do_cancel(self, words: list[str]) -> list[str]:
         if words[0] == "run":
@@ -231,7 +249,8 @@ class Story:
         reply = self.engine.commit(c.Prune(self.engine.time_ms + 1, cache=words == ["cache"]))
         gone = [run_id for _, run_id in reply.data["runs"]]
         self.run_ids = [run_id for run_id in self.run_ids if run_id not in gone]
-        return [f"gone: {', '.join(gone) or 'nothing'}"]
+        kept = [f"kept: {run_id}, for {by}" for run_id, by in reply.data["kept"]]
+        return [f"gone: {', '.join(gone) or 'nothing'}" + (", more to do" if reply.more else ""), *kept]
 
     # -- nodes ---------------------------------------------------------------------------------------------
 

@@ -142,7 +142,9 @@ def print_tasks(session: CommandSession, connection: Connection, found: list[Tas
 
 
 def task_took(task: TaskInfo, now: int) -> str:
-    return "cached" if task.cached else duration(task_ms(task, now))
+    if task.cached:
+        return "taken over" if task.cached.get("taken_over") else "cached"
+    return duration(task_ms(task, now))
 
 
 def store_info(args: Namespace, session: CommandSession) -> int:

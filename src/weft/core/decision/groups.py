@@ -29,6 +29,7 @@ class Created(msgspec.Struct):
     pins: list[tuple[int, Pin]] = []  # root, pin
     corrections: list[tuple[int, int, str, str]] = []  # run, generation, the definition until then, the new one
     tasks: list[TaskRow] = []
+    taken_over: list[tuple[int, int, str | None, str]] = []  # task, the source's, its result if changed, the origin
 
 
 class RunValues(msgspec.Struct):

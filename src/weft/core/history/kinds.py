@@ -13,7 +13,7 @@ EventKind = Literal[
     "submitted", "assigned", "begun", "started", "finished", "lost", "returned", "overdue", "promoted", "admitted",
     "unverified", "adopted", "released", "progress", "skipped", "refused", "cancelled", "expanded", "closed",
     "placed", "reopened", "halted", "stopped", "waiting", "answered", "signalled", "context_conflict",
-    "decided", "paused", "unpaused",
+    "decided", "paused", "unpaused", "taken_over",
     "resumed", "concluded", "owned", "disowned", "began", "merged", "level", "voided", "dropped", "advanced",
     "run_finished",
     # of the cluster

@@ -42,7 +42,8 @@ AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY 
 
 -- part: run_view
 {run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> {ordinal_bits}),
-  (SELECT f.id FROM runs f WHERE f.no = r.root), r.labels, r."trigger"
+  (SELECT f.id FROM runs f WHERE f.no = r.root), r.labels, r."trigger",
+  (SELECT k.id FROM runs k WHERE k.no = r.taken_from)
 
 -- name: run_shown (run_no bigint)
 SELECT {run_view} FROM runs r WHERE r.no = :run_no

@@ -105,6 +105,13 @@ DELETE FROM spending WHERE task_id >= :first AND task_id < :end
 -- name: attempts_insert v ({attempt_typed})
 INSERT INTO attempts ({attempt_columns}) SELECT * FROM v
 
+-- name: attempts_take_over (now bigint) v (task_id bigint, source bigint, result text, cached text) guarded: the result goes
+-- from row to row within the store, but for one that refers to an artifact
+INSERT INTO attempts ({attempt_columns})
+SELECT v.task_id, 1, 1, '', coalesce(a.outcome, 'succeeded'), coalesce(t.exit_code, a.exit_code), a.error, :now, :now, :now,
+  coalesce(v.result, t.result, a.result), coalesce(t.result_hash, a.result_hash), v.cached
+FROM v JOIN tasks t ON t.id = v.source LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+
 -- name: stale_insert (now bigint) v (task_id bigint, attempt int, session text, why text, body text)
 INSERT INTO stale_reports (task_id, attempt, session, why, body, at) SELECT v.*, :now FROM v
 

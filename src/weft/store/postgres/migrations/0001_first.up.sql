@@ -55,7 +55,8 @@ CREATE TABLE runs (
   parent       BIGINT,
   reported         BOOLEAN NOT NULL,
   paused           BOOLEAN NOT NULL,
-  "trigger"    TEXT COLLATE "C"
+  "trigger"    TEXT COLLATE "C",
+  taken_from   BIGINT
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -70,6 +71,8 @@ CREATE INDEX runs_by_workflow ON runs (workflow);
 CREATE INDEX runs_by_root ON runs (root, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 CREATE INDEX runs_unfinished ON runs (root, no) WHERE finished_at IS NULL;
+-- Few runs take over results; what they refer to is kept.
+CREATE INDEX runs_by_takeover ON runs (taken_from) WHERE taken_from IS NOT NULL;
 CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.

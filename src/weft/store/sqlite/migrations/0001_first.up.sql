@@ -49,7 +49,8 @@ CREATE TABLE runs (
   parent       INTEGER,
   reported         INTEGER NOT NULL,
   paused           INTEGER NOT NULL,
-  "trigger"    TEXT
+  "trigger"    TEXT,
+  taken_from   INTEGER
 );
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -65,6 +66,8 @@ CREATE INDEX runs_by_root ON runs (root, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 -- Few of a large family are at work at a time; a claim for the family looks at those only.
 CREATE INDEX runs_at_work ON runs (root, no) WHERE active > 0;
+-- Few runs take over results; what they refer to is kept.
+CREATE INDEX runs_by_takeover ON runs (taken_from) WHERE taken_from IS NOT NULL;
 CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
