@@ -20,6 +20,7 @@ EVENTS = {
             "workflow": "the definition's hash", "tasks": "how many",
             "trigger": "what made the run, if a trigger did",
             "cause": "what that fired for",
+            "backfill": "that the run is part of",
             "taken_from": "the run whose results it takes over, if it is a rerun from a task",
         },
     ),
@@ -229,6 +230,14 @@ CLUSTER_EVENTS = {
     ),
     "fire_failed": Event(
         "trigger", "no run could be made for a fire", {"trigger": _TRIGGER, "cause": _CAUSE, "reason": "why"}
+    ),
+    "backfill_started": Event(
+        "trigger", "runs are made for fire times that have passed",
+        {"backfill": "its id", "trigger": _TRIGGER, "times": "how many", "by": "who asked for it"},
+    ),
+    "backfill_ended": Event(
+        "trigger", "all its times have been looked at, or it was cancelled",
+        {"backfill": "its id", "trigger": _TRIGGER, "state": "`complete` or `cancelled`", "reason": "why"},
     ),
     "leader_elected": Event(
         "node", "it leads from now on", {"term": _TERM, "after": "who led before and did not resign"}

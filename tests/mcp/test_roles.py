@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
+from tests.api.conftest import until
 from tests.api.test_request_guard import TOKEN, Everybody
 from tests.architecture.source import ROOT
 from tests.docs.tools import tools_reference
 from tests.mcp.conftest import MODES, Agents, Calls
 from weft.api.access.auth import OneToken
+from weft.authoring.load import load_value
 from weft.mcp.server import BY_NAME, TOOLS, described
 from weft.mcp.tools import Tool
 from weft.operations.declare import RANK
@@ -24,12 +26,13 @@ ASKED_FOR = {
 }  # fmt: skip
 BEYOND = {
     "list_runs", "list_nodes", "cancel_run", "resume_run", "skip_tasks", "mark_tasks", "pause_run", "unpause_run",
-    "correct_run",
+    "correct_run", "rerun_run", "preview_rerun", "start_backfill", "list_backfills", "get_backfill",
+    "cancel_backfill",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
-    "get_critical_path",
+    "get_critical_path", "preview_rerun", "list_backfills", "get_backfill",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -54,7 +57,7 @@ def test_hints_say_what_a_tool_may_do(tool: Tool) -> None:
     assert hints.idempotent_hint or not hints.read_only_hint
     starts = tool.name in (
         "submit_task", "submit_workflow", "resume_run", "retry_dead_letter_task", "skip_tasks", "mark_tasks",
-        "correct_run",
+        "correct_run", "rerun_run", "start_backfill",
     )  # fmt: skip
     assert hints.open_world_hint == starts
     if starts:
@@ -71,7 +74,9 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
         "list_nodes": "list_nodes", "resume_run": "resume_run", "skip_tasks": "skip_tasks",
         "mark_tasks": "mark_tasks", "pause_run": "pause_run", "unpause_run": "unpause_run",
-        "correct_run": "correct_run",
+        "correct_run": "correct_run", "rerun_run": "rerun_run", "preview_rerun": "preview_rerun",
+        "start_backfill": "start_backfill", "list_backfills": "list_backfills", "get_backfill": "get_backfill",
+        "cancel_backfill": "cancel_backfill",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}
@@ -164,13 +169,21 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
     """Every one of them, on a store where something happened; not a byte of it is another one after."""
     (run,) = (agents.submit({"name": "w", "tasks": {"a": "echo 1"}}),)
     agents.ended(run)
+    agents.connection.apply(
+        load_value({"name": "t", "triggers": [{"every": "1h"}], "tasks": {"a": "echo 1"}}), "/tmp"
+    )
+    now = agents.connection.now()
+    filled = agents.connection.start_backfill("t", now - 3_600_000, now).backfill
+    assert filled is not None
+    until(lambda: agents.connection.backfill(filled.id).succeeded == filled.total)
     before = _rows(agents)
 
     async def talk(calls: Calls) -> None:
         given: dict[str, dict[str, Any]] = {
             "get_task_result": {"run": run}, "stream_task_output": {"run": run}, "get_workflow_status": {"run": run},
             "explain_task": {"run": run}, "get_critical_path": {"run": run}, "preview": {"workflow": "w"},
-            "validate_workflow": {"definition": ["true"]},
+            "validate_workflow": {"definition": ["true"]}, "get_backfill": {"backfill": filled.id},
+            "preview_rerun": {"run": run, "from_tasks": ["a"]},
         }  # fmt: skip
         for name in sorted(READING):
             await calls(name, **given.get(name, {}))

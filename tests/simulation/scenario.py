@@ -7,6 +7,7 @@ import random
 import warnings
 from typing import Any, Literal
 
+from tests.simulation.backfills import Backfilled
 from tests.simulation.engines import KIND
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
@@ -194,6 +195,7 @@ class Scenario:
         self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3)
         self.loaded: list[Loaded] = []
         self.triggered: Triggered | None = None  # in every third story
+        self.backfilled: Backfilled | None = None  # in every eighth
         self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
         #: In every fifth story tasks run on engines. It has its own randomness: the other stories stay as they were.
         self.remote = random.Random(f"remote-{seed}") if seed % 5 == 2 else None
@@ -230,6 +232,8 @@ class Scenario:
             self._submit(number)
         if self.seed % 3 == 1:
             self.triggered = Triggered(world, self.seed)
+        if self.seed % 8 == 6:
+            self.backfilled = Backfilled(world, self.seed)
         for k in range(3):
             world.start_node(f"n{k}", rng.randint(1, 4), rng.choice(ROLES))
         for _ in range(rng.randint(2, 12)):
@@ -241,6 +245,8 @@ class Scenario:
             self._rerun()
             if self.triggered is not None:
                 self.triggered.disturb()
+            if self.backfilled is not None:
+                self.backfilled.disturb()
         self._heal()
         await self._reclaimed()
         if self.triggered is not None:
@@ -251,6 +257,8 @@ class Scenario:
         self._check_outcome()
         if self.triggered is not None:
             self.triggered.check()
+        if self.backfilled is not None:
+            self.backfilled.check()
 
     def _make(self, number: int) -> Loaded:
         """A definition, in every third seed with others that its tasks run."""
@@ -477,7 +485,8 @@ class Scenario:
             open_runs = self.world.store.reader().execute(
                 "SELECT count(*) FROM runs WHERE state IN ('pending', 'running')"
             ).get  # fmt: skip
-            if not open_runs and (self.triggered is None or self.triggered.quiet):
+            quiet = [one.quiet for one in (self.triggered, self.backfilled) if one is not None]
+            if not open_runs and all(quiet):
                 return
         raise Violated([Violation("liveness", "runs did not finish after healing")])
 

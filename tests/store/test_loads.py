@@ -8,6 +8,7 @@ from tests.store.conformance import draft_of, make_world, put_run, put_session, 
 from weft.core.decision import needs as n
 from weft.core.rows import (
     AttemptRow,
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -151,7 +152,7 @@ APART = (
     n.PlacementDemands, n.DueTasks, n.NextWakeTime, n.BeginExchange, n.NextRun, n.Lease, n.TaskEnds, n.RunInputs,
     n.ContextOfRun, n.MapArray, n.SignalOfRun, n.Memos, n.Token, n.Measurements, n.Leadership, n.InsistingLeaders,
     n.TasksPastDeadline, n.LossesByOutage, n.ParkedTasks, n.Takeovers, n.RunsKeptForOthers, n.EndsToTakeOver,
-    n.MapLabels,
+    n.MapLabels, n.Backfill, n.UnfinishedRunsOfBackfill,
 )  # fmt: skip
 
 
@@ -432,6 +433,38 @@ def test_runs_that_others_took_over_from_are_not_pruned(store: Any) -> None:
     assert none == []
     assert [tuple(row) for row in kept] == [("run-6", "run-7"), ("run-2", "run-3"), ("run-3", "run-4")]
     assert [tuple(row) for row in few] == [("run-6", "run-7")]
+
+
+def test_backfills(store: Any) -> None:
+    """One that stands elsewhere by now is not moved; runs of a backfill are not its trigger's own."""
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.triggers.new_backfill = BackfillRow("b", "w/tick", 1, 9, 2, True, False, "{}", 9, tx.now, "ann")
+        tx.write(draft)
+        for no, extra in ((1, {"backfill": "b"}), (2, {"backfill": "b"}), (3, {"backfill": "c"}), (4, {})):
+            put_run(tx, run_row(no, finished_at=5 if no == 2 else None), [], trigger="w/tick", **extra)
+        ((row,), none, unfinished, own) = tx.load([
+            n.Backfill("b"), n.Backfill("x"), n.UnfinishedRunsOfBackfill("b"), n.UnfinishedRunsOfTrigger("w/tick"),
+        ])  # fmt: skip
+    assert (row.trigger, row.reverse, row.again, row.by, row.cursor) == ("w/tick", True, False, "ann", None)
+    assert none == []
+    assert [[tuple(one) for one in found] for found in (unfinished, own)] == [[(1, "run-1")], [(4, "run-4")]]
+    _move_backfill(store, 9, None)
+    with pytest.raises(Superseded):
+        _move_backfill(store, 8, None)
+    _move_backfill(store, 8, 9)
+    with store.transaction() as tx:
+        ((row,),) = tx.load([n.Backfill("b")])
+    assert (row.cursor, row.started, row.state) == (8, 8, "active")
+
+
+def _move_backfill(store: Any, to: int, was: int | None) -> None:
+    with store.transaction() as tx:
+        ((row,),) = tx.load([n.Backfill("b")])
+        row.cursor = row.started = to
+        draft = draft_of(tx)
+        draft.triggers.backfill = (row, was)
+        tx.write(draft)
 
 
 def test_losses_with_sessions_that_were_given_up(store: Any) -> None:

@@ -43,6 +43,7 @@ from weft.operations.replies import (
     WorkflowInfo,
 )  # fmt: skip
 from weft.operations.resources import (
+    backfills,
     events,
     nodes,
     repair,
@@ -54,6 +55,7 @@ from weft.operations.resources import (
     triggers,
     workflows,
 )
+from weft.operations.resources.backfills import BackfillInfo, BackfillStarted
 from weft.operations.resources.nodes import Draining
 from weft.operations.resources.repair import Correction
 from weft.operations.resources.run_changes import Changed, PrunedRuns, RerunPlan
@@ -190,13 +192,14 @@ class Connection:
         since: int | None = None,
         until: int | None = None,
         text: str | None = None,
+        backfill: str | None = None,
     ) -> list[RunInfo]:
         """Newest first; `before` is the `no` of the last run of the page before. `labels` and `inputs` are texts
         `k=v`, all of which a run must have."""
         cursor = None if before is None else f"r{before}"
         request = runs.ListRunsRequest(
             state=states, name=name, cursor=cursor, children=children, label=labels or None, input=inputs or None,
-            trigger=trigger, since=since, until=until, text=text,
+            trigger=trigger, since=since, until=until, text=text, backfill=backfill,
         )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
 
@@ -464,6 +467,22 @@ class Connection:
         return self.call(
             triggers.fire_trigger, triggers.FireTriggerRequest(name=found.workflow, trigger=found.name, body=body)
         )
+
+    def start_backfill(self, ref: str, first: int, last: int, **options: Any) -> BackfillStarted:
+        """One run for each fire time of a trigger from one moment to another. `options`: parallel, reverse, again,
+        inputs, preview."""
+        request = backfills.StartBackfillRequest(trigger=ref, first=first, last=last, **options)
+        return self.call(backfills.start_backfill, request)
+
+    def backfills(self, limit: int = 20) -> list[BackfillInfo]:
+        return self.call(backfills.list_backfills, backfills.ListBackfillsRequest(limit=limit)).backfills
+
+    def backfill(self, id: str) -> BackfillInfo:
+        return self.call(backfills.get_backfill, backfills.OneBackfillRequest(backfill=id))
+
+    def cancel_backfill(self, id: str, reason: str = BY_REQUEST) -> BackfillInfo:
+        """Start no more runs of it, and cancel those that have not ended."""
+        return self.call(backfills.cancel_backfill, backfills.CancelBackfillRequest(backfill=id, reason=reason))
 
     def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> "AppliedWorkflow":
         """Make this the current version of its workflow, and its triggers the active ones."""

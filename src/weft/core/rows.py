@@ -311,6 +311,29 @@ class FireRow(msgspec.Struct):
     names: str | None = None  # JSON: what `trigger` is to expressions, while it is queued
 
 
+class BackfillRow(msgspec.Struct):
+    """One run for each fire time of a range that has passed. Whatever lies before `cursor`, in its direction, has
+    been decided."""
+
+    id: str
+    trigger: str
+    first_ms: int  # the range, both ends included
+    last_ms: int
+    parallel: int  # so many of its runs may be unfinished at a time
+    reverse: bool  # the newest time first
+    again: bool  # also for times that have a run
+    inputs: str  # JSON: instead of what the trigger gives
+    total: int  # fire times in the range
+    created_at: int
+    by: str | None = None
+    state: Literal["active", "complete", "cancelled"] = "active"
+    cursor: int | None = None  # the fire time that was decided last
+    started: int = 0
+    existing: int = 0  # times that had a run already
+    failed: int = 0  # times for which no run could be made
+    reason: str | None = None  # of the last of those, or of its end
+
+
 #: Of a token: looks; starts and stops work; changes what everybody works with.
 ApiRole = Literal["viewer", "operator", "admin"]
 

@@ -47,6 +47,7 @@ class RunInfo(msgspec.Struct, kw_only=True):
     root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
     labels: dict[str, str] = {}  # that it was submitted with
     trigger: str | None = None  # that made it: workflow/name
+    backfill: str | None = None  # that it is part of
     taken_from: str | None = None  # the run whose results it took over, but for the tasks that it ran itself
 
     @property

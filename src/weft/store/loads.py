@@ -9,6 +9,7 @@ from weft.core.decision import needs as n
 from weft.core.expressions.run_names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -23,7 +24,7 @@ from weft.core.rows import (
     TokenRow,
     TriggerRow,
 )
-from weft.store.queries import SESSION_COLUMNS
+from weft.store.queries import BACKFILL_COLUMNS, SESSION_COLUMNS
 from weft.store.writes import json_of
 
 Rows = list[tuple[Any, ...]]
@@ -65,6 +66,20 @@ def triggers(rows: Rows) -> list[TriggerRow]:
     for row in found:
         row.active, row.paused = bool(row.active), bool(row.paused)  # numbers, on SQLite
     return found
+
+
+def backfills(rows: Rows) -> list[BackfillRow]:
+    found = [BackfillRow(*row) for row in rows]
+    for row in found:
+        row.reverse, row.again = bool(row.reverse), bool(row.again)  # numbers, on SQLite
+    return found
+
+
+def backfills_and_triggers(rows: Rows) -> list[tuple[BackfillRow, TriggerRow]]:
+    """What the statement backfills_to_step gives."""
+    width = len(BACKFILL_COLUMNS)
+    first, second = backfills([row[:width] for row in rows]), triggers([row[width:] for row in rows])
+    return list(zip(first, second, strict=True))
 
 
 def handles(rows: Rows) -> list[HandleRow]:
@@ -217,6 +232,8 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.TriggersByKey: lambda need, tx: ("triggers_by_key", (need.kind, need.keys), triggers),
     n.LastEvent: lambda need, tx: ("event_newest", (), plain),
     n.UnfinishedRunsOfTrigger: lambda need, tx: ("runs_unfinished_of_trigger", (need.trigger,), plain),
+    n.Backfill: lambda need, tx: ("backfill_by_id", (need.id,), backfills),
+    n.UnfinishedRunsOfBackfill: lambda need, tx: ("runs_unfinished_of_backfill", (need.backfill,), plain),
     n.FiresByCause: lambda need, tx: ("fires_by_cause", (need.trigger, need.causes), fires) if need.causes else None,
     n.QueuedFires: lambda need, tx: ("fires_queued", (need.trigger, need.limit), fires),
     n.FiresSince: lambda need, tx: ("fires_counted", (need.trigger, need.since), plain),

@@ -57,6 +57,7 @@ def ls(args: Namespace, session: CommandSession) -> int:
     filters |= {
         "labels": args.run_label, "inputs": args.input, "text": args.text,
         "trigger": None if args.trigger is None else connection.trigger(args.trigger).id,
+        "backfill": args.backfill,
         "since": None if args.since is None else moment_given("--since", args.since, now),
         "until": None if args.until is None else moment_given("--until", args.until, now),
     }  # fmt: skip

@@ -6,6 +6,7 @@ import msgspec
 
 from weft.core.placement.budgets import NOTHING, Amount, Standing, standings_of
 from weft.core.rows import (
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -122,6 +123,9 @@ class TriggerChanges(msgspec.Struct):
     dropped_queues: list[str] = []  # triggers whose queued fires will never start
     fires: list[FireRow] = []
     unqueued: list[FireRow] = []  # fires that were queued, as they are now
+    remade: list[FireRow] = []  # fires that had started no run, as they are now
+    backfill: tuple[BackfillRow, int | None] | None = None  # with the cursor that it must still have
+    new_backfill: BackfillRow | None = None
 
 
 class TokenChanges(msgspec.Struct):

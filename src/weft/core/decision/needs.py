@@ -482,9 +482,22 @@ class LastEvent(msgspec.Struct):
 
 
 class UnfinishedRunsOfTrigger(msgspec.Struct):
-    """(number, id) of a trigger's runs that have not ended, oldest first. Nothing is locked."""
+    """(number, id) of a trigger's runs that have not ended, oldest first, but for those of backfills. Nothing is
+    locked."""
 
     trigger: str
+
+
+class Backfill(msgspec.Struct):
+    """That backfill, locked; 0 or 1 row."""
+
+    id: str
+
+
+class UnfinishedRunsOfBackfill(msgspec.Struct):
+    """(number, id) of a backfill's runs that have not ended, oldest first. Nothing is locked."""
+
+    backfill: str
 
 
 class FiresByCause(msgspec.Struct):
@@ -519,5 +532,5 @@ Need = (
     | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
     | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | Durations | UnclosedHandles
     | HandleHistory | Budgets | BudgetsIfFree | Spending | ParkedTasks | Takeovers | RunsKeptForOthers
-    | EndsToTakeOver | MapLabels
+    | EndsToTakeOver | MapLabels | Backfill | UnfinishedRunsOfBackfill
 )  # fmt: skip

@@ -18,7 +18,8 @@ EventKind = Literal[
     "run_finished",
     # of the cluster
     "node_joined", "drain_started", "node_left", "node_dead", "workflow_applied", "trigger_paused", "trigger_resumed",
-    "fire_missed", "fire_failed", "leader_elected", "leader_resigned", "token_created", "token_revoked", "asked",
+    "fire_missed", "fire_failed", "backfill_started",
+    "backfill_ended", "leader_elected", "leader_resigned", "token_created", "token_revoked", "asked",
     "budget",
 ]  # fmt: skip
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(EventKind)

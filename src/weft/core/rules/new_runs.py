@@ -37,6 +37,7 @@ class NewRun(msgspec.Struct):
     trigger: str | None = None  # that made it
     cause: str | None = None  # what that fired for
     source_run: RunRow | None = None  # whose results it takes over
+    backfill: str | None = None  # that it is part of
 
 
 def create_run(draft: Draft, new: NewRun) -> RunRow:
@@ -57,7 +58,7 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     extra = {
         "inputs": new.inputs, "key": new.key, "body_hash": new.body_hash, "source": new.source,
         "labels": new.labels, "fresh": new.fresh, "trigger": new.trigger,
-        "taken_from": None if new.source_run is None else new.source_run.no,
+        "taken_from": None if new.source_run is None else new.source_run.no, "backfill": new.backfill,
     }  # fmt: skip
     draft.created.runs[run.no] = (run, extra)
     for key in sorted(workflow.context):
@@ -66,6 +67,8 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     data: dict[str, Any] = {"workflow": new.workflow, "tasks": len(workflow.tasks)}
     if new.trigger is not None:
         data |= {"trigger": new.trigger, "cause": new.cause}
+    if new.backfill is not None:
+        data["backfill"] = new.backfill
     if new.source_run is not None:
         data["taken_from"] = new.source_run.id
     draft.event(run.no, "submitted", data)

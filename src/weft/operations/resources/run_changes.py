@@ -126,7 +126,7 @@ class RerunRunRequest(Request):
 
 @resource.operation(
     "POST", "/v1/runs/{run}/rerun", role="operator", errors=REFUSABLE, status=201,
-    example={"fresh": True, "from_tasks": ["load"]}, tool=ToolHints(open_world=True),
+    example={"fresh": True}, tool=ToolHints(destructive=True, open_world=True),
 )  # fmt: skip
 def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
     """Start a new run with the same definition and inputs, but for those that are given. With `from_tasks`, only
@@ -147,7 +147,7 @@ def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
 
 class PreviewRerunRequest(Request):
     run: RunRef
-    from_tasks: Annotated[FromTasks, Meta(min_length=1)]
+    from_tasks: FromTasks = msgspec.field(default_factory=list)
 
 
 class RerunPlan(msgspec.Struct, kw_only=True):
@@ -158,10 +158,12 @@ class RerunPlan(msgspec.Struct, kw_only=True):
     taken_over: list[str]
 
 
-@resource.operation("GET", "/v1/runs/{run}/rerun", role="viewer", errors=REFUSABLE, tool=ToolHints())
+@resource.operation("GET", "/v1/runs/{run}/rerun", role="viewer", errors=REFUSABLE, tool=ToolHints(idempotent=True))
 def preview_rerun(access: StoreAccess, request: PreviewRerunRequest) -> RerunPlan:
     """What a rerun from these tasks would run, and what it would take over. Nothing changes."""
     no, run_id = find_run(access, request.run)
+    if not request.from_tasks:
+        raise c.Refused("invalid", "from which tasks? without any, all of the run runs again")
     row = run_row(access, no)
     workflow = access.workflow(row.workflow)
     again = positions_from(workflow, row, current_rows(tasks_of(access, no)), request.from_tasks)

@@ -257,7 +257,14 @@ SELECT {trigger} FROM triggers g
 WHERE g.kind = :kind AND g.key IS NOT NULL AND g.key IN :keys AND g.active ORDER BY g.id
 
 -- name: runs_unfinished_of_trigger (trigger text)
-SELECT no, id FROM runs WHERE "trigger" IS NOT NULL AND "trigger" = :trigger AND finished_at IS NULL ORDER BY no
+SELECT no, id FROM runs
+WHERE "trigger" IS NOT NULL AND "trigger" = :trigger AND finished_at IS NULL AND backfill IS NULL ORDER BY no
+
+-- name: backfill_by_id (id text)
+SELECT {backfill} FROM backfills b WHERE b.id = :id {lock}
+
+-- name: runs_unfinished_of_backfill (backfill text)
+SELECT no, id FROM runs WHERE backfill IS NOT NULL AND backfill = :backfill AND finished_at IS NULL ORDER BY no
 
 -- name: fires_by_cause (trigger text, causes text[])
 SELECT {fire} FROM fires f WHERE f."trigger" = :trigger AND f.cause IN :causes ORDER BY f.cause
