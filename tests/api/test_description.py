@@ -148,7 +148,7 @@ def test_every_answer_has_an_example(route: Operation[Any, Any]) -> None:
 def test_the_examples_of_requests_can_be_sent(serving: Callable[..., Running]) -> None:
     """As they stand, to a server that knows nothing of what they name, but takes them for what they are."""
     server = serving(node=False)
-    here = {"run": "last", "task": "a", "node": "here", "name": "nightly", "trigger": "cron"}
+    here = {"run": "last", "task": "a", "node": "here", "name": "nightly", "trigger": "cron", "backfill": "b"}
     sent = 0
     for route in OPERATIONS:
         if route.body_type is None and not route.any_body:

@@ -129,7 +129,7 @@ def test_every_route_asks_for_its_role(serving: Callable[..., Running], route: O
     names = {"run": "abc", "task": "a", "node": "n", "name": "w", "hash": "abcd", "stream": "stdout", "trigger": "t"}
     names["id"] = "abcd"
     names["code"] = "0" * 32
-    names["other"] = "abd"
+    names["other"] = names["backfill"] = "abd"
     path = route.path.format(**names)
     if route.media == "text/event-stream":
         server.stop_streams()  # what is told from now on has no end otherwise

@@ -21,13 +21,13 @@ ENTRIES: dict[str, int] = {
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {
-    "client/verbs.py Connection": 83,  # one method a verb, each a line or two
-    "client/local.py StoreConnection": 22,
-    "node/local.py LocalLink": 30,
-    "node/ports.py Link": 23,
-    "store/protocol.py Store": 29,
-    "store/sqlite/driver.py SqliteStore": 30,
-    "store/postgres/driver.py PostgresStore": 27,
+    "client/verbs.py Connection": 86,  # one method a verb, each a line or two
+    "client/local.py StoreConnection": 21,
+    "node/local.py LocalLink": 31,
+    "node/ports.py Link": 24,
+    "store/protocol.py Store": 30,
+    "store/sqlite/driver.py SqliteStore": 31,
+    "store/postgres/driver.py PostgresStore": 28,
     "core/decision/draft.py Draft": 21,
     "core/expressions/shell/scan.py Scanner": 25,
 }

@@ -152,7 +152,7 @@ def test_pruning_gives_every_id_once(place: Place) -> None:
     kept = place.submit(WAITS)
     for run in runs:
         place.ended(run)
-    gone = [id for some in place.connection.prune(2**52, ["succeeded"]) for id in some]
+    gone = [id for done in place.connection.prune(2**52, ["succeeded"]) for id in done.runs]
     assert sorted(gone) == sorted(runs)
     assert [run.id for run in place.connection.runs()] == [kept]
     assert not any((place.directory / ".weft" / "output" / run).exists() for run in runs)

@@ -20,6 +20,8 @@ EVENTS = {
             "workflow": "the definition's hash", "tasks": "how many",
             "trigger": "what made the run, if a trigger did",
             "cause": "what that fired for",
+            "backfill": "that the run is part of",
+            "taken_from": "the run whose results it takes over, if it is a rerun from a task",
         },
     ),
     "assigned": Event("task", "a node took it", {"attempt": _ATTEMPT}),
@@ -57,6 +59,13 @@ EVENTS = {
         "task", "a person skipped it, or marked it as succeeded",
         {"attempt": _ATTEMPT, "state": "`skipped` or `succeeded`", "reason": "why", "by": "who",
          "hash": "of the output that it was given"},
+    ),
+    "taken_over": Event(
+        "task", "a rerun took over its end and its result",
+        {"run": "the run that it was taken over from", "state": "`succeeded` or `skipped`", "attempt": _ATTEMPT,
+         "hash": "of the result", "elements": "of a mapped task: `[state, attempt, hash]` of each",
+         "array": "hash of what it maps over, if that comes from the context",
+         "labels": "hash of what its elements are called"},
     ),
     "paused": Event(
         "run", "a person paused it: nothing more starts",
@@ -221,6 +230,14 @@ CLUSTER_EVENTS = {
     ),
     "fire_failed": Event(
         "trigger", "no run could be made for a fire", {"trigger": _TRIGGER, "cause": _CAUSE, "reason": "why"}
+    ),
+    "backfill_started": Event(
+        "trigger", "runs are made for fire times that have passed",
+        {"backfill": "its id", "trigger": _TRIGGER, "times": "how many", "by": "who asked for it"},
+    ),
+    "backfill_ended": Event(
+        "trigger", "all its times have been looked at, or it was cancelled",
+        {"backfill": "its id", "trigger": _TRIGGER, "state": "`complete` or `cancelled`", "reason": "why"},
     ),
     "leader_elected": Event(
         "node", "it leads from now on", {"term": _TERM, "after": "who led before and did not resign"}

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from mcp import MCPError
 
+from tests.api.conftest import until
 from tests.api.test_request_guard import TOKEN, Everybody
 from tests.architecture.source import ROOT
 from tests.docs.tools import tools_reference
 from tests.mcp.conftest import MODES, Agents, Calls
 from weft.api.access.auth import OneToken
+from weft.authoring.load import load_value
 from weft.mcp.server import BY_NAME, TOOLS, described
 from weft.mcp.tools import Tool
 from weft.operations.declare import RANK
@@ -27,12 +29,15 @@ BEYOND = {
     "correct_run", "apply_workflow", "list_triggers", "pause_trigger", "resume_trigger", "fire_trigger", "rerun_run",
     "list_events", "diff_runs", "get_task_launch", "set_run_budget",
     "list_artifacts",
+    "preview_rerun", "start_backfill", "list_backfills", "get_backfill",
+    "cancel_backfill",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
     "get_critical_path", "list_triggers", "list_events", "diff_runs", "get_task_launch",
     "list_artifacts",
+    "preview_rerun", "list_backfills", "get_backfill",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -57,7 +62,7 @@ def test_hints_say_what_a_tool_may_do(tool: Tool) -> None:
     assert hints.idempotent_hint or not hints.read_only_hint
     starts = tool.name in (
         "submit_task", "submit_workflow", "resume_run", "retry_dead_letter_task", "skip_tasks", "mark_tasks",
-        "correct_run", "rerun_run", "fire_trigger",
+        "correct_run", "rerun_run", "fire_trigger", "start_backfill",
     )  # fmt: skip
     assert hints.open_world_hint == starts
     if starts:
@@ -79,6 +84,9 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "rerun_run": "rerun_run", "list_events": "list_events", "diff_runs": "diff_runs",
         "get_task_launch": "get_task_launch", "set_run_budget": "set_run_budget",
         "list_artifacts": "list_artifacts",
+        "preview_rerun": "preview_rerun",
+        "start_backfill": "start_backfill", "list_backfills": "list_backfills", "get_backfill": "get_backfill",
+        "cancel_backfill": "cancel_backfill",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}
@@ -171,6 +179,13 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
     """Every one of them, on a store where something happened; not a byte of it is another one after."""
     (run,) = (agents.submit({"name": "w", "tasks": {"a": "echo 1"}}),)
     agents.ended(run)
+    agents.connection.apply(
+        load_value({"name": "t", "triggers": [{"every": "1h"}], "tasks": {"a": "echo 1"}}), "/tmp"
+    )
+    now = agents.connection.now()
+    filled = agents.connection.start_backfill("t", now - 3_600_000, now).backfill
+    assert filled is not None
+    until(lambda: agents.connection.backfill(filled.id).succeeded == filled.total)
     before = _rows(agents)
 
     async def talk(calls: Calls) -> None:
@@ -180,6 +195,8 @@ def test_reading_tools_change_nothing(agents: Agents) -> None:
             "validate_workflow": {"definition": ["true"]}, "diff_runs": {"old": run, "new": run},
             "get_task_launch": {"run": run, "task": "a"},
             "list_artifacts": {"run": run},
+            "get_backfill": {"backfill": filled.id},
+            "preview_rerun": {"run": run, "from_tasks": ["a"]},
         }  # fmt: skip
         for name in sorted(READING):
             await calls(name, **given.get(name, {}))

@@ -24,7 +24,8 @@ CALLED = [operation for operation in OPERATIONS if operation.run is not None]
 TIMED = {**CHAIN, "name": "timed", "triggers": [{"name": "nightly", "cron": "0 2 * * *"}]}
 RUN = "k3v9x2m8qa4t"
 #: Names that are there in a filled store, by the field that they stand in.
-KNOWN = {"run": RUN, "other": RUN, "task": "a", "name": "timed", "trigger": "nightly", "node": "nobody", "id": "abcd"}
+KNOWN = {"run": RUN, "other": RUN, "task": "a", "name": "timed", "trigger": "nightly", "node": "nobody", "id": "abcd",
+         "backfill": "abcd"}  # fmt: skip
 UNKNOWN = {
     "run": "zzzz",
     "other": RUN,
@@ -33,6 +34,7 @@ UNKNOWN = {
     "trigger": "never",
     "node": "nobody",
     "id": "ffff",
+    "backfill": "ffff",
 }
 #: Fields that differ from store to store, or from moment to moment.
 CHANGING = {

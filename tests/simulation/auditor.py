@@ -43,7 +43,7 @@ class Auditor:
         self.given_up: set[str] = set()  # sessions of processes that went on, and blame the store
         self.lost: dict[tuple[int, int, int], list[str]] = {}  # sessions that a task was lost with
         self.remote: dict[tuple[int, int, int], list[str]] = {}  # what runs on engines, by name
-        self.unverified = self.adopted = 0
+        self.unverified = self.adopted = self.taken_over = 0
         self.released: set[tuple[int, int, int]] = set()  # people took the risk
 
     # -- the log -----------------------------------------------------------------------------------------
@@ -92,6 +92,12 @@ class Auditor:
             self.released.add(place)
         elif kind == "skipped":
             self._end(place, "skipped")
+        elif kind == "taken_over":
+            self.taken_over += 1
+            ends = [(idx, [data["state"], data["attempt"]]), *enumerate(data.get("elements", []))]
+            for at, (state, attempt, *_) in ends:
+                self.attempts[(run_no, pos, at)] = attempt
+                self._end((run_no, pos, at), state)
         elif kind == "merged" and data["state"] == "succeeded":
             self._end(place, "succeeded")
 

@@ -7,6 +7,7 @@ import random
 import warnings
 from typing import Any, Literal
 
+from tests.simulation.backfills import Backfilled
 from tests.simulation.engines import KIND
 from tests.simulation.loop import SimulatedLoop
 from tests.simulation.oracle import expected_states
@@ -19,6 +20,7 @@ from weft.core import commands as c
 from weft.core.definition.child_workflows import references_of
 from weft.core.definition.document import encode_document
 from weft.core.definition.read import read
+from weft.core.rows import Pin
 from weft.core.workflow import MICROS
 
 NEVER = 99
@@ -193,10 +195,13 @@ class Scenario:
         self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3)
         self.loaded: list[Loaded] = []
         self.triggered: Triggered | None = None  # in every third story
+        self.backfilled: Backfilled | None = None  # in every eighth
         self.runs: list[tuple[str, str, bool]] = []  # id, workflow, undisturbed: nobody cancelled it
         #: In every fifth story tasks run on engines. It has its own randomness: the other stories stay as they were.
         self.remote = random.Random(f"remote-{seed}") if seed % 5 == 2 else None
         self.people = random.Random(f"people-{seed}") if seed % 4 == 3 else None
+
+        self.reruns = random.Random(f"rerun-{seed}") if seed % 6 == 5 else None  # runs that take over results
 
         #: In every seventh story tasks spend money, with randomness of their own.
         self.spending = random.Random(f"spending-{seed}") if seed % 7 == 4 else None
@@ -227,6 +232,8 @@ class Scenario:
             self._submit(number)
         if self.seed % 3 == 1:
             self.triggered = Triggered(world, self.seed)
+        if self.seed % 8 == 6:
+            self.backfilled = Backfilled(world, self.seed)
         for k in range(3):
             world.start_node(f"n{k}", rng.randint(1, 4), rng.choice(ROLES))
         for _ in range(rng.randint(2, 12)):
@@ -235,8 +242,11 @@ class Scenario:
             self._disturb_engines()
             self._decide()
             self._disturb_budgets()
+            self._rerun()
             if self.triggered is not None:
                 self.triggered.disturb()
+            if self.backfilled is not None:
+                self.backfilled.disturb()
         self._heal()
         await self._reclaimed()
         if self.triggered is not None:
@@ -247,6 +257,8 @@ class Scenario:
         self._check_outcome()
         if self.triggered is not None:
             self.triggered.check()
+        if self.backfilled is not None:
+            self.backfilled.check()
 
     def _make(self, number: int) -> Loaded:
         """A definition, in every third seed with others that its tasks run."""
@@ -372,6 +384,25 @@ class Scenario:
         for (run_id,) in rows:
             self.world.commit(c.PauseRun(run_id, False))
 
+    def _rerun(self) -> None:
+        """A person runs a run again from a task on, whatever it is at."""
+        world, rng = self.world, self.reruns
+        if rng is None or rng.random() < 0.3:
+            return
+        source, hash, _ = rng.choice(self.runs)
+        tasks = world.committer.workflows[hash].tasks
+        chosen = [task.name for task in tasks if rng.random() < 0.4] or [tasks[-1].name]
+        root = world.store.reader().execute("SELECT root FROM runs WHERE id = ?", (source,)).get
+        pins = [Pin(*row) for row in world.store.reader().read("pins_of_root", root)]
+        run_id = f"again-{self.seed}-{len(self.runs)}"
+        command = c.Submit(
+            run_id, hash, "again", b"", "{}", source="/", pins=pins, taken_from=source, from_tasks=chosen
+        )
+        with contextlib.suppress(c.Refused):  # something before those has not succeeded
+            world.commit(command, f"submit-{run_id}")
+            world.tell(f"{run_id} takes over from {source}, but for {', '.join(chosen)}")
+            self.runs.append((run_id, hash, False))
+
     def _disturb_budgets(self) -> None:
         """A person changes what a run or a pool may spend."""
         rng = self.spending
@@ -454,7 +485,8 @@ class Scenario:
             open_runs = self.world.store.reader().execute(
                 "SELECT count(*) FROM runs WHERE state IN ('pending', 'running')"
             ).get  # fmt: skip
-            if not open_runs and (self.triggered is None or self.triggered.quiet):
+            quiet = [one.quiet for one in (self.triggered, self.backfilled) if one is not None]
+            if not open_runs and all(quiet):
                 return
         raise Violated([Violation("liveness", "runs did not finish after healing")])
 

@@ -42,6 +42,7 @@ from weft.core.liveness import agree
 from weft.core.placement.budgets import NOTHING, Amount
 from weft.core.rows import (
     ORDINAL_BITS,
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -86,6 +87,7 @@ class World:
         self.seed = seed
         self.loop = loop
         self.random = random.Random(f"world-{seed}")
+        self.backfills = False  # there are some, so leaders look for them
         self.faults = faults
         #: Nodes whose clocks run too slow trust their leases too long: their processes overlap with others', and only
         #: the fence keeps their late results out.
@@ -213,6 +215,8 @@ class World:
             raise
         self.commits += 1
         self._check_leader(command, before, lease, reply)
+        if isinstance(command, c.StepBackfill):
+            self._check_backfills()
         if isinstance(reply, c.ExchangeReply):
             self.stale += len(reply.stale)
         if isinstance(command, c.Once):
@@ -251,6 +255,15 @@ class World:
                 text = f"{command.session} was expired {lease - self.now()} ms before its lease had passed"
                 found.append(Violation("lease", text))
         self.violations += found
+
+    def _check_backfills(self) -> None:
+        """No more of its runs are unfinished than it may have; nobody resumes them here."""
+        many = self.store.reader().execute(
+            "SELECT b.id, b.parallel, count(*) FROM backfills b JOIN runs r ON r.backfill = b.id"
+            " WHERE r.finished_at IS NULL GROUP BY b.id, b.parallel HAVING count(*) > b.parallel"
+        )
+        for id, parallel, count in many:
+            self.violations.append(Violation("backfill", f"{id} has {count} unfinished runs, {parallel} at most"))
 
     def check(self) -> None:
         if not self.violations:
@@ -401,6 +414,7 @@ class SimulatedLink:
         self.hears = world.seed % 4 > 1
         self._owner = owner
         self._due: tuple[int, int | None, bool, list[TriggerRow]] | None = None
+        self._steps: list[tuple[BackfillRow, TriggerRow]] | None = None
 
     async def _call(self, work: Callable[[], T]) -> T:
         """What was sent arrives, whatever becomes of the sender meanwhile: it may have crashed, or given up."""
@@ -494,6 +508,15 @@ class SimulatedLink:
         if known is not None and self._world.random.random() < self._world.faults.old_reads:
             return known
         return self._due
+
+    async def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
+        """Sometimes as it was at the last look, as with triggers. (Stories without any draw nothing for it.)"""
+        if not self._world.backfills:
+            return []
+        known = self._steps
+        self._steps = await self._call(lambda: self._world.store.backfills_to_step(limit))
+        old = known is not None and self._world.random.random() < self._world.faults.old_reads
+        return known if old and known is not None else self._steps
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         return await self._call(lambda: self._world.store.ends_to_follow(limit))

@@ -118,7 +118,7 @@ def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -
     draft = draft_of(transaction)
     facts = {
         "inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", "fresh": False, "trigger": None,
-        **extra,
+        "taken_from": None, "backfill": None, **extra,
     }  # fmt: skip
     draft.created.runs = {run.no: (run, facts)}
     draft.created.tasks = tasks

@@ -8,6 +8,7 @@ from tests.store.conformance import draft_of, make_world, put_run, put_session, 
 from weft.core.decision import needs as n
 from weft.core.rows import (
     AttemptRow,
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -21,7 +22,7 @@ from weft.core.rows import (
     TokenRow,
     TriggerRow,
 )
-from weft.store.protocol import Look, Watch
+from weft.store.protocol import Look, Superseded, Watch
 
 T3, T5, T11 = task_id(3, 0), task_id(5, 0), task_id(11, 0)
 FAR = 2**62
@@ -150,7 +151,8 @@ CASES: list[tuple[n.Need, list[Any]]] = [
 APART = (
     n.PlacementDemands, n.DueTasks, n.NextWakeTime, n.BeginExchange, n.NextRun, n.Lease, n.TaskEnds, n.RunInputs,
     n.ContextOfRun, n.MapArray, n.SignalOfRun, n.Memos, n.Token, n.Measurements, n.Leadership, n.InsistingLeaders,
-    n.TasksPastDeadline, n.LossesByOutage, n.ParkedTasks,
+    n.TasksPastDeadline, n.LossesByOutage, n.ParkedTasks, n.Takeovers, n.RunsKeptForOthers, n.EndsToTakeOver,
+    n.MapLabels, n.Backfill, n.UnfinishedRunsOfBackfill,
 )  # fmt: skip
 
 
@@ -370,6 +372,101 @@ def test_what_a_level_holds(store: Any) -> None:
     ]  # fmt: skip
 
 
+def test_what_a_rerun_takes_over(store: Any) -> None:
+    """Ends of the current attempts, and from row to row in the store; a result only where it must be looked at."""
+    source, to = task_id(1, 0), task_id(2, 0)
+    results = ['{"output":1}', '{"context":{"k":1}}', '{"artifact":{}}', None]
+    with store.transaction() as tx:
+        ended = [task_row(1, at, state="succeeded", attempt=2, finished_at=5) for at in range(5)]
+        put_run(tx, run_row(1), ended)
+        taken = [task_row(2, at, state="succeeded", attempt=1, finished_at=5) for at in range(5)]
+        put_run(tx, run_row(2), taken, taken_from=1)
+        draft = draft_of(tx)
+        draft.attempts = [
+            AttemptRow(source + at, 2, 1, "s1", "succeeded", 3, "e", 1, 2, 5, result, f"h{at}", '{"run":"x"}')
+            for at, result in enumerate(results)
+        ]
+        tx.write(draft)
+        (ends,) = tx.load([n.EndsToTakeOver(1)])
+        assert [tuple(row) for row in ends] == [
+            (source, "h0", None, '{"run":"x"}'), (source + 1, "h1", results[1], '{"run":"x"}'),
+            (source + 2, "h2", results[2], '{"run":"x"}'), (source + 3, "h3", None, '{"run":"x"}'),
+        ]  # fmt: skip
+        draft = draft_of(tx)
+        draft.created.taken_over = [
+            (to, source, None, "o"), (to + 1, source + 1, None, "o"), (to + 2, source + 2, "other", "o"),
+            (to + 3, source + 3, None, "o"),
+        ]  # fmt: skip
+        tx.write(draft)
+    rows = store.reader().query(
+        f"SELECT task_id, attempt, outcome, exit_code, error, result, result_hash, cached FROM attempts"
+        f" WHERE task_id >= {to} ORDER BY task_id"
+    )
+    assert [tuple(row) for row in rows] == [
+        (to + at, 1, "succeeded", 3, "e", result, f"h{at}", "o")
+        for at, result in enumerate([results[0], results[1], "other", None])
+    ]
+    with pytest.raises(Superseded):
+        _take_over(store, to + 4, task_id(9, 0))
+
+
+def _take_over(store: Any, to: int, source: int) -> None:
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.created.taken_over = [(to, source, None, "o")]
+        tx.write(draft)
+
+
+def test_runs_that_others_took_over_from_are_not_pruned(store: Any) -> None:
+    """Nor is anything of their family; but for states and times that prune does not ask for, nothing is said."""
+    with store.transaction() as tx:
+        for no, extra in ((1, {}), (2, {}), (3, {"taken_from": 2}), (4, {"taken_from": 3}), (5, {})):
+            put_run(tx, run_row(no, state="failed", finished_at=no), [], **extra)
+        put_run(tx, run_row(6, state="failed", finished_at=1, root=1, parent=task_id(1, 0)), [])
+        put_run(tx, run_row(7, finished_at=None), [], taken_from=6)
+        finished, takeovers, none, kept, few = tx.load([
+            n.FinishedRuns(FAR, ["failed"], 10), n.Takeovers([3, 5]), n.Takeovers([5]),
+            n.RunsKeptForOthers(FAR, ["failed"], 10), n.RunsKeptForOthers(3, ["failed"], 1),
+        ])  # fmt: skip
+    assert [run.no for run in finished] == [4, 5]
+    assert [tuple(row) for row in takeovers] == [(3, "run-3", 2, "run-2"), (4, "run-4", 3, "run-3")]
+    assert none == []
+    assert [tuple(row) for row in kept] == [("run-6", "run-7"), ("run-2", "run-3"), ("run-3", "run-4")]
+    assert [tuple(row) for row in few] == [("run-6", "run-7")]
+
+
+def test_backfills(store: Any) -> None:
+    """One that stands elsewhere by now is not moved; runs of a backfill are not its trigger's own."""
+    with store.transaction() as tx:
+        draft = draft_of(tx)
+        draft.triggers.new_backfill = BackfillRow("b", "w/tick", 1, 9, 2, True, False, "{}", 9, tx.now, "ann")
+        tx.write(draft)
+        for no, extra in ((1, {"backfill": "b"}), (2, {"backfill": "b"}), (3, {"backfill": "c"}), (4, {})):
+            put_run(tx, run_row(no, finished_at=5 if no == 2 else None), [], trigger="w/tick", **extra)
+        ((row,), none, unfinished, own) = tx.load([
+            n.Backfill("b"), n.Backfill("x"), n.UnfinishedRunsOfBackfill("b"), n.UnfinishedRunsOfTrigger("w/tick"),
+        ])  # fmt: skip
+    assert (row.trigger, row.reverse, row.again, row.by, row.cursor) == ("w/tick", True, False, "ann", None)
+    assert none == []
+    assert [[tuple(one) for one in found] for found in (unfinished, own)] == [[(1, "run-1")], [(4, "run-4")]]
+    _move_backfill(store, 9, None)
+    with pytest.raises(Superseded):
+        _move_backfill(store, 8, None)
+    _move_backfill(store, 8, 9)
+    with store.transaction() as tx:
+        ((row,),) = tx.load([n.Backfill("b")])
+    assert (row.cursor, row.started, row.state) == (8, 8, "active")
+
+
+def _move_backfill(store: Any, to: int, was: int | None) -> None:
+    with store.transaction() as tx:
+        ((row,),) = tx.load([n.Backfill("b")])
+        row.cursor = row.started = to
+        draft = draft_of(tx)
+        draft.triggers.backfill = (row, was)
+        tx.write(draft)
+
+
 def test_losses_with_sessions_that_were_given_up(store: Any) -> None:
     """Only lost attempts of that task count; a session that was given up outlives a prune while they are there."""
     make_world(store)
@@ -449,6 +546,8 @@ def test_labels_of_elements(store: Any) -> None:
         draft = draft_of(tx)
         draft.values.labels = [(3, 1, 2, '["\\u0000é"]'), (3, 1, 1, "[]"), (5, 1, 3, "[4]")]
         tx.write(draft)
+        newest, none = tx.load([n.MapLabels(3, 1), n.MapLabels(3, 2)])
+        assert ([tuple(row) for row in newest], none) == ([(2, '["\\u0000é"]')], [])
     assert [tuple(row) for row in store.reader().read("labels_of_run", 3)] == [(1, 1, "[]"), (1, 2, '["\\u0000é"]')]
 
 

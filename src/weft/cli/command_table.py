@@ -139,6 +139,7 @@ RUN_FILTERS = (
     _option("--until", metavar="TIME", help="only runs submitted before then; or a date and time"),
     _option("--text", metavar="TEXT",
             help="only runs with this text in their id, name, labels, inputs or reason; A to Z are as a to z"),
+    _option("--backfill", metavar="ID", help="only runs of this backfill"),
 )  # fmt: skip
 CHILDREN = _flag("--all", help="also runs that tasks of other runs have started")
 
@@ -209,7 +210,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "rerun", "Run", "start a new run with the same definition, and the same inputs or others", "run:rerun",
-        (RUN, INPUT, DETACH, NO_CACHE, *WORKING),
+        (RUN, INPUT,
+         _option("--from", metavar="TASK", dest="from_task", action="append", default=[],
+                 help="run only this task and what follows it; may be given several times"),
+         _flag("--preview", help="with --from: only say what would run, and what would be taken over"),
+         DETACH, NO_CACHE, *WORKING),
+        "With --from, what succeeded or was skipped before those tasks is taken over, with its results and what it"
+        " set in the context. Handlers run again. prune keeps the old run as long as the new one.",
     ),
     Command("init", "Run", "write a first workflow", "init:init", (
         _option("file", metavar="FILE", nargs="?", default="workflow.yaml", help="where to (default: workflow.yaml)"),
@@ -397,6 +404,23 @@ COMMANDS: tuple[Command, ...] = (
          _option("--body", metavar="JSON", help="fire: what `trigger.body` is, of a webhook"), LIMIT),
         "`fire` makes a run now, paused or not; what `overlap` says still counts. `next` shows when it will fire.",
     ),
+    Command(
+        "backfill", "Change", "make one run for each fire time of a range", "backfill:backfill",
+        (_option("what", metavar="WORKFLOW|TRIGGER|show|cancel",
+                 help="workflow/name; or one of the two, where that is enough; or what to do with a backfill"),
+         _option("id", metavar="ID", nargs="?", help="show, cancel: the backfill"),
+         _option("--from", metavar="TIME", dest="first", help="the first moment, e.g. 7d; or a date and time"),
+         _option("--to", metavar="TIME", dest="last", help="the last one, included (default: now)"),
+         _option("--parallel", metavar="N", type=whole, default=1,
+                 help="so many of its runs may be unfinished at a time (default: 1)"),
+         _flag("--reverse", help="the newest time first"),
+         _flag("--again", help="also for times that have a run already"),
+         _flag("--dry-run", help="only list the times"), INPUT,
+         _option("--reason", metavar="TEXT", default="cancelled by request", help="cancel: kept in the history")),
+        "Times that have a run already are left out, whoever started it. The leader starts the runs: some node must"
+        " be there (`weft worker`). `show` tells how far it is; `cancel` cancels what runs and what is to come.",
+    ),
+    Command("backfills", "Look", "list backfills, newest first", "backfill:backfills", (LIMIT,)),
     Command(
         "token", "Change", "create, list or revoke tokens for the server",
         "tokens:token",

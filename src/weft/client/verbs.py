@@ -46,6 +46,7 @@ from weft.operations.replies import (
     WorkflowInfo,
 )  # fmt: skip
 from weft.operations.resources import (
+    backfills,
     bulk,
     events,
     nodes,
@@ -58,9 +59,10 @@ from weft.operations.resources import (
     triggers,
     workflows,
 )
+from weft.operations.resources.backfills import BackfillInfo, BackfillStarted
 from weft.operations.resources.nodes import Draining
 from weft.operations.resources.repair import Correction
-from weft.operations.resources.run_changes import Changed
+from weft.operations.resources.run_changes import Changed, PrunedRuns, RerunPlan
 from weft.operations.resources.store import PoolSet
 from weft.operations.resources.tokens import TokenRevoked
 from weft.operations.resources.triggers import TriggerDone
@@ -200,13 +202,14 @@ class Connection:
         since: int | None = None,
         until: int | None = None,
         text: str | None = None,
+        backfill: str | None = None,
     ) -> list[RunInfo]:
         """Newest first; `before` is the `no` of the last run of the page before. `labels` and `inputs` are texts
         `k=v`, all of which a run must have."""
         cursor = None if before is None else f"r{before}"
         request = runs.ListRunsRequest(
             state=states, name=name, cursor=cursor, children=children, label=labels or None, input=inputs or None,
-            trigger=trigger, since=since, until=until, text=text,
+            trigger=trigger, since=since, until=until, text=text, backfill=backfill,
         )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
 
@@ -487,6 +490,22 @@ class Connection:
             triggers.fire_trigger, triggers.FireTriggerRequest(name=found.workflow, trigger=found.name, body=body)
         )
 
+    def start_backfill(self, ref: str, first: int, last: int, **options: Any) -> BackfillStarted:
+        """One run for each fire time of a trigger from one moment to another. `options`: parallel, reverse, again,
+        inputs, preview."""
+        request = backfills.StartBackfillRequest(trigger=ref, first=first, last=last, **options)
+        return self.call(backfills.start_backfill, request)
+
+    def backfills(self, limit: int = 20) -> list[BackfillInfo]:
+        return self.call(backfills.list_backfills, backfills.ListBackfillsRequest(limit=limit)).backfills
+
+    def backfill(self, id: str) -> BackfillInfo:
+        return self.call(backfills.get_backfill, backfills.OneBackfillRequest(backfill=id))
+
+    def cancel_backfill(self, id: str, reason: str = BY_REQUEST) -> BackfillInfo:
+        """Start no more runs of it, and cancel those that have not ended."""
+        return self.call(backfills.cancel_backfill, backfills.CancelBackfillRequest(backfill=id, reason=reason))
+
     def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> "AppliedWorkflow":
         """Make this the current version of its workflow, and its triggers the active ones."""
         raise NotImplementedError
@@ -546,11 +565,23 @@ class Connection:
         request = run_changes.SetRunBudgetRequest(run=ref, usd=usd, tokens=tokens)
         return self.call(run_changes.set_run_budget, request)
 
-    def rerun(self, ref: str, *, fresh: bool = False, inputs: dict[str, Any] | None = None) -> Changed:
-        """A new run with the same definition and inputs, but for those that are given."""
-        return self.call(
-            run_changes.rerun_run, run_changes.RerunRunRequest(run=ref, fresh=fresh, inputs=inputs or {})
-        )
+    def rerun(
+        self,
+        ref: str,
+        *,
+        fresh: bool = False,
+        inputs: dict[str, Any] | None = None,
+        from_tasks: Sequence[str] = (),
+    ) -> Changed:
+        """A new run with the same definition and inputs, but for those that are given. `from_tasks`: only these tasks
+        and what follows them run; the results of all others are taken over."""
+        request = run_changes.RerunRunRequest(run=ref, fresh=fresh, inputs=inputs or {}, from_tasks=list(from_tasks))
+        return self.call(run_changes.rerun_run, request)
+
+    def preview_rerun(self, ref: str, from_tasks: Sequence[str]) -> RerunPlan:
+        """What a rerun from these tasks would run, and what it would take over."""
+        request = run_changes.PreviewRerunRequest(run=ref, from_tasks=list(from_tasks))
+        return self.call(run_changes.preview_rerun, request)
 
     def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
         for task in tasks or ():
@@ -569,14 +600,14 @@ class Connection:
 
     def prune(
         self, finished_before: int, states: list[Any] | None = None, *, cache: bool = False
-    ) -> Iterator[list[str]]:
-        """Remove finished runs; the ids of those that are gone, some at a time. `cache`: results that tasks kept
-        before that moment go too; expired ones always do."""
+    ) -> Iterator[PrunedRuns]:
+        """Remove finished runs, some at a time. `cache`: results that tasks kept before that moment go too; expired
+        ones always do."""
         request = run_changes.PruneRunsRequest(before=max(0, finished_before), states=states, cache=cache)
         more = True
         while more:
             done = self.call(run_changes.prune_runs, request)
-            yield done.runs
+            yield done
             more = done.more
 
     # Tokens

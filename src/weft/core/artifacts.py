@@ -30,6 +30,7 @@ class ArtifactReference(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: int
     sha256: str
     node: str
+    run: str | None = None  # whose directory it is in, if a later run has taken it over
 
 
 class File(msgspec.Struct, frozen=True):
@@ -50,6 +51,16 @@ class FilesNeeded(Exception):
         super().__init__(f"run {run_id}: " + ", ".join(reference.path for reference in references))
         self.run_id = run_id
         self.references = references
+
+
+def with_run(result: str | None, run_id: str) -> str | None:
+    """A result as another run takes it over: what it refers to stays where it is."""
+    reference = reference_of(result)
+    if result is None or reference is None or reference.run is not None:
+        return result
+    body = msgspec.json.decode(result)
+    body[KEY]["run"] = run_id
+    return msgspec.json.encode(body).decode()
 
 
 class _Result(msgspec.Struct):

@@ -226,6 +226,9 @@ class Submit(msgspec.Struct):
     pins: list[Pin] = []  # what is known already of the names in them; the store is asked about the others
     trigger: str | None = None  # the trigger that makes this run
     cause: str | None = None  # the fire that it is for
+    taken_from: str | None = None  # the run whose results it takes over
+    from_tasks: list[str] = []  # but for those of these tasks, and of what follows them
+    backfill: str | None = None  # that this run is part of
 
 
 class Advance(msgspec.Struct):
@@ -397,11 +400,44 @@ class Fire(msgspec.Struct):
     run_id: str | None = None  # for a queued fire, should its turn have come
 
 
+class StartBackfill(msgspec.Struct):
+    """Make runs for all fire times of a range."""
+
+    backfill: str
+    trigger: str
+    first_ms: int
+    last_ms: int
+    total: int
+    parallel: int = 1
+    reverse: bool = False
+    again: bool = False
+    inputs: str = "{}"
+    by: str | None = None
+
+
+class StepBackfill(msgspec.Struct):
+    """The next fire times of a backfill, in its direction. At most one run starts, if it may have one more; `cursor`
+    is where the backfill stood when the leader looked. `last`: there are no more times after these."""
+
+    backfill: str
+    term: int
+    cursor: int | None
+    firings: list[Firing]
+    last: bool
+
+
+class CancelBackfill(msgspec.Struct):
+    """Nothing more of it starts; its runs are cancelled one by one."""
+
+    backfill: str
+    reason: str = BY_REQUEST
+
+
 Command = (
     Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
     | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | SetBudget | Place
     | CreateToken | RevokeToken | OpenHandle | CloseHandles | ReleaseTask | DecideTasks | PauseRun
-    | CorrectRun
+    | CorrectRun | StartBackfill | StepBackfill | CancelBackfill
 )  # fmt: skip
 
 

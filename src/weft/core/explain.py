@@ -54,6 +54,7 @@ class Situation(msgspec.Struct):
     handle: HandleRow | None = None  # of an attempt on an engine: the one that is not closed
     budgets: Sequence[BudgetRow] = ()  # of the run and of its pools, if it spends
     spent: Amount = NOTHING  # by its attempts so far
+    origin: str | None = None  # where its result was made, if a rerun took it over: "task of run id"
 
 
 def explain(s: Situation) -> tuple[str, list[str]]:
@@ -286,6 +287,8 @@ def _ended(s: Situation) -> tuple[str, list[str]]:
         details.append(f"when: {definition.when}")
     if s.task.reason and s.task.state in ("failed", "cancelled", "skipped"):
         return s.task.reason, details  # the state is shown before it
+    if s.origin is not None:
+        details.append(f"nothing ran: its result was taken over from {s.origin}")
     word = {"dead_letter": "it used up its retries", "succeeded": "it succeeded", "failed": "it failed"}.get(
         s.task.state, f"it was {s.task.state}"
     )

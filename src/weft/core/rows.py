@@ -72,6 +72,12 @@ class TaskRow(msgspec.Struct, gc=False):
     def element(self) -> bool:
         return self.idx >= 0
 
+    @property
+    def own_child(self) -> int | None:
+        """The run that it started itself, which has a higher number than its own. One that was taken over with its
+        end is another run's."""
+        return self.child if self.child is not None and self.child > self.run_no else None
+
 
 class RunRow(msgspec.Struct):
     no: int
@@ -303,6 +309,29 @@ class FireRow(msgspec.Struct):
     run: str | None = None
     reason: str | None = None
     names: str | None = None  # JSON: what `trigger` is to expressions, while it is queued
+
+
+class BackfillRow(msgspec.Struct):
+    """One run for each fire time of a range that has passed. Whatever lies before `cursor`, in its direction, has
+    been decided."""
+
+    id: str
+    trigger: str
+    first_ms: int  # the range, both ends included
+    last_ms: int
+    parallel: int  # so many of its runs may be unfinished at a time
+    reverse: bool  # the newest time first
+    again: bool  # also for times that have a run
+    inputs: str  # JSON: instead of what the trigger gives
+    total: int  # fire times in the range
+    created_at: int
+    by: str | None = None
+    state: Literal["active", "complete", "cancelled"] = "active"
+    cursor: int | None = None  # the fire time that was decided last
+    started: int = 0
+    existing: int = 0  # times that had a run already
+    failed: int = 0  # times for which no run could be made
+    reason: str | None = None  # of the last of those, or of its end
 
 
 #: Of a token: looks; starts and stops work; changes what everybody works with.

@@ -184,7 +184,7 @@ class Committer:
                     if isinstance(rows[0], (RunRow, StoredWorkflow)):
                         for row in rows:
                             self.workflow(transaction, row.workflow)
-                    elif isinstance(command, c.Fire) and isinstance(rows[0], TriggerRow):
+                    elif isinstance(command, c.Fire | c.StepBackfill) and isinstance(rows[0], TriggerRow):
                         for trigger in rows:
                             if trigger.active:
                                 self.workflow(transaction, trigger.hash)

@@ -17,7 +17,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
 from weft.core.liveness import agree
-from weft.core.rows import HandleRow, MemoRow, TriggerRow
+from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
 from weft.node.ports import LinkFull, LinkLost, Renewal, RunFacts
@@ -180,6 +180,9 @@ class LocalLink:
 
     async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         return await self._read(self._store.due_triggers)
+
+    async def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
+        return await self._read(lambda: self._store.backfills_to_step(limit))
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         return await self._read(lambda: self._store.ends_to_follow(limit))

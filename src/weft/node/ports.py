@@ -10,7 +10,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
 from weft.core.placement.eligibility import NodeFacts
-from weft.core.rows import HandleRow, MemoRow, TriggerRow
+from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor, is_checked, is_remote, takes_slot
 from weft.node.attempts.files import AttemptFiles
@@ -96,6 +96,10 @@ class Link(Protocol):
     async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         """(the store's time, when the next trigger's time comes, whether one follows runs, those whose time or
         turn has come)."""
+        ...
+
+    async def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
+        """Backfills that are under way and may have one more run, with their triggers."""
         ...
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:

@@ -47,6 +47,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
     labels: dict[str, str] = {}  # that it was submitted with
     trigger: str | None = None  # that made it: workflow/name
+    backfill: str | None = None  # that it is part of
+    taken_from: str | None = None  # the run whose results it took over, but for the tasks that it ran itself
 
     @property
     def finished(self) -> bool:
@@ -62,6 +64,7 @@ class TaskDiff(msgspec.Struct, kw_only=True):
     old_ms: int | None
     new_ms: int | None
     changed: bool  # its definition
+    taken_over: bool = False  # the new run did not run it, and has the result of an earlier one
 
 
 class RunDiff(msgspec.Struct, kw_only=True):
@@ -100,7 +103,9 @@ class TaskInfo(msgspec.Struct, kw_only=True):
     session: str | None
     exit_code: int | None
     allow_failure: bool
-    cached: dict[str, Any] | None = None  # the run, task and attempt whose result it took, without running
+    cached: dict[str, Any] | None = (
+        None  # the run, task and attempt whose result it took, and taken_over if a rerun did
+    )
     held: str | None = None  # finished; its level's commit will make this its state
     claimed_by: str | None = None  # while it runs: the node's name,
     claim_expires_at: int | None = None  # until when its lease lasts,

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from weft.operations.declare import Operation, Resource
 from weft.operations.resources import (
+    backfills,
     bulk,
     events,
     graph,
@@ -24,7 +25,7 @@ from weft.operations.resources import (
 RESOURCES: Final[tuple[Resource, ...]] = (
     submissions.resource, runs.resource, run_changes.resource, repair.resource, bulk.resource, tasks.resource,
     graph.resource, workflows.resource, events.resource, nodes.resource, store.resource, triggers.resource,
-    streams.resource, tokens.resource, server.resource,
+    backfills.resource, streams.resource, tokens.resource, server.resource,
 )  # fmt: skip
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = tuple(
     operation for resource in RESOURCES for operation in resource.operations

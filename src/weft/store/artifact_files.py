@@ -73,7 +73,7 @@ class ArtifactFiles:
 
     def open(self, run_id: str, reference: ArtifactReference) -> BinaryIO:
         """To be read by parts: it has as many bytes as were written."""
-        path = self._path(run_id, reference.sha256)
+        path = self._path(reference.run or run_id, reference.sha256)
         try:
             file = path.open("rb")
         except OSError as error:

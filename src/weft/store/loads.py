@@ -9,6 +9,7 @@ from weft.core.decision import needs as n
 from weft.core.expressions.run_names import Ended
 from weft.core.rows import (
     ORDINAL_BITS,
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -23,7 +24,7 @@ from weft.core.rows import (
     TokenRow,
     TriggerRow,
 )
-from weft.store.queries import SESSION_COLUMNS
+from weft.store.queries import BACKFILL_COLUMNS, SESSION_COLUMNS
 from weft.store.writes import json_of
 
 Rows = list[tuple[Any, ...]]
@@ -65,6 +66,20 @@ def triggers(rows: Rows) -> list[TriggerRow]:
     for row in found:
         row.active, row.paused = bool(row.active), bool(row.paused)  # numbers, on SQLite
     return found
+
+
+def backfills(rows: Rows) -> list[BackfillRow]:
+    found = [BackfillRow(*row) for row in rows]
+    for row in found:
+        row.reverse, row.again = bool(row.reverse), bool(row.again)  # numbers, on SQLite
+    return found
+
+
+def backfills_and_triggers(rows: Rows) -> list[tuple[BackfillRow, TriggerRow]]:
+    """What the statement backfills_to_step gives."""
+    width = len(BACKFILL_COLUMNS)
+    first, second = backfills([row[:width] for row in rows]), triggers([row[width:] for row in rows])
+    return list(zip(first, second, strict=True))
 
 
 def handles(rows: Rows) -> list[HandleRow]:
@@ -153,6 +168,13 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.RunInputs: lambda need, tx: ("run_inputs", (need.run_no,), _inputs),
     n.RunsToSweep: _sweeping,
     n.FinishedRuns: lambda need, tx: ("runs_finished", (need.before, need.states, need.limit), runs),
+    n.Takeovers: lambda need, tx: ("takeovers", (need.nos,), plain) if need.nos else None,
+    n.RunsKeptForOthers: lambda need, tx: ("runs_kept", (need.before, need.states, need.limit), plain),
+    n.EndsToTakeOver: lambda need, tx: (
+        "ends_to_take_over",
+        (need.run_no << ORDINAL_BITS, (need.run_no + 1) << ORDINAL_BITS),
+        plain,
+    ),
     n.UnreportedRuns: lambda need, tx: _of_any(need, "runs_unreported", "runs_unreported_of_family", plain),
     n.Workflows: lambda need, tx: ("workflows_stored", (need.hashes,), stored),
     n.Durations: lambda need, tx: ("task_durations", (need.name, need.workflow, need.tasks), plain),
@@ -195,6 +217,7 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.ParkedTasks: lambda need, tx: ("tasks_parked", (need.run_no, *need.after, need.limit), tasks),
     n.ContextOfRun: lambda need, tx: ("context_of_run", (need.run_no,), plain),
     n.MapArray: lambda need, tx: ("array_newest", (need.run_no, need.pos), plain),
+    n.MapLabels: lambda need, tx: ("labels_newest", (need.run_no, need.pos), plain),
     n.FailedTasks: lambda need, tx: (
         "tasks_failed",
         (need.run_no << ORDINAL_BITS, (need.run_no + 1) << ORDINAL_BITS),
@@ -209,6 +232,8 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.TriggersByKey: lambda need, tx: ("triggers_by_key", (need.kind, need.keys), triggers),
     n.LastEvent: lambda need, tx: ("event_newest", (), plain),
     n.UnfinishedRunsOfTrigger: lambda need, tx: ("runs_unfinished_of_trigger", (need.trigger,), plain),
+    n.Backfill: lambda need, tx: ("backfill_by_id", (need.id,), backfills),
+    n.UnfinishedRunsOfBackfill: lambda need, tx: ("runs_unfinished_of_backfill", (need.backfill,), plain),
     n.FiresByCause: lambda need, tx: ("fires_by_cause", (need.trigger, need.causes), fires) if need.causes else None,
     n.QueuedFires: lambda need, tx: ("fires_queued", (need.trigger, need.limit), fires),
     n.FiresSince: lambda need, tx: ("fires_counted", (need.trigger, need.since), plain),

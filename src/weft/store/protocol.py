@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from weft.core.decision.draft import Draft, Hint
 from weft.core.decision.needs import Need
-from weft.core.rows import HandleRow, MemoRow, TriggerRow
+from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
 from weft.store.shipment import Shipment
 
 PATIENCE_MS = 5000  # where no lease says otherwise
@@ -206,6 +206,10 @@ class Store(Protocol):
     def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         """(the store's time, when the next trigger's time comes, whether one follows runs, those whose time or
         turn has come)."""
+        ...
+
+    def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
+        """Backfills that are under way and may have one more run, oldest first, with their triggers."""
         ...
 
     def settled_event(self) -> int:

@@ -14,6 +14,7 @@ from weft.core.rows import (
     EVENT_BLOCK,
     ORDINAL_BITS,
     AttemptRow,
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -44,12 +45,13 @@ MEMO_COLUMNS = columns(MemoRow)
 SESSION_COLUMNS = columns(SessionRow)
 TRIGGER_COLUMNS = columns(TriggerRow)
 FIRE_COLUMNS = columns(FireRow)
+BACKFILL_COLUMNS = columns(BackfillRow)
 TASK_CHANGING = tuple(c for c in TASK_COLUMNS if c not in ("id", "run_no", "pos", "idx", "generation"))
 RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in ("no", "id", "name", "workflow", "created_at", "root"))
 #: What a run's row of the rules lacks, with its types.
 RUN_EXTRA = {
     "inputs": "text", "key": "text", "body_hash": "text", "source": "text", "labels": "text", "fresh": "boolean",
-    "trigger": "text",
+    "trigger": "text", "taken_from": "bigint", "backfill": "text",
 }  # fmt: skip
 
 
@@ -98,6 +100,7 @@ def _marks() -> dict[str, str]:
         "task": (TaskRow, "t"), "run": (RunRow, "r"), "memo": (MemoRow, "k"), "session": (SessionRow, "s"),
         "trigger": (TriggerRow, "g"), "fire": (FireRow, "f"), "token": (TokenRow, "t"), "pin": (Pin, "p"),
         "attempt": (AttemptRow, "a"), "handle": (HandleRow, "h"), "budget": (BudgetRow, "b"),
+        "backfill": (BackfillRow, "b"),
     }  # fmt: skip
     marks = {
         "later": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has
@@ -177,6 +180,8 @@ class RunView(NamedTuple):
     root_id: str
     labels: str
     trigger: str | None
+    taken_from: str | None  # the id of the run
+    backfill: str | None
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "RunView":

@@ -49,6 +49,7 @@ _task, _run, _run_changed = attrgetter(*TASK_COLUMNS), attrgetter(*RUN_COLUMNS),
 PROGRESS = ("active", "open", "open_main", "succeeded")
 _progress = attrgetter("no", *PROGRESS)
 _settled_part = itemgetter(*[RUN_COLUMNS.index(column) for column in RUN_COLUMNS if column not in PROGRESS])
+_moved = attrgetter("id", "state", "cursor", "started", "existing", "failed", "reason")
 _unqueued = attrgetter("trigger", "cause", "at", "outcome", "run", "reason")
 
 
@@ -236,6 +237,8 @@ def _of_budgets(budgets: BudgetChanges) -> Iterator[Write]:
 def _of_history(draft: Draft, attempts: list[AttemptRow], now: int) -> Iterator[Write]:
     if attempts:
         yield "attempts_insert", (), [_values(attempt) for attempt in attempts]
+    if draft.created.taken_over:
+        yield "attempts_take_over", (now,), list(draft.created.taken_over)
     if draft.events:
         yield "events_insert", (now,), stored(draft.events, now)
     if draft.stale:
@@ -290,6 +293,13 @@ def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
         yield "fire_insert", _values(fire), None
     for fire in triggers.unqueued:
         yield "fire_update_if_queued", _unqueued(fire), None
+    for fire in triggers.remade:
+        yield "fire_remake_if_without_run", _unqueued(fire), None
+    if triggers.new_backfill is not None:
+        yield "backfill_insert", _values(triggers.new_backfill), None
+    if triggers.backfill is not None:
+        moved, cursor = triggers.backfill
+        yield "backfill_move_if_at", (*_moved(moved), cursor), None
 
 
 _BY_TASK = ("attempts", "spending", "stale", "memos", "handles", "output_chunks", "output_ends", "tasks")
@@ -312,5 +322,7 @@ def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:
     if pruned.cached:
         yield "memos_delete_cached", (before,), None
     yield "node_facts_delete_unused", (), None
-    for name in ("events_delete_cluster_before", "fires_delete_before", "triggers_delete_unused"):
+    for name in (
+        "events_delete_cluster_before", "fires_delete_before", "triggers_delete_unused", "backfills_delete_unused",
+    ):  # fmt: skip
         yield name, (before,), None

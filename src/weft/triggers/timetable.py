@@ -3,6 +3,7 @@
 import hashlib
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from weft.core.workflow import TriggerDef
@@ -50,6 +51,17 @@ def due_times(
         found.append(moment_ms)
     following = next(timetable.after(found[-1] if found else since_ms), None)
     return found, None if following is None else fire_at(trigger, definition, following)
+
+
+def times_between(
+    definition: TriggerDef, first_ms: int, last_ms: int, limit: int, *, reverse: bool = False
+) -> list[int]:
+    """The first fire times of a range, both ends included; or the last ones, the latest first."""
+    timetable = timetable_of(definition)
+    if reverse:
+        return due(timetable, first_ms - 1, last_ms, limit)[::-1]
+    times = takewhile(lambda moment_ms: moment_ms <= last_ms, timetable.after(first_ms - 1))
+    return list(islice(times, limit))
 
 
 def upcoming(trigger: str, definition: TriggerDef, after_ms: int, count: int) -> list[tuple[int, int]]:

@@ -11,6 +11,7 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     fail a x "exit 1" [want N]                                 tidy | why x | attempts x
     fail a x "text" code 75 | cause oom | type ValueError | stopped timeout        how it failed, for `retry.on`
     report a x=ok y=failed z=returned v=cancelled [want N]     states | counts
+    rerun from x y              a new run that takes over all but those and what follows them
     repeat a                    the last exchange again, as after a lost reply
     started a x 300ms           an attempt that lasts says when it began
     of CHILD cancel run …       the command for the run that a task started, last by this path: `of sub`, `of sub.3`
@@ -40,6 +41,8 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     note a x TEXT               what it waits for on its engine
     removed x                   the engine says that nothing is left of what a lost node had there
     adopt a x                   a node goes on watching it | release x [REASON]: a person takes the risk
+    backfill b NAME 1s 2s [parallel N] [reverse] [again]            runs for these moments | backfill b cancel
+    fill b [term N]             the leader's look at a backfill, until nothing moves | backfills
     hand NAME CAUSE             somebody fires it now | pause NAME | unpause NAME | fires
 """
 
@@ -59,13 +62,14 @@ from tests.core.scenarios.situation import situation
 from weft.authoring.children import family_of
 from weft.authoring.load import Loaded, load_text, load_value
 from weft.core import commands as c
-from weft.core.decision.needs import Trigger
+from weft.core.decision.needs import Backfill, PinsOfFamily, Trigger
 from weft.core.definition.child_workflows import references_of
 from weft.core.definition.field_types.text_formats import format_size, parse_duration_ms, parse_size_bytes
 from weft.core.explain import explain
 from weft.core.history.kinds import canonical_lines
 from weft.core.placement.budgets import in_words, limits_in_words
 from weft.core.rows import TriggerRow
+from weft.core.rules.backfill import backfill_cause
 from weft.core.workflow import MICROS, Usage
 from weft.node.attempts.launch import report_cached
 from weft.store.protocol import StoreError
@@ -88,6 +92,7 @@ class Story:
         self.seen = 0  # events told so far
         self.started_at = self.engine.time_ms
         self.led = False  # the story says who leads
+        self.times: dict[str, list[int]] = {}  # of backfills, in the order in which they run
         self.applied: Loaded
 
     # -- one command ---------------------------------------------------------------------------------------
@@ -128,6 +133,23 @@ class Story:
         if not reply.existing:
             self.run_ids.append(run_id)
         return [f"{reply.run_id} {'exists, ' if reply.existing else ''}{reply.state}"]
+
+    def _do_rerun(self, words: list[str]) -> list[str]:
+        """`rerun from x y`: a new run, which takes over everything but those and what follows them."""
+        source = self.engine.run(self.run_id)
+        workflow = self.engine.committer.workflows[source.workflow]
+        with self.engine.store.transaction() as tx:
+            pins = tx.load([PinsOfFamily(source.root)])[0]
+        run_id = f"run-{len(self.run_ids) + 1}"
+        reply = self.engine.commit(
+            c.Submit(
+                run_id, source.workflow, workflow.name, b"", "{}", source="/", pins=pins, taken_from=source.id,
+                from_tasks=words[1:],
+            )
+        )  # fmt: skip
+        self.engine.workflows[run_id] = workflow
+        self.run_ids.append(run_id)
+        return [f"{reply.run_id} {reply.state}"]
 
     def _do_cancel(self, words: list[str]) -> list[str]:
         if words[0] == "run":
@@ -231,7 +253,8 @@ class Story:
         reply = self.engine.commit(c.Prune(self.engine.time_ms + 1, cache=words == ["cache"]))
         gone = [run_id for _, run_id in reply.data["runs"]]
         self.run_ids = [run_id for run_id in self.run_ids if run_id not in gone]
-        return [f"gone: {', '.join(gone) or 'nothing'}"]
+        kept = [f"kept: {run_id}, for {by}" for run_id, by in reply.data["kept"]]
+        return [f"gone: {', '.join(gone) or 'nothing'}" + (", more to do" if reply.more else ""), *kept]
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
@@ -331,6 +354,65 @@ class Story:
             out += self._said_fire(reply)
             if not reply.more:
                 return out
+
+    def _do_backfill(self, words: list[str]) -> list[str]:
+        """`backfill b1 NAME 1s 2s … [parallel N] [reverse] [again]`, or `backfill b1 cancel`."""
+        if words[1] == "cancel":
+            said = _said(self.engine.commit(c.CancelBackfill(words[0])))
+            rows = self.engine.store.reader().execute(
+                "SELECT id FROM runs WHERE backfill = ? AND finished_at IS NULL ORDER BY no", (words[0],)
+            )
+            for (run_id,) in list(rows):
+                said += _said(self.engine.commit(c.CancelRun(run_id)))
+            return said
+        times = sorted(
+            self.started_at + parse_duration_ms(word) for word in words[2:] if word[0].isdigit() and word[-1] == "s"
+        )
+        self.times[words[0]] = times[::-1] if "reverse" in words else times
+        return _said(
+            self.engine.commit(
+                c.StartBackfill(
+                    words[0], self._trigger(words[1]).id, times[0], times[-1], len(times),
+                    _after(words, "parallel", 1), "reverse" in words, "again" in words,
+                )
+            )
+        )  # fmt: skip
+
+    def _do_fill(self, words: list[str]) -> list[str]:
+        """The leader's look at a backfill: `fill b1 [term N]`."""
+        term = _after(words, "term", 0) or self._term()
+        out: list[str] = []
+        while True:
+            with self.engine.store.transaction() as tx:
+                row = tx.load([Backfill(words[0])])[0][0]
+            left = self.times[words[0]]
+            if row.cursor is not None:
+                left = [at for at in left if (at < row.cursor if row.reverse else at > row.cursor)]
+            firings = [
+                c.Firing(backfill_cause(row.id, at, row.again), f"{row.id}-{at - self.started_at}", {"time": "+"}, at)
+                for at in left
+            ]
+            reply = self.engine.commit(c.StepBackfill(row.id, term, row.cursor, firings, True))
+            started = self.engine.store.reader().execute(
+                "SELECT id FROM runs WHERE backfill = ? ORDER BY no", (row.id,)
+            )
+            for (run_id,) in list(started):
+                if run_id not in self.engine.workflows:
+                    self.engine.workflows[run_id] = self.applied.workflow
+                    self.run_ids.append(run_id)
+            if not reply.changed:
+                return [*out, "nothing to do"]
+            out.append(f"it is {reply.state}")
+
+    def _do_backfills(self, words: list[str]) -> list[str]:
+        rows = self.engine.store.reader().execute(
+            "SELECT id, state, total, started, existing, failed, reason FROM backfills ORDER BY id"
+        )
+        return [
+            f"{id} is {state}{f' because {reason}' if reason else ''}: {started} of {total} started,"
+            f" {existing} had a run, {failed} could not be started"
+            for id, state, total, started, existing, failed, reason in rows
+        ]
 
     def _do_hand(self, words: list[str]) -> list[str]:
         firing = c.Firing(words[1], f"by-hand-{len(self.run_ids) + 1}", {"time": "now"})
@@ -567,7 +649,7 @@ class Story:
         where = (
             "e.seq > ? AND (e.run_no > 0 OR e.kind IN ('leader_elected', 'leader_resigned', 'drain_started',"
             " 'workflow_applied', 'trigger_paused', 'trigger_resumed', 'fire_missed', 'fire_failed', 'token_created',"
-            " 'token_revoked', 'asked')) AND e.session IS DISTINCT FROM ?"
+            " 'token_revoked', 'asked', 'backfill_started', 'backfill_ended')) AND e.session IS DISTINCT FROM ?"
         )
         found = list(events(reader, where, (self.seen, CHIEF)))
         self.seen = found[-1].seq if found else self.seen

@@ -20,8 +20,9 @@ def bulk(args: Namespace, session: CommandSession) -> int:
     found = filters_of(args, connection, connection.now())
     request = ChangeRunsRequest(
         action=action, preview=args.preview, reason=args.reason, state=found["states"], name=found["name"],
-        label=found["labels"] or None, input=found["inputs"] or None, trigger=found["trigger"], since=found["since"],
-        until=found["until"], text=found["text"], children=args.all,
+        label=found["labels"] or None, input=found["inputs"] or None, trigger=found["trigger"],
+        backfill=found["backfill"], since=found["since"], until=found["until"], text=found["text"],
+        children=args.all,
     )  # fmt: skip
     changed: list[ChangedRun] = []
     refused: list[ChangedRun] = []

@@ -12,7 +12,7 @@ from weft.cli.terminal.formats import counted, state_word
 from weft.cli.terminal.terminal import printable
 from weft.client.verbs import Connection
 from weft.core.states import RUN_TERMINAL
-from weft.operations.resources.run_changes import Changed
+from weft.operations.resources.run_changes import Changed, KeptRun
 
 LOOK_EVERY_S = 0.05
 IDLE_LOOKS = 40
@@ -118,10 +118,14 @@ def prune(args: Namespace, session: CommandSession) -> int:
     states = states_of(args.state, tuple(sorted(RUN_TERMINAL)))
     connection = session.connection()
     removed: list[str] = []
-    for gone in connection.prune(connection.now() - older_ms, states, cache=args.cache):
-        removed += gone
+    kept: list[KeptRun] = []
+    for done in connection.prune(connection.now() - older_ms, states, cache=args.cache):
+        removed += done.runs
+        kept = done.kept
     if args.json:
-        session.print_json({"removed": removed})
-    else:
-        session.print(f"removed {counted(len(removed), 'run')}")
+        session.print_json({"removed": removed, "kept": kept})
+        return OK
+    session.print(f"removed {counted(len(removed), 'run')}")
+    for one in kept:
+        session.print(f"kept run {one.run}: run {one.taken_over_by} took over its results")
     return OK

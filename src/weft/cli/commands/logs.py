@@ -188,7 +188,8 @@ def _print_what_is_there(
         output.titles[task.name] = task.title
         if task.cached and args.attempt in (None, task.attempt):
             source = task.cached
-            session.warn(f"{task.name} was cached, its output: weft logs {source['run']} {source['task']}")
+            how = "taken over" if source.get("taken_over") else "cached"
+            session.warn(f"{task.name} was {how}, its output: weft logs {source['run']} {source['task']}")
         elif task.attempt and task.elements is None and task.kind != "workflow":
             if output.times is not None:
                 output.times.began[task.name] = _began(connection, run_id, task, args.attempt)

@@ -75,7 +75,7 @@ def filters_of(args: Namespace, connection: Connection, now: int) -> dict[str, A
     return {
         "states": states_of(args.state, RUN_STATES), "name": args.name,
         "labels": args.run_label, "inputs": args.input, "text": args.text,
-        "trigger": None if args.trigger is None else connection.trigger(args.trigger).id,
+        "trigger": None if args.trigger is None else connection.trigger(args.trigger).id, "backfill": args.backfill,
         "since": None if args.since is None else moment_given("--since", args.since, now),
         "until": None if args.until is None else moment_given("--until", args.until, now),
     }  # fmt: skip
@@ -147,7 +147,9 @@ def print_tasks(session: CommandSession, connection: Connection, found: list[Tas
 
 
 def task_took(task: TaskInfo, now: int) -> str:
-    return "cached" if task.cached else duration(task_ms(task, now))
+    if task.cached:
+        return "taken over" if task.cached.get("taken_over") else "cached"
+    return duration(task_ms(task, now))
 
 
 def store_info(args: Namespace, session: CommandSession) -> int:

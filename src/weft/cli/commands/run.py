@@ -29,7 +29,7 @@ from weft.core.definition.document import encode_document
 from weft.core.definition.suggest import nearest
 from weft.core.workflow import Workflow
 from weft.operations.replies import RunInfo
-from weft.operations.resources.run_changes import Changed
+from weft.operations.resources.run_changes import Changed, RerunPlan
 from weft.operations.submission import KEY_MAX, LABEL_NAME_MAX, LABEL_VALUE_MAX, PRIORITY_MAX, submission
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -256,11 +256,33 @@ def rerun(args: Namespace, session: CommandSession) -> int:
     old = connection.run(args.run)
     refuse_unplaceable(session, args, connection, connection.workflows(old.id))
     given = given_inputs(connection.workflow(old.id), args.input)
-    reply = connection.rerun(old.id, fresh=args.no_cache, inputs=given)
+    if args.from_task:
+        planned = connection.preview_rerun(old.id, args.from_task)
+        _print_plan(args, session, planned)
+    if args.preview and not args.from_task:
+        raise GiveUp(BAD_INPUT, "--preview is about a rerun from a task", "add --from TASK")
+    if args.preview:
+        return OK
+    reply = connection.rerun(old.id, fresh=args.no_cache, inputs=given, from_tasks=args.from_task)
     assert reply.run is not None
     if args.detach:
         return _left_to_others(args, session, connection, reply.run, connection.workflows(reply.run))
     return work_here(args, session, connection, reply.run, 0)
+
+
+def _print_plan(args: Namespace, session: CommandSession, planned: RerunPlan) -> None:
+    if args.json:
+        if args.preview:
+            session.print_json(planned)
+        return
+    say = session.print if args.preview else session.warn
+    for name in planned.again[:SHOWN_MAX] if args.preview else ():
+        say(f"  {name}")
+    if args.preview and len(planned.again) > SHOWN_MAX:
+        say(f"  … and {len(planned.again) - SHOWN_MAX:,} more")
+    would = "would run" if args.preview else "run"
+    taken = f"{len(planned.taken_over):,} {'would be' if args.preview else 'are'} taken over from run {planned.run}"
+    say(f"{counted(len(planned.again), 'task')} {would}, {taken}")
 
 
 def work_here(

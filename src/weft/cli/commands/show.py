@@ -123,6 +123,7 @@ def _print_run(session: CommandSession, run: RunInfo, now: int, more: list[tuple
     facts = [
         ("run", run.id + (f" (generation {run.generation})" if run.generation > 1 else "")),
         ("started", moment(run.started_at or run.created_at)),
+        ("results", "" if run.taken_from is None else f"of earlier tasks were taken over from run {run.taken_from}"),
         ("tasks", f"{run.total:,}" + (f": {ended}" if ended else "")),
         ("reason", printable(run.reason or "")),
         ("inputs", _inputs(run.inputs)),
@@ -291,8 +292,9 @@ def _print_attempt(session: CommandSession, attempt: AttemptInfo, now: int) -> N
     )
     if attempt.cached:
         source = attempt.cached
+        how = "taken over" if source.get("taken_over") else "cached"
         session.print(
-            f"  cached: nothing ran; the result is that of {source['task']}, attempt {source['attempt']},"
+            f"  {how}: nothing ran; the result is that of {source['task']}, attempt {source['attempt']},"
             f" in run {source['run']}"
         )
     if attempt.error and attempt.error != f"exit code {attempt.exit_code}":

@@ -108,7 +108,8 @@ def _print_task_diffs(args: Namespace, session: CommandSession, found: RunDiff) 
     session.print("\ntasks:" if shown else "\nall tasks ended alike: --all shows their durations")
     rows = [
         [task.task, state_word(task.old_state or "none"), state_word(task.new_state or "none"),
-         duration(task.old_ms), duration(task.new_ms), "changed" if task.changed else ""]
+         duration(task.old_ms), "taken over" if task.taken_over else duration(task.new_ms),
+         "changed" if task.changed else ""]
         for task in shown
     ]  # fmt: skip
     if rows:

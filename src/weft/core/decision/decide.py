@@ -10,6 +10,7 @@ from typing import Any
 from weft.core import commands as c
 from weft.core.decision.draft import Draft, Rule
 from weft.core.rules.apply import apply, pause_trigger
+from weft.core.rules.backfill import cancel_backfill, start_backfill, step_backfill
 from weft.core.rules.budgets import change_limit
 from weft.core.rules.exchange import exchange
 from weft.core.rules.fire import fire
@@ -79,6 +80,9 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.Apply: apply,
     c.PauseTrigger: pause_trigger,
     c.Fire: fire,
+    c.StartBackfill: start_backfill,
+    c.StepBackfill: step_backfill,
+    c.CancelBackfill: cancel_backfill,
     c.CreateToken: create_token,
     c.RevokeToken: revoke_token,
     c.OpenHandle: open_handle,

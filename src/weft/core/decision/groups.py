@@ -6,6 +6,7 @@ import msgspec
 
 from weft.core.placement.budgets import NOTHING, Amount, Standing, standings_of
 from weft.core.rows import (
+    BackfillRow,
     BudgetRow,
     FireRow,
     HandleRow,
@@ -29,6 +30,7 @@ class Created(msgspec.Struct):
     pins: list[tuple[int, Pin]] = []  # root, pin
     corrections: list[tuple[int, int, str, str]] = []  # run, generation, the definition until then, the new one
     tasks: list[TaskRow] = []
+    taken_over: list[tuple[int, int, str | None, str]] = []  # task, the source's, its result if changed, the origin
 
 
 class RunValues(msgspec.Struct):
@@ -121,6 +123,9 @@ class TriggerChanges(msgspec.Struct):
     dropped_queues: list[str] = []  # triggers whose queued fires will never start
     fires: list[FireRow] = []
     unqueued: list[FireRow] = []  # fires that were queued, as they are now
+    remade: list[FireRow] = []  # fires that had started no run, as they are now
+    backfill: tuple[BackfillRow, int | None] | None = None  # with the cursor that it must still have
+    new_backfill: BackfillRow | None = None
 
 
 class TokenChanges(msgspec.Struct):

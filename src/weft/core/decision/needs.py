@@ -411,11 +411,41 @@ class RunOrigin(msgspec.Struct):
 
 
 class FinishedRuns(msgspec.Struct):
-    """Runs that finished before a moment, oldest first. What a run's tasks started goes with it: right before it."""
+    """Runs that finished before a moment, oldest first. What a run's tasks started goes with it: right before it.
+    Without those that other runs took results over from."""
 
     before: int
     states: list[str]
     limit: int
+
+
+class Takeovers(msgspec.Struct):
+    """(number, id, source's number, source's id) of runs that took over results, where one of the two is among these
+    runs, ascending; not locked."""
+
+    nos: list[int]
+
+
+class RunsKeptForOthers(msgspec.Struct):
+    """(id, id of a run that took over results) of runs that FinishedRuns leaves out for that, oldest first."""
+
+    before: int
+    states: list[str]
+    limit: int
+
+
+class EndsToTakeOver(msgspec.Struct):
+    """(task id, result hash, result) of the current attempts of a run's tasks, by id. The result is None unless it
+    sets keys of the context or refers to an artifact."""
+
+    run_no: int
+
+
+class MapLabels(msgspec.Struct):
+    """(generation, labels as JSON) that the elements of a map were given last; 0 or 1 row."""
+
+    run_no: int
+    pos: int
 
 
 class ApplyLock(msgspec.Struct):
@@ -452,9 +482,22 @@ class LastEvent(msgspec.Struct):
 
 
 class UnfinishedRunsOfTrigger(msgspec.Struct):
-    """(number, id) of a trigger's runs that have not ended, oldest first. Nothing is locked."""
+    """(number, id) of a trigger's runs that have not ended, oldest first, but for those of backfills. Nothing is
+    locked."""
 
     trigger: str
+
+
+class Backfill(msgspec.Struct):
+    """That backfill, locked; 0 or 1 row."""
+
+    id: str
+
+
+class UnfinishedRunsOfBackfill(msgspec.Struct):
+    """(number, id) of a backfill's runs that have not ended, oldest first. Nothing is locked."""
+
+    backfill: str
 
 
 class FiresByCause(msgspec.Struct):
@@ -488,5 +531,6 @@ Need = (
     | TasksClaimedAt | StopRequests | UnsettledTasks | RunsToSweep | UnendedTasks | CurrentTasks | NewDemands
     | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
     | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | Durations | UnclosedHandles
-    | HandleHistory | Budgets | BudgetsIfFree | Spending | ParkedTasks
+    | HandleHistory | Budgets | BudgetsIfFree | Spending | ParkedTasks | Takeovers | RunsKeptForOthers
+    | EndsToTakeOver | MapLabels | Backfill | UnfinishedRunsOfBackfill
 )  # fmt: skip

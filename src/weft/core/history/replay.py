@@ -20,7 +20,7 @@ from weft.core.workflow import Workflow
 #: Events that may stand between an end and what follows from it, within one transaction.
 _BEFORE_TELLING = frozenset((
     "finished", "lost", "returned", "overdue", "unverified", "released", "progress", "promoted", "reopened",
-    "halted", "stopped", "voided", "begun", "budget",
+    "halted", "stopped", "voided", "begun", "budget", "taken_over",
 ))  # fmt: skip
 
 
@@ -67,6 +67,7 @@ class Replay:
         self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
         self.labels: dict[tuple[int, int], str] = {}  # hashes of the labels of their elements
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
+        self._taking_over = False  # what is taken over has ended before anything starts
         self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
 
     def _use(self, workflow: Workflow) -> None:
@@ -102,7 +103,21 @@ class Replay:
         self._correct(data)
         for pos in range(len(self._workflow.tasks)):
             self._fresh(pos, 1)
-        self._start_ready(range(len(self._workflow.tasks)))
+        self._taking_over = "taken_from" in data
+        if not self._taking_over:
+            self._start_ready(range(len(self._workflow.tasks)))
+
+    def _on_taken_over(self, place: tuple[int, int], data: dict[str, Any]) -> None:
+        task = self.tasks[place]
+        task.attempt, task.hash = data["attempt"], data.get("hash")
+        if "elements" in data:
+            task.elements = task.admitted = len(data["elements"])
+            for idx, (state, attempt, hash) in enumerate(data["elements"]):
+                self.tasks[(place[0], idx)] = Replayed(task.generation, state, attempt, hash=hash)
+        for name, known in (("array", self.arrays), ("labels", self.labels)):
+            if name in data:
+                known[(place[0], task.generation)] = data[name]
+        self._set(place, data["state"])
 
     def _on_resumed(self, place: Any, data: dict[str, Any]) -> None:
         self._correct(data)
@@ -398,6 +413,9 @@ class Replay:
 
     def settle(self) -> None:
         """Tell dependents of everything that ended since the last time."""
+        if self._taking_over:
+            self._taking_over = False
+            self._start_ready(range(len(self._workflow.tasks)))
         while self._ended:
             ended, self._ended = self._ended, []
             for pos, idx in ended:

@@ -32,6 +32,17 @@ def update_context(draft: Draft, task: TaskRow, values: dict[str, Any]) -> Rule:
         draft.values.context.append((run.no, key, text, task.pos, task.idx))
 
 
+def set_first_context(draft: Draft, run: RunRow, written: list[tuple[TaskRow, dict[str, Any]]]) -> None:
+    """What a new run's context has of tasks that it takes over, as if they had ended in it."""
+    workflow = draft.workflows[run.workflow]
+    last: dict[str, tuple[str, TaskRow]] = {}
+    for task, values in sorted(written, key=lambda pair: _order(workflow, pair[0].pos, pair[0].idx)):
+        for key in sorted(values):
+            last[key] = msgspec.json.encode(values[key]).decode(), task
+    for key, (text, task) in sorted(last.items()):
+        draft.values.context.append((run.no, key, text, task.pos, task.idx))
+
+
 def context_values(draft: Draft, run: RunRow) -> Rule:
     """The context as expressions see it now."""
     known = yield from _load(draft, run)

@@ -4,6 +4,7 @@ Two things keep that: the trigger's row, which is locked and must still stand wh
 own key. Which of the times that passed are made up for, and what happens beside an earlier run, is decided here.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -121,7 +122,7 @@ class _Work:
         """A run with the version that is current now; the fire tells why if there can be none."""
         row, draft = self.row, self.draft
         workflow = draft.workflows[row.hash]
-        inputs, reason = _inputs(workflow.inputs, self.definition, firing)
+        inputs, reason = inputs_of_fire(workflow.inputs, self.definition, firing)
         if reason is None:
             if self.definition.overlap == "replace" and self.unfinished:
                 yield from self._end_earlier()
@@ -193,9 +194,12 @@ def _wanted(definition: TriggerDef, firing: Firing) -> bool:
     return firing.state is None or definition.after_state in ("finished", firing.state)
 
 
-def _inputs(declared: Any, definition: TriggerDef, firing: Firing) -> tuple[dict[str, Any], str | None]:
+def inputs_of_fire(
+    declared: Any, definition: TriggerDef, firing: Firing, others: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], str | None]:
+    """A run's inputs, or why it can have none. `others` are given instead of the trigger's own."""
     try:
-        given = resolve_value(definition.inputs, {"trigger": firing.names})
+        given = {**resolve_value(definition.inputs, {"trigger": firing.names}), **(others or {})}
     except ExpressionError as error:
         return {}, f"inputs: {error.message}"
     values, problems = resolve_inputs(declared, given)

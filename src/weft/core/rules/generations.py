@@ -30,7 +30,7 @@ def begin_generation(
     ends the new rows of the chosen tasks, which then do not run. `also` are more positions to work on, some of which
     may be new; `facts` go into the event."""
     workflow = draft.workflows[run.workflow]
-    again = positions_again(_current(draft, run), run, workflow, chosen, only_dead, also)
+    again = positions_again(current_tasks(draft, run), run, workflow, chosen, only_dead, also)
     if not again:
         return 0
     if run.level is not None:
@@ -108,7 +108,7 @@ def _committed(run: RunRow, workflow: Workflow, row: TaskRow) -> bool:
     return run.level is not None and (row.idx >= 0 or workflow.tasks[row.pos].allow_failure)
 
 
-def _current(draft: Draft, run: RunRow) -> list[TaskRow]:
+def current_tasks(draft: Draft, run: RunRow) -> list[TaskRow]:
     """Elements of a mapped task that was replaced, and not opened again yet, do not count."""
     return [
         row
@@ -122,7 +122,7 @@ def _renew(draft: Draft, run: RunRow, pos: int) -> TaskRow:
     demand, _ = demand_of(draft.workflows[run.workflow].tasks[pos])  # not the old row's: that may be one node's
     row = draft.new_task(run, pos, WHOLE, run.generation, demand, 0, attempt=0 if old is None else old.attempt)
     if old is not None:
-        row.child, row.head_start = old.child, old.head_start
+        row.child, row.head_start = old.own_child, old.head_start
     return row
 
 
@@ -155,7 +155,7 @@ def _recount(draft: Draft, run: RunRow, workflow: Workflow) -> None:
     """Counters are of the current rows; those of a replaced generation no longer count."""
     run.open = run.open_main = run.total = run.active = run.broken = 0
     run.succeeded = run.failed = run.dead_letter = run.cancelled = run.skipped = 0
-    for row in _current(draft, run):
+    for row in current_tasks(draft, run):
         definition = workflow.tasks[row.pos]
         # an opened map is counted by its elements; one that ended unopened stands for them
         whole_map = row.idx < 0 and definition.mapped and (row.elements is not None or row.state == "pending")

@@ -71,7 +71,7 @@ def open_map(
         attempt = before[idx].attempt if idx in before else 0
         element = draft.new_task(run, task.pos, idx, task.generation, task.demand, 0, attempt)
         element.head_start = task.head_start
-        element.child = before[idx].child if idx in before else None
+        element.child = before[idx].own_child if idx in before else None
         if nth < let_in:
             yield from make_ready(draft, run, element, definition, following)
 

@@ -12,6 +12,7 @@ from weft.core.rules.budgets import first_budget
 from weft.core.rules.levels import begin_level
 from weft.core.rules.order import head_starts_of
 from weft.core.rules.settle import decide_start, start_plain, started_at_once
+from weft.core.rules.takeover import Takeover, take_over
 from weft.core.workflow import TaskDef, Workflow
 
 
@@ -35,6 +36,8 @@ class NewRun(msgspec.Struct):
     paused: bool = False  # as the run is whose task starts it
     trigger: str | None = None  # that made it
     cause: str | None = None  # what that fired for
+    source_run: RunRow | None = None  # whose results it takes over
+    backfill: str | None = None  # that it is part of
 
 
 def create_run(draft: Draft, new: NewRun) -> RunRow:
@@ -55,6 +58,7 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     extra = {
         "inputs": new.inputs, "key": new.key, "body_hash": new.body_hash, "source": new.source,
         "labels": new.labels, "fresh": new.fresh, "trigger": new.trigger,
+        "taken_from": None if new.source_run is None else new.source_run.no, "backfill": new.backfill,
     }  # fmt: skip
     draft.created.runs[run.no] = (run, extra)
     for key in sorted(workflow.context):
@@ -63,6 +67,10 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
     data: dict[str, Any] = {"workflow": new.workflow, "tasks": len(workflow.tasks)}
     if new.trigger is not None:
         data |= {"trigger": new.trigger, "cause": new.cause}
+    if new.backfill is not None:
+        data["backfill"] = new.backfill
+    if new.source_run is not None:
+        data["taken_from"] = new.source_run.id
     draft.event(run.no, "submitted", data)
     return run
 
@@ -97,7 +105,13 @@ def _demands(draft: Draft, workflow: Workflow) -> list[str]:
     return out
 
 
-def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow], durations: Sequence[tuple[int, int]]) -> Rule:
+def create_tasks(
+    draft: Draft,
+    run: RunRow,
+    following: list[TaskRow],
+    durations: Sequence[tuple[int, int]],
+    takeover: Takeover | None = None,
+) -> Rule:
     """`following`: what ended at once, because its condition said so. `durations`: of an earlier run (order.py)."""
     workflow = draft.workflows[run.workflow]
     heads = head_starts_of(workflow, durations)
@@ -107,6 +121,9 @@ def create_tasks(draft: Draft, run: RunRow, following: list[TaskRow], durations:
     if run.level is not None:
         yield from begin_level(draft, run, decide_start, following)
         return
+    if takeover is not None:
+        following += take_over(draft, run, takeover)
+        rows = [row for row in rows if row.state == "pending"]
     ready = [row for row in rows if row.open == 0]
     at = start_plain(draft, run, workflow, ready, 0)
     while at < len(ready):

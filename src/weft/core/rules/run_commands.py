@@ -2,7 +2,15 @@
 
 from weft.core.commands import Advance, CancelRun, CancelTask, Prune, Refused, Reply, Resume
 from weft.core.decision.draft import Draft, Rule
-from weft.core.decision.needs import CurrentTasks, FinishedRuns, Roots, RunById, TasksAt
+from weft.core.decision.needs import (
+    CurrentTasks,
+    FinishedRuns,
+    Roots,
+    RunById,
+    RunsKeptForOthers,
+    Takeovers,
+    TasksAt,
+)
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.generations import begin_generation
 from weft.core.rules.leader import require_term
@@ -11,6 +19,8 @@ from weft.core.rules.readiness import is_over
 from weft.core.rules.settle import decide_start, settle
 from weft.core.rules.stopping import ask_to_stop, stop_run
 from weft.core.states import RUN_TERMINAL, TERMINAL
+
+KEPT_SHOWN = 20
 
 
 def named_run(draft: Draft, run_id: str) -> Rule:
@@ -134,9 +144,18 @@ def prune(draft: Draft, command: Prune) -> Rule:
         before = draft.now - (command.older_ms or 0)
     states = command.states or sorted(RUN_TERMINAL)
     (rows,) = yield (FinishedRuns(before, states, command.limit),)
+    full = len(rows) == command.limit
+    # Asked again: a run may have taken over results while the statement waited for the lock.
+    takeovers, kept = yield (Takeovers([run.no for run in rows]), RunsKeptForOthers(before, states, KEPT_SHOWN))
+    needed = {source for _, _, source, _ in takeovers}
+    held = {run.root for run in rows if run.no in needed}
+    rows = [run for run in rows if run.root not in held]
     draft.pruned.runs = [run.no for run in rows]
     draft.pruned.before = before
     draft.pruned.cached = command.cache
+    gone, ids = frozenset(draft.pruned.runs), frozenset(run.id for run in rows)
+    frees = any(run_no in gone for run_no, _, _, _ in takeovers)  # what they took over from can go next
     return Reply(
-        changed=len(rows), more=len(rows) == command.limit, data={"runs": [[run.no, run.id] for run in rows]}
-    )
+        changed=len(rows), more=full or frees,
+        data={"runs": [[run.no, run.id] for run in rows], "kept": [[id, by] for id, by in kept if by not in ids]},
+    )  # fmt: skip

@@ -13,6 +13,7 @@ import msgspec
 from weft.core.commands import Fire, Firing, Refused, Reply
 from weft.core.rows import TriggerRow
 from weft.core.rules.apply import trigger_of
+from weft.node.chores.backfill import backfill
 from weft.node.ports import LinkLost, NodeSettings, Ports
 from weft.triggers.timetable import due_times, local_text
 
@@ -25,6 +26,7 @@ async def fire(ports: Ports, settings: NodeSettings, term: int) -> None:
     """Stays until the next look if something is due before that, so that it is fired at its moment."""
     until = ports.clock() + AHEAD * settings.fire_every_s
     moved_on = False
+    await backfill(ports, term)
     while True:
         now, next_ms, follows, rows = await ports.link.due_triggers()
         if follows and not moved_on:

@@ -1,7 +1,7 @@
 """`why`: what a task waits for, from the scheduler's own predicates."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -33,22 +33,24 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
     workflow = access.workflow(run.workflow)
     if task is not None:
         pos, idx = task_position(access, no, task)
-        rows = _tasks_at(access, no, [pos], idx)
-        if not rows:
+        views = _tasks_at(access, no, [pos], idx)
+        if not views:
             raise _no_element(access, run_id, workflow.tasks[pos], task)
     else:
         live = ["pending", "queued", "scheduled", "waiting", "running"]
-        rows = _tasks_in(access, no, live)
-        if not rows:
-            rows = _tasks_in(access, no, ["failed", "dead_letter", "skipped", "cancelled"])
+        views = _tasks_in(access, no, live)
+        if not views:
+            views = _tasks_in(access, no, ["failed", "dead_letter", "skipped", "cancelled"])
+    rows = [view.task for view in views]
     nodes = [_for_family(node, info) for node in node_views(access)]
     names = {node.facts.session: node.facts.name for node in nodes}
     ahead = _ahead(access, rows)
     queued = access.read("tasks_queued_by_head_start", no)
     positions = dict.fromkeys(pos for row in rows for pos in workflow.tasks[row.pos].needs)
-    needs = {need.pos: need for need in _tasks_at(access, no, list(positions), -1)}
+    needs = {need.task.pos: need.task for need in _tasks_at(access, no, list(positions), -1)}
     out = []
-    for row in rows:
+    for view in views:
+        row = view.task
         budgets, spent = budgets_for(access, row)
         demand = row.demand if workflow.own is None else workflow.own[0]
         situation = Situation(
@@ -58,7 +60,7 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
             sum(count for head_start, count in queued if head_start > row.head_start),
             _child(access, row),
             _handle(access, row) if workflow.tasks[row.pos].remote else None,
-            budgets, spent,
+            budgets, spent, _origin(view.cached),
         )  # fmt: skip
         summary, details = explain(situation)
         name = workflow.tasks[row.pos].called(row.idx)
@@ -88,23 +90,26 @@ def _child(access: "StoreAccess", row: TaskRow) -> tuple[str, str, str] | None:
     return None if child is None else (child.id, child.name, child.state)
 
 
+def _origin(cached: str | None) -> str | None:
+    source = {} if cached is None else msgspec.json.decode(cached)
+    return f"{source['task']} of run {source['run']}" if source.get("taken_over") else None
+
+
 def _handle(access: "StoreAccess", row: TaskRow) -> HandleRow | None:
     rows = access.read("handle_of_task", row.id)
     return HandleRow(*rows[0]) if rows else None
 
 
-def _tasks_in(access: "StoreAccess", no: int, states: list[str]) -> list[TaskRow]:
+def _tasks_in(access: "StoreAccess", no: int, states: list[str]) -> list[TaskView]:
     """The first ones of a run in these states."""
     low, high = (no << ORDINAL_BITS) - 1, (no + 1) << ORDINAL_BITS
-    return _task_rows(access.read("tasks_page", low, high, msgspec.json.encode(states).decode(), False, WHY_MAX))
+    rows = access.read("tasks_page", low, high, msgspec.json.encode(states).decode(), False, WHY_MAX)
+    return list(map(TaskView.of, rows))
 
 
-def _tasks_at(access: "StoreAccess", no: int, positions: Sequence[int], idx: int) -> list[TaskRow]:
-    return _task_rows(access.read("tasks_at", no, msgspec.json.encode(positions).decode(), idx, False))
-
-
-def _task_rows(rows: list[Any]) -> list[TaskRow]:
-    return [TaskView.of(row).task for row in rows]
+def _tasks_at(access: "StoreAccess", no: int, positions: Sequence[int], idx: int) -> list[TaskView]:
+    rows = access.read("tasks_at", no, msgspec.json.encode(positions).decode(), idx, False)
+    return list(map(TaskView.of, rows))
 
 
 def _ahead(access: "StoreAccess", rows: list[TaskRow]) -> dict[int, int]:

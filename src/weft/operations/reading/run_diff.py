@@ -31,7 +31,7 @@ def diff_of(access: "StoreAccess", old_ref: str, new_ref: str) -> RunDiff:
         TaskDiff(
             task=name, old_state=_state(before.get(name)), new_state=_state(after.get(name)),
             old_ms=_took(before.get(name)), new_ms=_took(after.get(name)),
-            changed=bodies[0].get(name) != bodies[1].get(name),
+            changed=bodies[0].get(name) != bodies[1].get(name), taken_over=_taken_over(new, after.get(name)),
         )
         for name in all_names[:TASKS_MAX]
     ]  # fmt: skip
@@ -57,6 +57,14 @@ def _tasks(access: "StoreAccess", run: RunInfo) -> dict[str, TaskInfo]:
 
 def _state(task: TaskInfo | None) -> str | None:
     return None if task is None else task.state
+
+
+def _taken_over(run: RunInfo, task: TaskInfo | None) -> bool:
+    if run.taken_from is None or task is None:
+        return False
+    if task.elements:  # it has no attempt of its own, and it starts when it opens
+        return task.started_at is None
+    return bool((task.cached or {}).get("taken_over"))
 
 
 def _took(task: TaskInfo | None) -> int | None:

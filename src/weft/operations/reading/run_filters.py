@@ -23,6 +23,7 @@ class RunFilter(msgspec.Struct, kw_only=True):
     until: int | None = None
     text: str | None = None
     children: bool = False
+    backfill: str | None = None
 
     @property
     def given(self) -> bool:
@@ -34,7 +35,7 @@ def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: i
     """Rows of `run_view`, newest first, of runs whose number is below `before`."""
     states = None if wanted.states is None else msgspec.json.encode(wanted.states).decode()
     shared = (states, wanted.name, limit, wanted.children)
-    others = (wanted.labels, wanted.inputs, wanted.trigger, wanted.since, wanted.until, wanted.text)
+    others = (wanted.labels, wanted.inputs, wanted.trigger, wanted.since, wanted.until, wanted.text, wanted.backfill)
     if all(other is None for other in others):
         return access.read("runs_page", before, *shared)
     first = 0 if wanted.since is None else _first_after(access, wanted.since - CLOCK_SLACK_MS)
@@ -43,7 +44,7 @@ def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: i
     text = None if wanted.text is None else wanted.text.translate(_FOLD)
     return access.read(
         "runs_found", before, *shared, first, wanted.since, wanted.until, wanted.trigger, _pairs(wanted.labels),
-        _pairs(wanted.inputs), text,
+        _pairs(wanted.inputs), text, wanted.backfill,
     )  # fmt: skip
 
 

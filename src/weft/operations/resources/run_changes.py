@@ -8,6 +8,8 @@ from msgspec import Meta
 
 from weft.core import commands as c
 from weft.core.definition.inputs import resolve_inputs
+from weft.core.invariants import current_rows
+from weft.core.rules.takeover import positions_from
 from weft.core.states import RunState
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource, ToolHints
@@ -23,7 +25,8 @@ from weft.operations.parameters import (
     TaskRef,
     micros,
 )
-from weft.operations.reading.runs import find_run, pins_of, run_info, workflow_of
+from weft.operations.reading.runs import find_run, pins_of, run_info, run_row, workflow_of
+from weft.operations.reading.verification import tasks_of
 from weft.operations.resources.runs import OneRunRequest
 from weft.operations.submission import same_again
 
@@ -106,12 +109,19 @@ def resume_run(access: StoreAccess, request: OneRunRequest) -> Changed:
     return changed(access.commit(c.Resume(run_id)))
 
 
+FromTasks = Annotated[
+    list[Annotated[str, Meta(pattern=TASK_PATTERN)]],
+    Meta(max_length=1000, description="Run only these whole tasks and what follows; take over all other results"),
+]
+
+
 class RerunRunRequest(Request):
     run: RunRef
     fresh: Annotated[bool, Meta(description="Run tasks with `cache` all the same")] = False
     inputs: Annotated[dict[str, Any], Meta(description="Other values of these inputs")] = msgspec.field(
         default_factory=dict
     )
+    from_tasks: FromTasks = msgspec.field(default_factory=list)
 
 
 @resource.operation(
@@ -119,7 +129,8 @@ class RerunRunRequest(Request):
     tool=ToolHints(destructive=True, open_world=True),
 )  # fmt: skip
 def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
-    """Start a new run with the same definition and inputs, but for those that are given."""
+    """Start a new run with the same definition and inputs, but for those that are given. With `from_tasks`, only
+    those tasks and what follows them run: what succeeded or was skipped before is taken over, with its results."""
     old = run_info(access, request.run)
     if request.inputs:
         values, problems = resolve_inputs(access.workflow(old.workflow).inputs, {**old.inputs, **request.inputs})
@@ -127,9 +138,41 @@ def rerun_run(access: StoreAccess, request: RerunRunRequest) -> Changed:
             raise c.Refused("invalid", "; ".join(problem.message for problem in problems[:5]))
         old = msgspec.structs.replace(old, inputs=values)
     command = same_again(old, access.document(old.workflow), pins_of(access, old.id), request.fresh)
+    if request.from_tasks:
+        command.taken_from, command.from_tasks = old.id, request.from_tasks
     if access.command_id is not None:
         command.run_id = id_from(f"{access.command_id} {old.id}")
     return changed(access.commit(command))
+
+
+class PreviewRerunRequest(Request):
+    run: RunRef
+    from_tasks: FromTasks = msgspec.field(default_factory=list)
+
+
+class RerunPlan(msgspec.Struct, kw_only=True):
+    """By name, in the order of the definition; a mapped task stands for its elements."""
+
+    run: str
+    again: list[str]
+    taken_over: list[str]
+
+
+@resource.operation("GET", "/v1/runs/{run}/rerun", role="viewer", errors=REFUSABLE, tool=ToolHints(idempotent=True))
+def preview_rerun(access: StoreAccess, request: PreviewRerunRequest) -> RerunPlan:
+    """What a rerun from these tasks would run, and what it would take over. Nothing changes."""
+    no, run_id = find_run(access, request.run)
+    if not request.from_tasks:
+        raise c.Refused("invalid", "from which tasks? without any, all of the run runs again")
+    row = run_row(access, no)
+    workflow = access.workflow(row.workflow)
+    again = positions_from(workflow, row, current_rows(tasks_of(access, no)), request.from_tasks)
+    running = frozenset(again)
+    names = [task.name for task in workflow.tasks]
+    return RerunPlan(
+        run=run_id, again=[names[pos] for pos in again],
+        taken_over=[name for pos, name in enumerate(names) if pos not in running],
+    )  # fmt: skip
 
 
 class SetRunBudgetRequest(Request):
@@ -225,9 +268,17 @@ def tidy_run(access: StoreAccess, request: OneRunRequest) -> Changed:
     return Changed(run=run_id, state=run_info(access, run_id).state, existing=False, changed=0)
 
 
+class KeptRun(msgspec.Struct, kw_only=True):
+    """A run that is not removed, because another one took over its results."""
+
+    run: str
+    taken_over_by: str
+
+
 class PrunedRuns(msgspec.Struct, kw_only=True):
     runs: list[str]
     more: bool  # there are more: ask again
+    kept: list[KeptRun] = []  # some of those that stay, though they ended before that
 
 
 class PruneRunsRequest(Request):
@@ -243,7 +294,8 @@ class PruneRunsRequest(Request):
     example={"before": 1_769_821_200_000, "states": ["succeeded"]},
 )  # fmt: skip
 def prune_runs(access: StoreAccess, request: PruneRunsRequest) -> PrunedRuns:
-    """Remove runs that ended long ago, with their output, about a thousand at a time."""
+    """Remove runs that ended long ago, with their output, about a thousand at a time. A run stays as long as one that
+    took over its results."""
     removed: list[str] = []
     more = True
     states = None if request.states is None else [str(state) for state in request.states]
@@ -256,4 +308,5 @@ def prune_runs(access: StoreAccess, request: PruneRunsRequest) -> PrunedRuns:
                 shutil.rmtree(root / run_id, ignore_errors=True)
         removed += ids
         more = reply.more
-    return PrunedRuns(runs=removed, more=more)
+    kept = [KeptRun(run=run_id, taken_over_by=by) for run_id, by in reply.data["kept"]]
+    return PrunedRuns(runs=removed, more=more, kept=kept)

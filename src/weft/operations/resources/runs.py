@@ -11,6 +11,7 @@ from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
 from weft.operations.errors import FINDABLE
 from weft.operations.parameters import (
+    RUN_PATTERN,
     FamilyCursor,
     Limit,
     Moment,
@@ -72,6 +73,7 @@ class ListRunsRequest(Request):
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
     cursor: RunCursor | None = None
     limit: Limit = 50
+    backfill: Annotated[str, Meta(pattern=RUN_PATTERN, description="Only runs of this backfill")] | None = None
 
 
 @resource.operation("GET", "/v1/runs", role="viewer")
@@ -87,6 +89,7 @@ def filter_of(request: ListRunsRequest) -> RunFilter:
     return RunFilter(
         states=request.state, name=request.name, labels=request.label, inputs=request.input, trigger=request.trigger,
         since=request.since, until=request.until, text=request.text, children=request.children,
+        backfill=request.backfill,
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class ListTriggersRequest(Request):
 @resource.operation("GET", "/v1/triggers", role="viewer")
 def list_triggers(access: StoreAccess, request: ListTriggersRequest) -> TriggerList:
     """List all triggers that are active, by workflow and name."""
-    found = _triggers(access, request.workflow)
+    found = all_triggers(access, request.workflow)
     shown, last = page_of(found, lambda one: one.id, name_in(request.cursor), request.limit)
     return TriggerList(triggers=shown, next=None if last is None else f"g.{last.id}")
 
@@ -161,7 +161,7 @@ def fire_trigger(access: StoreAccess, request: FireTriggerRequest) -> TriggerDon
 
 
 def _find(access: StoreAccess, request: OneTriggerRequest) -> TriggerInfo:
-    return trigger_named(_triggers(access, None), request.id)
+    return trigger_named(all_triggers(access, None), request.id)
 
 
 def trigger_named(known: list[TriggerInfo], ref: str) -> TriggerInfo:
@@ -176,7 +176,7 @@ def trigger_named(known: list[TriggerInfo], ref: str) -> TriggerInfo:
     raise NotFound(f"there is no trigger {ref}" + (f"; did you mean {close}?" if close else ""))
 
 
-def _triggers(access: StoreAccess, workflow: str | None) -> list[TriggerInfo]:
+def all_triggers(access: StoreAccess, workflow: str | None) -> list[TriggerInfo]:
     now = access.now()
     out = []
     for values in access.read("triggers_all", workflow):

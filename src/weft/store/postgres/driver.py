@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
-from weft.core.rows import HandleRow, MemoRow, TriggerRow
-from weft.store.loads import orphaned, triggers
+from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
+from weft.store.loads import backfills_and_triggers, orphaned, triggers
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.horizon import Horizon
 from weft.store.postgres.migrate import check, latest, migrate, version
@@ -290,6 +290,9 @@ class PostgresStore:
         clock, due, later = self._ask_all((CLOCK,), (sql["triggers_due"], fixed), (sql["triggers_next"],))
         ((next_ms, follows),) = later
         return clock[0][0] if fixed is None else fixed, next_ms, follows, triggers(due)
+
+    def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
+        return backfills_and_triggers(self._ask(statements()["backfills_to_step"], limit))
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         rows = self._ask(statements()["ends_to_follow"], limit, self.settled_event())

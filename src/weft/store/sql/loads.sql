@@ -60,6 +60,19 @@ SELECT {run} FROM runs r WHERE r.id = :id {lock}
 -- name: run_by_key (key text)
 SELECT id, no, body_hash, state FROM runs WHERE key = :key
 
+-- part: taken_over_roots: few runs took over anything; what they took it from goes with its family, or stays
+SELECT m.root FROM runs k JOIN runs m ON m.no = k.taken_from WHERE k.taken_from IS NOT NULL
+
+-- name: takeovers (nos bigint[]): two looks at an index; as one OR it would be a look at every run
+SELECT k.no, k.id, m.no, m.id FROM runs k JOIN runs m ON m.no = k.taken_from
+WHERE k.no IN (SELECT no FROM runs WHERE no IN :nos AND taken_from IS NOT NULL
+  UNION SELECT no FROM runs WHERE taken_from IS NOT NULL AND taken_from IN :nos) ORDER BY k.no
+
+-- name: runs_kept (before bigint, states text[], limit int)
+SELECT m.id, k.id FROM runs k JOIN runs m ON m.no = k.taken_from JOIN runs f ON f.no = m.root
+WHERE k.taken_from IS NOT NULL AND f.finished_at < :before AND f.state IN :states
+ORDER BY f.finished_at, m.no, k.no LIMIT :limit
+
 -- name: workflows_stored (hashes text[])
 SELECT w.hash, w.name FROM workflows w WHERE w.hash IN :hashes ORDER BY w.hash
 
@@ -198,6 +211,13 @@ SELECT t.id, a.result_hash, CASE WHEN {strpos}(a.result, '"context":') > 0 THEN 
 FROM tasks t JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
 WHERE t.id IN :task_ids ORDER BY t.id
 
+-- name: ends_to_take_over (first bigint, end bigint): a result only where the new run needs to know it
+SELECT t.id, coalesce(t.result_hash, a.result_hash), CASE
+  WHEN {strpos}(coalesce(t.result, a.result), '"context":') > 0 OR {strpos}(coalesce(t.result, a.result), '"artifact":') > 0
+  THEN coalesce(t.result, a.result) END, a.cached
+FROM tasks t LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+WHERE t.id >= :first AND t.id < :end AND (t.ended_at IS NOT NULL OR a.task_id IS NOT NULL) ORDER BY t.id
+
 -- name: run_inputs (run_no bigint)
 SELECT inputs FROM runs WHERE no = :run_no
 
@@ -215,6 +235,9 @@ SELECT generation, value FROM arrays WHERE run_no = :run_no AND pos = :pos ORDER
 
 -- name: array_of_map (run_no bigint, pos int, generation int): as this generation sees it
 SELECT value FROM arrays WHERE run_no = :run_no AND pos = :pos AND generation <= :generation ORDER BY generation DESC LIMIT 1
+
+-- name: labels_newest (run_no bigint, pos int)
+SELECT generation, value FROM labels WHERE run_no = :run_no AND pos = :pos ORDER BY generation DESC LIMIT 1
 
 -- name: tasks_failed (first bigint, last bigint): a look at every task of a run, once, if its handlers ask for it
 SELECT t.pos, t.state FROM tasks t WHERE t.id >= :first AND t.id < :last AND t.idx = -1
@@ -234,7 +257,14 @@ SELECT {trigger} FROM triggers g
 WHERE g.kind = :kind AND g.key IS NOT NULL AND g.key IN :keys AND g.active ORDER BY g.id
 
 -- name: runs_unfinished_of_trigger (trigger text)
-SELECT no, id FROM runs WHERE "trigger" IS NOT NULL AND "trigger" = :trigger AND finished_at IS NULL ORDER BY no
+SELECT no, id FROM runs
+WHERE "trigger" IS NOT NULL AND "trigger" = :trigger AND finished_at IS NULL AND backfill IS NULL ORDER BY no
+
+-- name: backfill_by_id (id text)
+SELECT {backfill} FROM backfills b WHERE b.id = :id {lock}
+
+-- name: runs_unfinished_of_backfill (backfill text)
+SELECT no, id FROM runs WHERE backfill IS NOT NULL AND backfill = :backfill AND finished_at IS NULL ORDER BY no
 
 -- name: fires_by_cause (trigger text, causes text[])
 SELECT {fire} FROM fires f WHERE f."trigger" = :trigger AND f.cause IN :causes ORDER BY f.cause

@@ -48,7 +48,8 @@ AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY 
 
 -- part: run_view
 {run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> {ordinal_bits}),
-  (SELECT f.id FROM runs f WHERE f.no = r.root), r.labels, r."trigger"
+  (SELECT f.id FROM runs f WHERE f.no = r.root), r.labels, r."trigger",
+  (SELECT k.id FROM runs k WHERE k.no = r.taken_from), r.backfill
 
 -- name: file_chunks (task_id bigint, attempt bigint, first bigint, end bigint, limit int): of the files that it has kept
 SELECT o.at, o.data FROM output_chunks o WHERE o.task_id = :task_id AND o.attempt = :attempt AND o.stream = 'files'
@@ -65,7 +66,7 @@ AND (:children OR r.parent IS NULL)
 ORDER BY r.no DESC LIMIT :limit
 
 -- name: runs_found (before bigint, states json, name text, limit int, children boolean, first bigint, since bigint,
--- until bigint, trigger text, labels text, inputs text, words text): labels and inputs are JSON mappings of texts.
+-- until bigint, trigger text, labels text, inputs text, words text, backfill text): labels and inputs are JSON mappings of texts.
 -- No index by label, input, trigger or text: a filter that nothing of 100,000 runs passes takes 20 to 180 ms on SQLite,
 -- and an index would cost each submission.
 SELECT {run_view} FROM runs r WHERE r.no < :before AND r.no >= :first
@@ -75,6 +76,7 @@ AND (:children OR r.parent IS NULL)
 AND (:since IS NULL OR r.created_at >= :since)
 AND (:until IS NULL OR r.created_at < :until)
 AND (:trigger IS NULL OR r."trigger" = :trigger)
+AND (:backfill IS NULL OR r.backfill = :backfill)
 AND (:labels IS NULL OR r.labels <> '{}' AND {has_labels})
 AND (:inputs IS NULL OR r.inputs <> '{}' AND {has_inputs})
 AND (:words IS NULL OR {strpos}({folded r.id}, :words) > 0 OR {strpos}({folded r.name}, :words) > 0
@@ -245,8 +247,29 @@ SELECT count(*) FROM sessions s WHERE s.node = :node AND s.state = 'dead'
 -- name: triggers_due (now bigint): their time has come, or a queued fire's turn
 SELECT {trigger} FROM triggers g WHERE g.active AND NOT g.paused AND (g.next_ms <= {clock} OR EXISTS (
   SELECT 1 FROM fires f WHERE f.outcome = 'queued' AND f."trigger" = g.id AND NOT EXISTS (
-    SELECT 1 FROM runs r WHERE r."trigger" IS NOT NULL AND r."trigger" = g.id AND r.finished_at IS NULL)))
+    SELECT 1 FROM runs r
+    WHERE r."trigger" IS NOT NULL AND r."trigger" = g.id AND r.finished_at IS NULL AND r.backfill IS NULL)))
 ORDER BY g.id
+
+-- name: backfills_to_step (limit int): those that may have one more run
+SELECT {backfill}, {trigger} FROM backfills b JOIN triggers g ON g.id = b."trigger"
+WHERE b.state = 'active' AND b.parallel > (SELECT count(*) FROM runs r
+  WHERE r.backfill IS NOT NULL AND r.backfill = b.id AND r.finished_at IS NULL)
+ORDER BY b.created_at, b.id LIMIT :limit
+
+-- name: backfills_page (id text, limit int): newest first, with how many of its runs are in each state
+SELECT {backfill}, (SELECT count(*) FROM runs r WHERE r.backfill IS NOT NULL AND r.backfill = b.id AND r.state = 'succeeded'),
+  (SELECT count(*) FROM runs r WHERE r.backfill IS NOT NULL AND r.backfill = b.id AND r.state = 'failed'),
+  (SELECT count(*) FROM runs r WHERE r.backfill IS NOT NULL AND r.backfill = b.id AND r.state = 'cancelled'),
+  (SELECT count(*) FROM runs r WHERE r.backfill IS NOT NULL AND r.backfill = b.id AND r.finished_at IS NULL)
+FROM backfills b WHERE :id IS NULL OR b.id = :id ORDER BY b.created_at DESC, b.id LIMIT :limit
+
+-- name: backfill_unfinished (backfill text)
+SELECT no, id FROM runs WHERE backfill IS NOT NULL AND backfill = :backfill AND finished_at IS NULL ORDER BY no
+
+-- name: fires_with_runs (trigger text, first bigint, last bigint)
+SELECT f.due_at, min(f.run) FROM fires f WHERE f."trigger" = :trigger AND f.due_at >= :first AND f.due_at <= :last
+AND (f.run IS NOT NULL OR f.outcome = 'queued') GROUP BY f.due_at ORDER BY f.due_at
 
 -- name: triggers_next: when the next one's time comes, and whether one follows runs
 SELECT min(next_ms), count(*) FILTER (WHERE kind = 'after' AND key IS NOT NULL) > 0

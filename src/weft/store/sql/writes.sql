@@ -105,6 +105,13 @@ DELETE FROM spending WHERE task_id >= :first AND task_id < :end
 -- name: attempts_insert v ({attempt_typed})
 INSERT INTO attempts ({attempt_columns}) SELECT * FROM v
 
+-- name: attempts_take_over (now bigint) v (task_id bigint, source bigint, result text, cached text) guarded: the result goes
+-- from row to row within the store, but for one that refers to an artifact
+INSERT INTO attempts ({attempt_columns})
+SELECT v.task_id, 1, 1, '', coalesce(a.outcome, 'succeeded'), coalesce(t.exit_code, a.exit_code), a.error, :now, :now, :now,
+  coalesce(v.result, t.result, a.result), coalesce(t.result_hash, a.result_hash), v.cached
+FROM v JOIN tasks t ON t.id = v.source LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+
 -- name: stale_insert (now bigint) v (task_id bigint, attempt int, session text, why text, body text)
 INSERT INTO stale_reports (task_id, attempt, session, why, body, at) SELECT v.*, :now FROM v
 
@@ -261,6 +268,23 @@ INSERT INTO fires ({fire_columns}) VALUES ({fire_values})
 UPDATE fires SET at = :at, outcome = :outcome, run = :run, reason = :reason, names = NULL
 WHERE "trigger" = :trigger AND cause = :cause AND outcome = 'queued'
 
+-- name: fire_remake_if_without_run (trigger text, cause text, at bigint, outcome text, run text, reason text) guarded: a
+-- backfill makes up for it
+UPDATE fires SET at = :at, outcome = :outcome, run = :run, reason = :reason
+WHERE "trigger" = :trigger AND cause = :cause AND run IS NULL AND outcome <> 'queued'
+
+-- name: backfill_insert ({backfill_typed})
+INSERT INTO backfills ({backfill_columns}) VALUES ({backfill_values})
+
+-- name: backfill_move_if_at (id text, state text, cursor bigint, started bigint, existing bigint, failed bigint, reason text,
+-- was_cursor bigint) guarded: one that still stands where it was seen
+UPDATE backfills SET state = :state, cursor = :cursor, started = :started, existing = :existing, failed = :failed,
+  reason = :reason WHERE id = :id AND state = 'active' AND cursor IS NOT DISTINCT FROM :was_cursor
+
+-- name: backfills_delete_unused (before bigint)
+DELETE FROM backfills WHERE state <> 'active' AND created_at < :before
+AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.backfill IS NOT NULL AND r.backfill = backfills.id)
+
 -- name: fires_drop_queued (trigger text, now bigint): their trigger is gone
 UPDATE fires SET at = :now, outcome = 'skipped', reason = 'the trigger was removed', names = NULL
 WHERE outcome = 'queued' AND "trigger" = :trigger
@@ -271,6 +295,7 @@ AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = fires.run)
 
 -- name: triggers_delete_unused (before bigint)
 DELETE FROM triggers WHERE NOT active AND since_ms < :before
+AND NOT EXISTS (SELECT 1 FROM backfills b WHERE b."trigger" = triggers.id AND b.state = 'active')
 
 -- name: token_insert ({token_typed})
 INSERT INTO tokens ({token_columns}) VALUES ({token_values})

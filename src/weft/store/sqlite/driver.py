@@ -10,8 +10,8 @@ from typing import Any
 
 import apsw
 
-from weft.core.rows import HandleRow, MemoRow, TriggerRow
-from weft.store.loads import orphaned, triggers
+from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
+from weft.store.loads import backfills_and_triggers, orphaned, triggers
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
     PATIENCE_MS,
@@ -289,6 +289,9 @@ class SqliteStore:
             later: list[Any] = self._writer.execute(SQL["triggers_next"]).fetchall()
             ((next_ms, follows),) = later
             return now, next_ms, bool(follows), triggers(rows)
+
+    def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
+        return backfills_and_triggers(self._rows("backfills_to_step", limit))
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         rows = self._rows("ends_to_follow", limit, self.settled_event())

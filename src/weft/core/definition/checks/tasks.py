@@ -12,7 +12,8 @@ from weft.core.definition.problems import INVALID, ProblemCollector
 _SERVICES = frozenset((*SERVICES, "type"))
 #: Keys that no check below is about, as long as they are among themselves: most tasks have no others.
 _PLAIN = frozenset(
-    ("run", "argv", "python", "inline", "with", "needs", "if", "when", "timeout", "retry", "env", "cwd", "description")
+    ("run", "argv", "python", "inline", "with", "needs", "if", "when", "timeout", "retry", "env", "cwd",
+     "description")
 )  # fmt: skip
 
 

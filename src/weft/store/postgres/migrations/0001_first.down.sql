@@ -4,6 +4,7 @@ DROP TABLE budgets;
 DROP TABLE handles;
 DROP TABLE output_ends;
 DROP TABLE output_chunks;
+DROP TABLE backfills;
 DROP TABLE fires;
 DROP TABLE triggers;
 DROP TABLE applied;

@@ -55,7 +55,9 @@ CREATE TABLE runs (
   parent       BIGINT,
   reported         BOOLEAN NOT NULL,
   paused           BOOLEAN NOT NULL,
-  "trigger"    TEXT COLLATE "C"
+  "trigger"    TEXT COLLATE "C",
+  taken_from   BIGINT,
+  backfill     TEXT COLLATE "C"
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 200);
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -70,6 +72,8 @@ CREATE INDEX runs_by_workflow ON runs (workflow);
 CREATE INDEX runs_by_root ON runs (root, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 CREATE INDEX runs_unfinished ON runs (root, no) WHERE finished_at IS NULL;
+-- Few runs take over results; what they refer to is kept.
+CREATE INDEX runs_by_takeover ON runs (taken_from) WHERE taken_from IS NOT NULL;
 CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
@@ -381,6 +385,28 @@ CREATE TABLE fires (
   names     TEXT,
   PRIMARY KEY ("trigger", cause)
 );
+-- One run for each fire time of a range. What lies before the cursor, in its direction, has been decided.
+CREATE TABLE backfills (
+  id         TEXT COLLATE "C" PRIMARY KEY,
+  "trigger"  TEXT COLLATE "C" NOT NULL,
+  first_ms   BIGINT NOT NULL,
+  last_ms    BIGINT NOT NULL,
+  parallel   BIGINT NOT NULL CHECK (parallel > 0),
+  reverse    BOOLEAN NOT NULL,
+  again      BOOLEAN NOT NULL,
+  inputs     TEXT NOT NULL,
+  total      BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  by         TEXT,
+  state      TEXT NOT NULL CHECK (state IN ('active', 'complete', 'cancelled')),
+  cursor     BIGINT,
+  started    BIGINT NOT NULL,
+  existing   BIGINT NOT NULL,
+  failed     BIGINT NOT NULL,
+  reason     TEXT
+);
+CREATE INDEX backfills_active ON backfills (created_at, id) WHERE state = 'active';
+CREATE INDEX runs_of_backfills ON runs (backfill, no) WHERE backfill IS NOT NULL;
 CREATE INDEX fires_by_time ON fires ("trigger", at);
 CREATE INDEX fires_queued ON fires ("trigger", at) WHERE outcome = 'queued';
 CREATE INDEX runs_of_triggers ON runs ("trigger", no) WHERE "trigger" IS NOT NULL AND finished_at IS NULL;

@@ -161,7 +161,7 @@ FOR UPDATE OF t
 -- run_next's
 WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(1464157780, 3))
 SELECT {run} FROM held CROSS JOIN runs f JOIN runs r ON r.root = f.no
-WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states
+WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states AND f.no NOT IN ({taken_over_roots})
 ORDER BY f.finished_at, f.no, r.no DESC LIMIT :limit FOR UPDATE OF r
 
 -- name: ends_at (run_no bigint, positions json): one look per position, see tasks_by_place. The newest generation of each,

@@ -49,7 +49,9 @@ CREATE TABLE runs (
   parent       INTEGER,
   reported         INTEGER NOT NULL,
   paused           INTEGER NOT NULL,
-  "trigger"    TEXT
+  "trigger"    TEXT,
+  taken_from   INTEGER,
+  backfill     TEXT
 );
 CREATE INDEX runs_by_state ON runs (state, no);
 CREATE INDEX runs_by_finish ON runs (finished_at) WHERE finished_at IS NOT NULL;
@@ -65,6 +67,8 @@ CREATE INDEX runs_by_root ON runs (root, no);
 CREATE INDEX runs_by_parent ON runs (parent) WHERE parent IS NOT NULL;
 -- Few of a large family are at work at a time; a claim for the family looks at those only.
 CREATE INDEX runs_at_work ON runs (root, no) WHERE active > 0;
+-- Few runs take over results; what they refer to is kept.
+CREATE INDEX runs_by_takeover ON runs (taken_from) WHERE taken_from IS NOT NULL;
 CREATE INDEX runs_unreported ON runs (no) WHERE NOT reported;
 
 -- What the names of workflows in a family of runs mean: settled when its root was submitted.
@@ -370,6 +374,28 @@ CREATE TABLE fires (
   names     TEXT,
   PRIMARY KEY ("trigger", cause)
 );
+-- One run for each fire time of a range. What lies before the cursor, in its direction, has been decided.
+CREATE TABLE backfills (
+  id         TEXT PRIMARY KEY,
+  "trigger"  TEXT NOT NULL,
+  first_ms   INTEGER NOT NULL,
+  last_ms    INTEGER NOT NULL,
+  parallel   INTEGER NOT NULL CHECK (parallel > 0),
+  reverse    INTEGER NOT NULL,
+  again      INTEGER NOT NULL,
+  inputs     TEXT NOT NULL,
+  total      INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  by         TEXT,
+  state      TEXT NOT NULL CHECK (state IN ('active', 'complete', 'cancelled')),
+  cursor     INTEGER,
+  started    INTEGER NOT NULL,
+  existing   INTEGER NOT NULL,
+  failed     INTEGER NOT NULL,
+  reason     TEXT
+);
+CREATE INDEX backfills_active ON backfills (created_at, id) WHERE state = 'active';
+CREATE INDEX runs_of_backfills ON runs (backfill, no) WHERE backfill IS NOT NULL;
 CREATE INDEX fires_by_time ON fires ("trigger", at);
 CREATE INDEX fires_queued ON fires ("trigger", at) WHERE outcome = 'queued';
 CREATE INDEX runs_of_triggers ON runs ("trigger", no) WHERE "trigger" IS NOT NULL AND finished_at IS NULL;

@@ -90,7 +90,7 @@ SELECT {task} FROM tasks t WHERE NOT t.settled ORDER BY t.id LIMIT :limit
 
 -- name: runs_finished (before bigint, states text[], limit int): no advisory lock. Families whole, the root last
 SELECT {run} FROM runs f CROSS JOIN runs r ON r.root = f.no
-WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states
+WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states AND f.no NOT IN ({taken_over_roots})
 ORDER BY f.finished_at, f.no, r.no DESC LIMIT :limit
 
 -- name: ends_at (run_no bigint, positions json): without LATERAL. The newest generation of each, without elements that
