@@ -15,19 +15,19 @@ LINES_MAX = 50
 #: Folders with more entries than that: the parts of the product, and catalogues of like things.
 ENTRIES: dict[str, int] = {
     ".": 18,  # the parts of the product
-    "cli/commands": 23,  # one file a command
-    "core/rules": 34,  # one file a kind of decision
+    "cli/commands": 24,  # one file a command
+    "core/rules": 36,  # one file a kind of decision
     "executors": 21,  # one package an executor, and what they share
 }
 #: Classes with more public methods than that.
 METHODS: dict[str, int] = {
-    "client/verbs.py Connection": 81,  # one method a verb, each a line or two
+    "client/verbs.py Connection": 85,  # one method a verb, each a line or two
     "client/local.py StoreConnection": 21,
-    "node/local.py LocalLink": 30,
-    "node/ports.py Link": 23,
-    "store/protocol.py Store": 29,
-    "store/sqlite/driver.py SqliteStore": 30,
-    "store/postgres/driver.py PostgresStore": 27,
+    "node/local.py LocalLink": 31,
+    "node/ports.py Link": 24,
+    "store/protocol.py Store": 30,
+    "store/sqlite/driver.py SqliteStore": 31,
+    "store/postgres/driver.py PostgresStore": 28,
     "core/decision/draft.py Draft": 21,
     "core/expressions/shell/scan.py Scanner": 25,
 }

@@ -57,7 +57,7 @@ from weft.executors.protocol import Ended, Launch, OnceQuestion, Outcome, StopRe
 from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
-from weft.store.protocol import Look, Watch, Woken
+from weft.store.protocol import Look, OutboxLook, Watch, Woken
 from weft.store.queries import MEMO_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
@@ -494,6 +494,9 @@ class SimulatedLink:
         if known is not None and self._world.random.random() < self._world.faults.old_reads:
             return known
         return self._due
+
+    async def outbox(self, term: int, limit: int) -> OutboxLook:
+        return await self._call(lambda: self._world.store.outbox(term, limit))
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         return await self._call(lambda: self._world.store.ends_to_follow(limit))

@@ -27,6 +27,7 @@ from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import (
     NO_SPACE,
     Look,
+    OutboxLook,
     Store,
     StoreBusy,
     StoreCrowded,
@@ -180,6 +181,9 @@ class LocalLink:
 
     async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         return await self._read(self._store.due_triggers)
+
+    async def outbox(self, term: int, limit: int) -> OutboxLook:
+        return await self._read(lambda: self._store.outbox(term, limit))
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         return await self._read(lambda: self._store.ends_to_follow(limit))

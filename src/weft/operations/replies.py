@@ -47,6 +47,7 @@ class RunInfo(msgspec.Struct, kw_only=True):
     root: str = ""  # the run that all of its family goes back to; itself if nobody's task started it
     labels: dict[str, str] = {}  # that it was submitted with
     trigger: str | None = None  # that made it: workflow/name
+    late: bool = False  # it, or a task of it, has not met a deadline
 
     @property
     def finished(self) -> bool:
@@ -272,6 +273,24 @@ class OutputPart(msgspec.Struct, kw_only=True):
     next: int  # where to go on
     size: int  # of all there is now
     ended: bool  # the attempt is over: nothing will follow
+
+
+class NotificationInfo(msgspec.Struct, kw_only=True):
+    """A message that the leader delivers, at least once."""
+
+    id: str
+    event: str  # failed, recovered, dead_letter, late, waiting
+    run: str | None
+    workflow: str
+    task: str | None
+    target: str  # how it is delivered, and where to: without what may be secret
+    state: str  # pending, delivered, failed
+    tries: int
+    next_at: int | None  # of a pending one: when it is tried next
+    error: str | None  # of the last try
+    created_at: int
+    delivered_at: int | None
+    facts: dict[str, Any]  # what happened
 
 
 class TokenInfo(msgspec.Struct, kw_only=True):

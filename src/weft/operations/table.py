@@ -6,6 +6,7 @@ from weft.operations.declare import Operation, Resource
 from weft.operations.resources import (
     events,
     nodes,
+    notifications,
     repair,
     run_changes,
     runs,
@@ -22,7 +23,7 @@ from weft.operations.resources import (
 RESOURCES: Final[tuple[Resource, ...]] = (
     submissions.resource, runs.resource, run_changes.resource, repair.resource, tasks.resource, workflows.resource,
     events.resource, nodes.resource, store.resource, triggers.resource, streams.resource, tokens.resource,
-    server.resource,
+    notifications.resource, server.resource,
 )  # fmt: skip
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = tuple(
     operation for resource in RESOURCES for operation in resource.operations

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from weft.core.decision.draft import Draft, Hint
 from weft.core.decision.needs import Need
-from weft.core.rows import HandleRow, MemoRow, TriggerRow
+from weft.core.rows import HandleRow, MemoRow, NotificationRow, TriggerRow
 from weft.store.shipment import Shipment
 
 PATIENCE_MS = 5000  # where no lease says otherwise
@@ -124,6 +124,15 @@ class Watch(NamedTuple):
     late: tuple[str, ...] = ()  # those of them whose leases have passed by the store's clock
 
 
+class OutboxLook(NamedTuple):
+    """What the leader has to do about deadlines, late triggers and notifications."""
+
+    now: int
+    late: bool  # deadlines have passed that nobody has judged
+    starts: list[TriggerRow]  # triggers whose times have to be looked at
+    due: list[tuple[NotificationRow, str | None]]  # with the result of the failed attempt that it quotes, as JSON
+
+
 class Wakeups(Protocol):
     """Hints after COMMIT that there may be something to do: safe to lose, safe to repeat."""
 
@@ -206,6 +215,10 @@ class Store(Protocol):
     def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         """(the store's time, when the next trigger's time comes, whether one follows runs, those whose time or
         turn has come)."""
+        ...
+
+    def outbox(self, term: int, limit: int) -> OutboxLook:
+        """For the leader of this term; at most so many notifications."""
         ...
 
     def settled_event(self) -> int:

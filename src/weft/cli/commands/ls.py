@@ -55,7 +55,7 @@ def ls(args: Namespace, session: CommandSession) -> int:
     connection = session.connection()
     now = connection.now()
     filters |= {
-        "labels": args.run_label, "inputs": args.input, "text": args.text,
+        "labels": args.run_label, "inputs": args.input, "text": args.text, "late": args.late,
         "trigger": None if args.trigger is None else connection.trigger(args.trigger).id,
         "since": None if args.since is None else moment_given("--since", args.since, now),
         "until": None if args.until is None else moment_given("--until", args.until, now),
@@ -93,7 +93,8 @@ def _name(session: CommandSession, run: RunInfo) -> str:
 
 
 def _state(run: RunInfo) -> str:
-    return f"{run.state} (paused)" if run.paused else run.state
+    words = [word for word, there in (("paused", run.paused), ("late", run.late)) if there]
+    return f"{run.state} ({', '.join(words)})" if words else run.state
 
 
 def _progress(run: RunInfo) -> str:

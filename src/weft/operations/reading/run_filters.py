@@ -22,6 +22,7 @@ class RunFilter(msgspec.Struct, kw_only=True):
     since: int | None = None
     until: int | None = None
     text: str | None = None
+    late: bool = False
     children: bool = False
 
 
@@ -30,7 +31,7 @@ def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: i
     states = None if wanted.states is None else msgspec.json.encode(wanted.states).decode()
     shared = (states, wanted.name, limit, wanted.children)
     others = (wanted.labels, wanted.inputs, wanted.trigger, wanted.since, wanted.until, wanted.text)
-    if all(other is None for other in others):
+    if not wanted.late and all(other is None for other in others):
         return access.read("runs_page", before, *shared)
     first = 0 if wanted.since is None else _first_after(access, wanted.since - CLOCK_SLACK_MS)
     if wanted.until is not None:
@@ -38,7 +39,7 @@ def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: i
     text = None if wanted.text is None else wanted.text.translate(_FOLD)
     return access.read(
         "runs_found", before, *shared, first, wanted.since, wanted.until, wanted.trigger, _pairs(wanted.labels),
-        _pairs(wanted.inputs), text,
+        _pairs(wanted.inputs), text, wanted.late,
     )  # fmt: skip
 
 

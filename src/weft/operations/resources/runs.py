@@ -16,6 +16,7 @@ from weft.operations.parameters import (
     Moment,
     Pairs,
     RunCursor,
+    RunLate,
     RunRef,
     RunStates,
     RunText,
@@ -69,6 +70,7 @@ class ListRunsRequest(Request):
     since: Moment | None = None
     until: Moment | None = None
     text: RunText | None = None
+    late: RunLate = False
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
     cursor: RunCursor | None = None
     limit: Limit = 50
@@ -81,6 +83,7 @@ def list_runs(access: StoreAccess, request: ListRunsRequest) -> RunPage:
     wanted = RunFilter(
         states=request.state, name=request.name, labels=request.label, inputs=request.input, trigger=request.trigger,
         since=request.since, until=request.until, text=request.text, children=request.children,
+        late=request.late,
     )  # fmt: skip
     found = run_infos(page_of_runs(access, wanted, number_in(request.cursor, 2**62), request.limit))
     more = len(found) == request.limit

@@ -11,11 +11,12 @@ from typing import Any
 import apsw
 
 from weft.core.rows import HandleRow, MemoRow, TriggerRow
-from weft.store.loads import orphaned, triggers
+from weft.store.loads import notices_due, orphaned, triggers
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
     PATIENCE_MS,
     Look,
+    OutboxLook,
     StoreBusy,
     StoreGone,
     StoreMoved,
@@ -289,6 +290,12 @@ class SqliteStore:
             later: list[Any] = self._writer.execute(SQL["triggers_next"]).fetchall()
             ((next_ms, follows),) = later
             return now, next_ms, bool(follows), triggers(rows)
+
+    def outbox(self, term: int, limit: int) -> OutboxLook:
+        ((now, late, checks, pending),) = self._rows("outbox_look", self.clock.now())
+        starts = triggers(self._rows("triggers_to_check", now)) if checks else []
+        due = notices_due(self._rows("notifications_due", now, term, limit)) if pending else []
+        return OutboxLook(now, bool(late), starts, due)
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         rows = self._rows("ends_to_follow", limit, self.settled_event())
