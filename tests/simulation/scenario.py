@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from tests.simulation.engines import KIND
 from tests.simulation.loop import SimulatedLoop
+from tests.simulation.notices import add_deadlines, check_notices, is_quiet
 from tests.simulation.oracle import expected_states
 from tests.simulation.triggers import Triggered
 from tests.simulation.violations import Violated, Violation, require
@@ -244,6 +245,7 @@ class Scenario:
         await self._finish()
         world.check()
         world.check_spending()
+        check_notices(world)
         self._check_outcome()
         if self.triggered is not None:
             self.triggered.check()
@@ -256,6 +258,7 @@ class Scenario:
             for file in files.values():
                 file.children.update({name: files[name] for name in references_of(file.workflow)})
         document = make_document(self.rng, number, children=list(files))
+        add_deadlines(document, self.seed, number)
         if self.remote is not None:
             move_to_engines(self.remote, document, self.world.remote_kind)
         if self.spending is not None:
@@ -454,7 +457,8 @@ class Scenario:
             open_runs = self.world.store.reader().execute(
                 "SELECT count(*) FROM runs WHERE state IN ('pending', 'running')"
             ).get  # fmt: skip
-            if not open_runs and (self.triggered is None or self.triggered.quiet):
+            triggered = self.triggered is None or self.triggered.quiet
+            if not open_runs and triggered and is_quiet(self.world):
                 return
         raise Violated([Violation("liveness", "runs did not finish after healing")])
 

@@ -16,6 +16,7 @@ from tests.core.history import events
 from tests.simulation.auditor import Auditor
 from tests.simulation.engines import KIND, PLUGIN_KIND, SimulatedEngine, SimulatedRemote, SimulatedService
 from tests.simulation.loop import OWNER, SimulatedLoop
+from tests.simulation.notices import LateReports, SimulatedSender
 from tests.simulation.violations import Violated, Violation, found_by
 from weft.core import commands as c
 from weft.core.decision.draft import Hint
@@ -116,6 +117,8 @@ class World:
         self._seen_events = 0
         self._next_owner = 1
         self.sessions: dict[int, str] = {}  # of crashed nodes
+        self.sent: list[str] = []  # notifications
+        self.late_reports = LateReports()
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
         self.engines = [SimulatedEngine(self, "engine-a"), SimulatedEngine(self, "engine-b")]
         self.remote_kind = PLUGIN_KIND if seed % 10 == 7 else KIND  # of tasks on engines
@@ -155,10 +158,12 @@ class World:
             lambda: next(ids),
             lambda m, f: self.tell(f"{name}: {m} {f}"),
         )
+        ports.notifier = SimulatedSender(self, owner)
         settings = NodeSettings(
             name=name, slots=slots, output_root="/nowhere", workdir="/nowhere", lease_ttl_s=TTL_S, renew_every_s=0.5,
             poll_s=1.0, expire_every_s=EXPIRE_S, drain_s=1.0, role=role, leader_ttl_s=LEADER_TTL_S,
             leader_renew_s=LEADER_RENEW_S, overdue_every_s=1.0, memory=NODE_MEMORY, gpus=1,
+            notify_timeout_s=2.0, notify_backoff_s=0.2,
         )  # fmt: skip
         node = context.run(Node, ports, settings)
         task = self.loop.create_task(node.run(), context=context)
@@ -267,6 +272,8 @@ class World:
             self.auditor.event(run_no, pos, idx, kind, session, shown)
             if "cached" in shown:
                 self._check_cached(run_no, shown)
+            if kind == "late":
+                self.late_reports.event(run_no, pos, shown, self.now())
         after = {row.id: row for row in self._all_rows()}
         found = found_by(check_step, {k: v for k, v in self._before.items() if k in after}, after)
         self._before = after
@@ -293,7 +300,7 @@ class World:
         found += found_by(check_handles, handles, after)
         found += found_by(check_family, runs, after.values())
         found += self._check_triggers()
-        return found + self.auditor.objections
+        return found + self.auditor.objections + self.late_reports.objections
 
     def _check_cached(self, run_no: int, shown: dict[str, Any]) -> None:
         """A cached result is that of a success, word for word, and never of a run that wanted none."""
