@@ -140,6 +140,13 @@ SETTINGS: tuple[Setting, ...] = (
         "(none: google-auth finds credentials)",
         "A file with an access token for that API; it is read again when it has changed",
     ),
+    Setting("public_url", "server", "(none)", "Where people reach `weft serve`: for the links in notifications"),
+    Setting("smtp_host", "text", "(none: no e-mail)", "The server that e-mail of `notify` goes to"),
+    Setting("smtp_port", "port", "587", "The port of that server"),
+    Setting("smtp_user", "text", "(none: no login)", "The user that Weft logs in as there"),
+    Setting("smtp_password", "text", "(none)", "The name of the secret that holds that user's password"),
+    Setting("smtp_from", "text", "(none)", "The address that e-mail is from"),
+    Setting("smtp_starttls", "choice", "always", "Whether STARTTLS encrypts the connection", ("always", "never")),
     Setting("store_wait", "duration", "30s", "How long commands wait for PostgreSQL that does not answer (yet)"),
     Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
     Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
@@ -238,6 +245,13 @@ class Config(NamedTuple):
     http_allow: tuple[str, ...]
     cloud_run_endpoint: str
     cloud_run_token_file: Path | None
+    public_url: str | None
+    smtp_host: str | None
+    smtp_port: int
+    smtp_user: str | None
+    smtp_password: str | None
+    smtp_from: str | None
+    smtp_starttls: str
     store_wait: float
     lease_ttl: float
     renew_every: float
@@ -428,16 +442,6 @@ def server_url(text: str) -> str:
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError("expected an address without a user, a query or a fragment (a token goes into WEFT_TOKEN)")
     return text.rstrip("/")
-
-
-def is_loopback(host: str) -> bool:
-    """Only this machine can reach it."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _server(setting: Setting, value: Any, base: Path) -> str:

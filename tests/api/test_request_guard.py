@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.conftest import CHAIN, Running, until
 from weft.api.access.auth import Caller, OneToken
-from weft.config import is_loopback
+from weft.client.owner_token import is_loopback
 from weft.operations.declare import RANK, Operation
 from weft.operations.table import OPERATIONS
 

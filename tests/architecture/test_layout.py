@@ -16,7 +16,7 @@ LINES_MAX = 50
 ENTRIES: dict[str, int] = {
     ".": 19,  # the parts of the product
     "cli/commands": 25,  # one file a command; `mcp install` has one beside `mcp`
-    "core/rules": 34,  # one file a kind of decision
+    "core/rules": 38,  # one file a kind of decision
     "executors": 21,  # one package an executor, and what they share
 }
 #: Classes with more public methods than that.

@@ -38,7 +38,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def test_every_place_is_tried() -> None:
     fires = {"fire.before_commit", "fire.committed"}  # tests/cluster/test_triggers.py
-    elsewhere = {"submit.before_commit", *test_once.CRASHES, *test_copy.POINTS, *fires}
+    notified = {"notify.sent"}  # tests/notifications/test_delivery.py
+    elsewhere = {"submit.before_commit", *notified, *test_once.CRASHES, *test_copy.POINTS, *fires}
     assert {name for name, _ in CRASHES} | elsewhere == set(POINTS)
 
 

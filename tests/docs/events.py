@@ -107,6 +107,10 @@ EVENTS = {
     "refused": Event(
         "task", "its condition could not be evaluated", {"state": "always `failed`", "error": "why"}
     ),
+    "late": Event(
+        "run or task", "a deadline has passed, and it had not started, or ended, by then",
+        {"by": "`start_by` or `finish_by`", "at": "that moment"},
+    ),
     "concluded": Event(
         "run", "all tasks have ended but the handlers of the run, one of which reads how",
         {"state": "`run.state`", "reason": "`run.reason`", "failed": "`run.failed`: names of tasks"},
@@ -245,6 +249,23 @@ CLUSTER_EVENTS = {
     "token_created": Event(
         "token", "somebody may use the server from now on",
         {"id": "the token's", "label": "what it is for", "role": "what it may", "expires_at": "when it ends"},
+    ),
+    "trigger_late": Event(
+        "trigger", "no run was started for some of its times within `start_by`",
+        {"trigger": "workflow/name", "first": "the first of these times", "last": "the last of them",
+         "times": "how many", "start_by_ms": "how long after each a run should have started",
+         "reason": "why, of the last one"},
+    ),
+    "notification_failed": Event(
+        "notification", "it could not be delivered, and is no longer tried",
+        {"notification": "its id", "run": "the run it is about", "event": "what it is about", "tries": "how many",
+         "error": "of the last try"},
+    ),
+    "notifications_retried": Event(
+        "notification", "a person had notifications delivered again", {"notifications": "their ids"}
+    ),
+    "notify_default_set": Event(
+        "notification", "the targets for all workflows were changed", {"targets": "how many there are"}
     ),
     "token_revoked": Event("token", "nobody may use it any more", {"id": "the token's", "label": "what it was for"}),
     "asked": Event(

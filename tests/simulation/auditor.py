@@ -90,6 +90,8 @@ class Auditor:
             self.adopted += 1
         elif kind == "released":
             self.released.add(place)
+        elif kind == "decided":  # by hand: it counts as an attempt
+            self.attempts[place] = data["attempt"]
         elif kind == "skipped":
             self._end(place, "skipped")
         elif kind == "taken_over":

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from tests.simulation.backfills import Backfilled
 from tests.simulation.engines import KIND
 from tests.simulation.loop import SimulatedLoop
+from tests.simulation.notices import add_deadlines, check_notices, is_quiet
 from tests.simulation.oracle import expected_states
 from tests.simulation.triggers import Triggered
 from tests.simulation.violations import Violated, Violation, require
@@ -254,6 +255,7 @@ class Scenario:
         await self._finish()
         world.check()
         world.check_spending()
+        check_notices(world)
         self._check_outcome()
         if self.triggered is not None:
             self.triggered.check()
@@ -268,6 +270,7 @@ class Scenario:
             for file in files.values():
                 file.children.update({name: files[name] for name in references_of(file.workflow)})
         document = make_document(self.rng, number, children=list(files))
+        add_deadlines(document, self.seed, number)
         if self.remote is not None:
             move_to_engines(self.remote, document, self.world.remote_kind)
         if self.spending is not None:
@@ -486,7 +489,7 @@ class Scenario:
                 "SELECT count(*) FROM runs WHERE state IN ('pending', 'running')"
             ).get  # fmt: skip
             quiet = [one.quiet for one in (self.triggered, self.backfilled) if one is not None]
-            if not open_runs and all(quiet):
+            if not open_runs and all(quiet) and is_quiet(self.world):
                 return
         raise Violated([Violation("liveness", "runs did not finish after healing")])
 

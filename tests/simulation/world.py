@@ -16,6 +16,7 @@ from tests.core.history import events
 from tests.simulation.auditor import Auditor
 from tests.simulation.engines import KIND, PLUGIN_KIND, SimulatedEngine, SimulatedRemote, SimulatedService
 from tests.simulation.loop import OWNER, SimulatedLoop
+from tests.simulation.notices import LateReports, SimulatedSender
 from tests.simulation.violations import Violated, Violation, found_by
 from weft.core import commands as c
 from weft.core.decision.draft import Hint
@@ -58,7 +59,7 @@ from weft.executors.protocol import Ended, Launch, OnceQuestion, Outcome, StopRe
 from weft.node.committer import Committer
 from weft.node.node import Node
 from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
-from weft.store.protocol import Look, Watch, Woken
+from weft.store.protocol import Look, OutboxLook, Watch, Woken
 from weft.store.queries import MEMO_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
 from weft.store.sqlite.driver import SqliteStore
 
@@ -118,6 +119,8 @@ class World:
         self._seen_events = 0
         self._next_owner = 1
         self.sessions: dict[int, str] = {}  # of crashed nodes
+        self.sent: list[str] = []  # notifications
+        self.late_reports = LateReports()
         self.nodes: dict[int, tuple[Node, asyncio.Task[None], SimulatedExecutor]] = {}
         self.engines = [SimulatedEngine(self, "engine-a"), SimulatedEngine(self, "engine-b")]
         self.remote_kind = PLUGIN_KIND if seed % 10 == 7 else KIND  # of tasks on engines
@@ -157,10 +160,12 @@ class World:
             lambda: next(ids),
             lambda m, f: self.tell(f"{name}: {m} {f}"),
         )
+        ports.notifier = SimulatedSender(self, owner)
         settings = NodeSettings(
             name=name, slots=slots, output_root="/nowhere", workdir="/nowhere", lease_ttl_s=TTL_S, renew_every_s=0.5,
             poll_s=1.0, expire_every_s=EXPIRE_S, drain_s=1.0, role=role, leader_ttl_s=LEADER_TTL_S,
             leader_renew_s=LEADER_RENEW_S, overdue_every_s=1.0, memory=NODE_MEMORY, gpus=1,
+            notify_timeout_s=2.0, notify_backoff_s=0.2,
         )  # fmt: skip
         node = context.run(Node, ports, settings)
         task = self.loop.create_task(node.run(), context=context)
@@ -280,6 +285,8 @@ class World:
             self.auditor.event(run_no, pos, idx, kind, session, shown)
             if "cached" in shown:
                 self._check_cached(run_no, shown)
+            if kind == "late":
+                self.late_reports.event(run_no, pos, shown, self.now())
         after = {row.id: row for row in self._all_rows()}
         found = found_by(check_step, {k: v for k, v in self._before.items() if k in after}, after)
         self._before = after
@@ -306,7 +313,7 @@ class World:
         found += found_by(check_handles, handles, after)
         found += found_by(check_family, runs, after.values())
         found += self._check_triggers()
-        return found + self.auditor.objections
+        return found + self.auditor.objections + self.late_reports.objections
 
     def _check_cached(self, run_no: int, shown: dict[str, Any]) -> None:
         """A cached result is that of a success, word for word, and never of a run that wanted none."""
@@ -517,6 +524,9 @@ class SimulatedLink:
         self._steps = await self._call(lambda: self._world.store.backfills_to_step(limit))
         old = known is not None and self._world.random.random() < self._world.faults.old_reads
         return known if old and known is not None else self._steps
+
+    async def outbox(self, term: int, limit: int) -> OutboxLook:
+        return await self._call(lambda: self._world.store.outbox(term, limit))
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         return await self._call(lambda: self._world.store.ends_to_follow(limit))

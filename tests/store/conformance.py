@@ -14,7 +14,18 @@ import pytest
 
 from weft.core.decision.draft import Draft
 from weft.core.placement.budgets import Amount
-from weft.core.rows import ORDINAL_BITS, BudgetRow, FireRow, HandleRow, Pin, RunRow, SessionRow, TaskRow, TriggerRow
+from weft.core.rows import (
+    ORDINAL_BITS,
+    BudgetRow,
+    FireRow,
+    HandleRow,
+    NotificationRow,
+    Pin,
+    RunRow,
+    SessionRow,
+    TaskRow,
+    TriggerRow,
+)
 from weft.store.sqlite.driver import SqliteStore
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -216,3 +227,11 @@ def tasks_of_5(now: int) -> list[TaskRow]:
         task_row(5, 0, state="queued", rank=30),
         task_row(5, 3, open=1),
     ]
+
+
+def notification(id: str, **more: Any) -> NotificationRow:
+    values: dict[str, Any] = {
+        "run_no": None, "run": "one", "pos": None, "workflow": "w", "event": "failed", "target": "{}", "facts": "{}",
+        "created_at": 1, "next_at": 1, **more,
+    }  # fmt: skip
+    return NotificationRow(id, **values)

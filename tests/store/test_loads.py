@@ -152,7 +152,8 @@ APART = (
     n.PlacementDemands, n.DueTasks, n.NextWakeTime, n.BeginExchange, n.NextRun, n.Lease, n.TaskEnds, n.RunInputs,
     n.ContextOfRun, n.MapArray, n.SignalOfRun, n.Memos, n.Token, n.Measurements, n.Leadership, n.InsistingLeaders,
     n.TasksPastDeadline, n.LossesByOutage, n.ParkedTasks, n.Takeovers, n.RunsKeptForOthers, n.EndsToTakeOver,
-    n.MapLabels, n.Backfill, n.UnfinishedRunsOfBackfill,
+    n.MapLabels, n.Backfill, n.UnfinishedRunsOfBackfill, n.DueDeadlines, n.FirstStart, n.NotifyState,
+    n.Notifications, n.FailedNotifications,
 )  # fmt: skip
 
 
@@ -282,7 +283,8 @@ def test_a_glance_tells_what_there_is_to_do(store: Any) -> None:
     now = make_world(store)
     with store.transaction() as tx:
         ((overview,),) = tx.load([n.BeginExchange("s1", 41)])
-        session, wake_at, unsettled, sweeping, stopping, newest_demand = overview
+        session, wake_at, unsettled, sweeping, stopping, newest_demand, notifying = overview
+        assert not notifying
         assert (session.id, session.exchange) == ("s1", 41)
         assert wake_at == now - 20, "the earliest of wake-up times and deadlines, passed ones included"
         assert (bool(unsettled), bool(sweeping), bool(stopping), newest_demand) == (True, True, True, 2)
@@ -295,7 +297,7 @@ def test_a_glance_at_nothing(store: Any) -> None:
         put_run(tx, run_row(1, deadline_at=tx.now - 5, state="failed", finished_at=tx.now), [])
         ((overview,),) = tx.load([n.BeginExchange("s", 1)])
     assert overview[1] is None, "the deadline of a run that has ended is no reason to wake up"
-    assert [bool(value) for value in overview[2:]] == [False] * 4
+    assert [bool(value) for value in overview[2:]] == [False] * 5
 
 
 def test_an_exchange_begins_once_and_only_while_its_session_lasts(store: Any) -> None:

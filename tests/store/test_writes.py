@@ -9,6 +9,7 @@ from tests.store.conformance import (
     blank,
     draft_of,
     make_world,
+    notification,
     put_run,
     put_session,
     run_row,
@@ -18,7 +19,7 @@ from tests.store.conformance import (
 from weft.core.decision import needs as n
 from weft.core.decision.groups import Created, PoolChanges, Pruned, SessionChanges
 from weft.core.liveness import digest
-from weft.core.rows import AttemptRow, EventRow, LeadershipRow, StaleRow, TaskRow
+from weft.core.rows import AttemptRow, DeadlineRow, EventRow, LeadershipRow, StaleRow, TaskRow
 from weft.store.protocol import CommandUsed, Remembered, StoreError, Superseded
 
 RUNNING = task_id(3, 1)
@@ -212,6 +213,8 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
             draft.values.signals.append((run_no, "s", None, None))
             draft.values.arrays.append((run_no, 1, 1, "[]"))
             draft.values.labels.append((run_no, 1, 1, "[]"))
+            draft.deadlines.new.append(DeadlineRow(run_no, 1, "start_by", 1))
+            draft.notifications.new.append(notification(f"n{run_no}", run_no=run_no))
         tx.write(draft)
     with store.transaction() as tx:
         draft = draft_of(tx)
@@ -221,7 +224,7 @@ def test_pruning_leaves_nothing_of_a_run_and_all_of_the_others(store: Any, backe
         assert tx.load([n.Runs([3]), n.CurrentTasks(3)]) == ([], [])
         assert len(tx.load([n.CurrentTasks(5)])[0]) == 4
         assert tx.load([n.Workflows(["hash"])])[0], "another run still uses it"
-    for table in ("attempts", "events", "stale_reports", "arrays", "labels"):
+    for table in ("attempts", "events", "stale_reports", "arrays", "labels", "deadlines", "notifications"):
         assert backend.query(store, f"SELECT count(*) FROM {table}") == [(1,)], table
     with store.transaction() as tx:
         draft = draft_of(tx)

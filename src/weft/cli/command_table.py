@@ -140,6 +140,7 @@ RUN_FILTERS = (
     _option("--text", metavar="TEXT",
             help="only runs with this text in their id, name, labels, inputs or reason; A to Z are as a to z"),
     _option("--backfill", metavar="ID", help="only runs of this backfill"),
+    _flag("--late", help="only runs with a deadline that was not met"),
 )  # fmt: skip
 CHILDREN = _flag("--all", help="also runs that tasks of other runs have started")
 
@@ -421,6 +422,21 @@ COMMANDS: tuple[Command, ...] = (
         " be there (`weft worker`). `show` tells how far it is; `cancel` cancels what runs and what is to come.",
     ),
     Command("backfills", "Look", "list backfills, newest first", "backfill:backfills", (LIMIT,)),
+    Command(
+        "notifications", "Change", "list notifications, have them delivered again, or set targets for all workflows",
+        "notifications:notifications",
+        (_option("action", metavar="list|retry|default", nargs="?", default="list",
+                 choices=("list", "retry", "default"), help="what to do (default: list)"),
+         _option("ids", metavar="ID", nargs="*", help="retry: these"),
+         _flag("--failed", help="retry: all that are no longer tried"),
+         _option("--state", metavar="STATE", choices=("pending", "delivered", "failed"),
+                 help="list: only those in this state"),
+         _option("--run", metavar="RUN", help="list: only those of this run"),
+         _option("--file", metavar="FILE", help="default: a file with a list of targets, as `notify` has them"),
+         _flag("--none", help="default: no targets any more"), LIMIT),
+        "`default` without --file and --none shows the targets that the runs of all workflows have. The leader"
+        " delivers: some node must be there (`weft worker`); `weft run` delivers what its run has left.",
+    ),
     Command(
         "token", "Change", "create, list or revoke tokens for the server",
         "tokens:token",

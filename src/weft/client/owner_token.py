@@ -5,6 +5,7 @@ machine only, and only to a port that the file's owner (or root) listens on: ano
 server was down would otherwise be given it.
 """
 
+import ipaddress
 import os
 import re
 import secrets
@@ -20,6 +21,16 @@ FILE = "token"
 _TOKEN = re.compile(r"[\x21-\x7e]{16,256}")
 _LISTENING = "0A"
 _SOCKETS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+
+
+def is_loopback(host: str) -> bool:
+    """Only this machine can reach it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def server_token(home: Path) -> tuple[str, Path]:
@@ -47,7 +58,7 @@ def token_for(url: str, config: settings.Config, directory: Path) -> str | None:
     if given:
         return given
     parts = urlsplit(url)
-    if not settings.is_loopback(parts.hostname or ""):
+    if not is_loopback(parts.hostname or ""):
         return None
     path = _file(config, directory)
     if path is None:

@@ -30,6 +30,7 @@ from weft.operations.replies import (
     NewToken,
     NodeInfo,
     NodeWork,
+    NotificationInfo,
     OutputPart,
     PoolInfo,
     RunDiff,
@@ -50,6 +51,7 @@ from weft.operations.resources import (
     bulk,
     events,
     nodes,
+    notifications,
     repair,
     run_changes,
     runs,
@@ -203,13 +205,14 @@ class Connection:
         until: int | None = None,
         text: str | None = None,
         backfill: str | None = None,
+        late: bool = False,
     ) -> list[RunInfo]:
         """Newest first; `before` is the `no` of the last run of the page before. `labels` and `inputs` are texts
         `k=v`, all of which a run must have."""
         cursor = None if before is None else f"r{before}"
         request = runs.ListRunsRequest(
             state=states, name=name, cursor=cursor, children=children, label=labels or None, input=inputs or None,
-            trigger=trigger, since=since, until=until, text=text, backfill=backfill,
+            trigger=trigger, since=since, until=until, text=text, backfill=backfill, late=late,
         )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
 
@@ -609,6 +612,26 @@ class Connection:
             done = self.call(run_changes.prune_runs, request)
             yield done
             more = done.more
+
+    # Notifications
+
+    def notifications(self, *, state: Any = None, run: str | None = None, limit: int = 100) -> list[NotificationInfo]:
+        """Newest first; only those in a state (pending, delivered, failed), or of a run."""
+        request = notifications.ListNotificationsRequest(state=state, run=run)
+        return self._pages(notifications.list_notifications, request, "notifications", limit)[0]
+
+    def retry_notifications(self, ids: list[str] | None = None) -> int:
+        """Deliver these again, or all that are no longer tried; how many."""
+        request = notifications.RetryNotificationsRequest(ids=ids, failed=ids is None)
+        return self.call(notifications.retry_notifications, request).changed
+
+    def notify_default(self) -> list[dict[str, Any]]:
+        """The targets that the runs of all workflows have, as `notify` of a definition has them."""
+        return self.call(notifications.get_notify_default, NoArguments()).notify
+
+    def set_notify_default(self, targets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        request = notifications.SetNotifyDefaultRequest(notify=targets)
+        return self.call(notifications.set_notify_default, request).notify
 
     # Tokens
 

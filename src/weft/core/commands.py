@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from weft.core.rows import ApiRole, Pin
-from weft.core.workflow import TriggerDef, Usage
+from weft.core.workflow import NotifyTarget, TriggerDef, Usage
 
 Role = Literal["auto", "leader", "worker", "observer"]
 ReportOutcome = Literal["succeeded", "failed", "cancelled", "returned"]
@@ -433,11 +433,61 @@ class CancelBackfill(msgspec.Struct):
     reason: str = BY_REQUEST
 
 
+class ReportLate(msgspec.Struct):
+    """Judge the deadlines whose moment has passed."""
+
+    term: int
+    limit: int = 100
+
+
+class CheckStarts(msgspec.Struct):
+    """These times of a trigger with `start_by` are so long ago that runs for them should have started. `since`: where
+    the check stood when its leader looked."""
+
+    term: int
+    trigger: str
+    since: int
+    times: list[int]
+    until: int
+    next_ms: int | None
+
+
+class BeginDelivery(msgspec.Struct):
+    """The leader is about to deliver these notifications; the reply says which, with the number of the try."""
+
+    term: int
+    ids: list[str]
+    hold_ms: int  # after so long without an end, the try counts as lost
+
+
+class EndDelivery(msgspec.Struct):
+    """How a try has ended. Whoever made it may say so, even after its term: the number of the try is the fence."""
+
+    id: str
+    tries: int
+    error: str | None = None
+    final: bool = False  # another try would end in the same way
+    backoff_ms: int = 5000  # before the next try; three times as long after each
+
+
+class RetryNotifications(msgspec.Struct):
+    """Deliver these again, or (None) all that are no longer tried."""
+
+    ids: list[str] | None = None
+
+
+class SetNotifyDefault(msgspec.Struct):
+    """Targets for the runs of all workflows; none: there are none."""
+
+    targets: list[NotifyTarget]
+
+
 Command = (
     Apply | PauseTrigger | Fire | Exchange | Once | Register | Expire | Lead | Resign | Drain | Reconcile | Overdue
     | Submit | Advance | CancelRun | CancelTask | Resume | Signal | Prune | Tidy | SetPool | SetBudget | Place
     | CreateToken | RevokeToken | OpenHandle | CloseHandles | ReleaseTask | DecideTasks | PauseRun
-    | CorrectRun | StartBackfill | StepBackfill | CancelBackfill
+    | CorrectRun | StartBackfill | StepBackfill | CancelBackfill | ReportLate | CheckStarts | BeginDelivery
+    | EndDelivery | RetryNotifications | SetNotifyDefault
 )  # fmt: skip
 
 

@@ -296,6 +296,8 @@ class TriggerRow(msgspec.Struct):
     since_ms: int
     next_ms: int | None  # when to look at it next, of those that fire by time
     cursor: int  # of `after`: events up to this one have been looked at
+    checked_ms: int = 0  # of one with `start_by`: times up to this one have been looked at for lateness
+    check_ms: int | None = None  # when to look at the next one
 
 
 class FireRow(msgspec.Struct):
@@ -332,6 +334,36 @@ class BackfillRow(msgspec.Struct):
     existing: int = 0  # times that had a run already
     failed: int = 0  # times for which no run could be made
     reason: str | None = None  # of the last of those, or of its end
+
+
+class DeadlineRow(msgspec.Struct):
+    """A moment by which a run, or a task of it, should have started or ended. Judged once, after that moment."""
+
+    run_no: int
+    pos: int  # WHOLE: the run itself
+    by: str  # start_by, finish_by
+    at: int
+    state: Literal["open", "met", "late"] = "open"
+
+
+class NotificationRow(msgspec.Struct):
+    """A message that the leader has to deliver, at least once, under this id. Written with the event it is about."""
+
+    id: str  # the same for the same event and target, whoever writes it
+    run_no: int | None
+    run: str | None
+    pos: int | None  # the task that it is about, or whose output it quotes
+    workflow: str
+    event: str  # of workflow.NOTIFY_EVENTS
+    target: str  # JSON of a NotifyTarget
+    facts: str  # JSON: what happened
+    created_at: int
+    state: Literal["pending", "delivered", "failed"] = "pending"
+    tries: int = 0
+    next_at: int | None = None  # of a pending one: when it is tried next
+    term: int | None = None  # of one that is being delivered: the term of the leader that does
+    error: str | None = None  # of the last try
+    delivered_at: int | None = None
 
 
 #: Of a token: looks; starts and stops work; changes what everybody works with.

@@ -26,6 +26,10 @@ CatchUp = Literal["none", "last", "all"]
 Overlap = Literal["skip", "queue", "replace", "allow"]
 _ELEMENT: Final = re.compile(r"(.+)\.([0-9]{1,9})")
 TIMED = ("cron", "every")  # kinds of triggers that fire by time
+#: What notifications are about.
+NOTIFY_EVENTS: Final = ("failed", "recovered", "dead_letter", "late", "waiting")
+#: How they are delivered: a target has exactly one of these.
+NOTIFY_KINDS: Final = ("webhook", "slack", "email", "command")
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -75,6 +79,23 @@ def usage_of(value: dict[str, Any] | None) -> Usage | None:
         return None
     usd = value.get("usd")
     return Usage(None if usd is None else max(1, round(usd * MICROS)), value.get("tokens"))
+
+
+class NotifyTarget(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where notifications of some events go. Its JSON is what the store keeps with each of them."""
+
+    on: tuple[str, ...]  # of NOTIFY_EVENTS
+    webhook: str | None = None
+    slack: str | None = None
+    email: dict[str, Any] | None = None  # to, subject
+    command: tuple[str, ...] | None = None
+    headers: dict[str, str] = {}
+    secrets: tuple[str, ...] = ()  # `$NAME` in the address and the headers stands for these
+    text: str | None = None  # with templates; None: the text that Weft writes
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in NOTIFY_KINDS if getattr(self, kind) is not None)
 
 
 class TaskDef(msgspec.Struct, frozen=True):
@@ -192,6 +213,7 @@ class TriggerDef(msgspec.Struct, frozen=True, omit_defaults=True):
     rate: tuple[int, int] | None = None  # so many in so many milliseconds
     after: str | None = None
     after_state: str = "succeeded"
+    start_by_ms: int | None = None  # a time for which no run has started so long after it is reported
 
     @property
     def timed(self) -> bool:
@@ -230,6 +252,8 @@ class Workflow(msgspec.Struct, frozen=True):
     budget: Usage | None = None  # what one run may spend in all
     workspace: bool = False  # its tasks start in a directory of their run
     head_starts: tuple[int, ...] = ()  # by position, if no earlier run says how long tasks take; empty: all are alike
+    deadlines: tuple[tuple[int, str, int], ...] = ()  # position (-1: the run), start_by or finish_by, ms
+    notify: tuple[NotifyTarget, ...] = ()
 
     def place(self, name: str) -> tuple[int, int] | None:
         """(position, index) of a task, whose index is -1, or of an element such as "transform.3", which need not

@@ -25,6 +25,7 @@ from weft.executors.shell.executor import ShellExecutor
 from weft.local_node.agents import AgentOnDemand
 from weft.local_node.engines import ENGINE_KINDS, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
+from weft.local_node.notifier import LocalNotifier
 from weft.local_node.plugin_executors import described, plugin_executors
 from weft.node.attempts.files import AttemptFiles
 from weft.node.attempts.run_tokens import KEY_FACT
@@ -32,7 +33,7 @@ from weft.node.attempts.secrets import Secrets
 from weft.node.attempts.workspaces import Workspaces
 from weft.node.chores.resources import Machine
 from weft.node.node import Node
-from weft.node.ports import NodeSettings, Ports
+from weft.node.ports import NodeSettings, Ports, SmtpSettings
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.kept_files import DirectoryFiles, FileStorage, StoreFiles
 from weft.store.private_files import make_private_directory
@@ -99,6 +100,11 @@ def service_options(config: Config) -> dict[str, Any]:
     """What the settings say about services that tasks use, as fields of NodeSettings."""
     token_file = config.cloud_run_token_file
     return {
+        "smtp": SmtpSettings(
+            config.smtp_host, config.smtp_port, config.smtp_user, config.smtp_password, config.smtp_from,
+            config.smtp_starttls == "always",
+        ),
+        "public_url": config.public_url,
         "http_allow": config.http_allow, "cloud_run_endpoint": config.cloud_run_endpoint,
         "cloud_run_token_file": None if token_file is None else str(token_file),
     }  # fmt: skip
@@ -162,6 +168,7 @@ def make_node(
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
     if store.path is None:
         ports.secrets.learn(STORE_SECRETS)
+    ports.notifier = LocalNotifier(settings, ports.secrets, shell)
     if store.takes_output:
         ports.ship = connection.link.ship
     _keep_files_in(ports, connection, settings, user)

@@ -18,6 +18,7 @@ from weft.operations.parameters import (
     NodeRef,
     Pairs,
     RunCursor,
+    RunLate,
     RunRef,
     RunText,
     RunTrigger,
@@ -64,6 +65,7 @@ class ListRunsArguments(a.Arguments):
     since: Moment | None = None
     until: Moment | None = None
     text: RunText | None = None
+    late: RunLate = False
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
     cursor: RunCursor | None = None
     limit: a.Limit = 20
@@ -78,6 +80,7 @@ def list_runs(context: RequestContext, request: ListRunsArguments) -> r.RunLines
             state=request.states, name=request.workflow, children=request.children, cursor=request.cursor,
             limit=request.limit, label=request.labels, input=request.inputs, trigger=request.trigger,
             since=request.since, until=request.until, text=request.text,
+            late=request.late,
         ),
     )  # fmt: skip
     return r.RunLines(runs=[r.run_line(run) for run in page.runs], next=page.next)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from weft.core.commands import Lead, LeadReply, Refused, Resign
 from weft.node.chores.expire import end_late, expire, standby_every_s
 from weft.node.chores.fire import fire
+from weft.node.chores.notify import Deliveries
 from weft.node.chores.overdue import overdue
 from weft.node.chores.prune import prune
 from weft.node.lease import MARGIN
@@ -21,6 +22,7 @@ from weft.node.ports import LinkLost, NodeSettings, Ports
 Chore = Callable[[Ports, NodeSettings, int], Awaitable[None]]
 LOOKS = 2  # looks at who leads, per renewal interval
 RETRY_S = 0.2
+DELIVER_MAX_S = 10.0  # for what a run has left to deliver when its node goes
 
 
 class Leader:
@@ -33,6 +35,7 @@ class Leader:
         self._until = float("-inf")
         self._late_at = float("-inf")  # when to look for late sessions again
         self.term: int | None = None
+        self._deliveries = Deliveries()
 
     def look(self) -> None:
         """The cluster has no leader, or may have none."""
@@ -55,6 +58,27 @@ class Leader:
                 continue
             every = min(self._settings.leader_renew_s / LOOKS, self._late_at - self._ports.clock())
             await self._pause(max(min(every, left_s), RETRY_S))
+
+    async def deliver_rest(self) -> None:
+        """Before a node that was here for one run goes, and no longer leads: what that run left to deliver, under a
+        term of its own. If another node leads, that one delivers it."""
+        ports, settings = self._ports, self._settings
+        term: int | None = None
+        try:
+            async with asyncio.timeout(min(DELIVER_MAX_S, settings.notify_timeout_s)):
+                box = await ports.link.outbox(0, 1)
+                if (box.due or box.late) and ports.notifier is not None:
+                    reply: LeadReply = await ports.link.commit(Lead(self._session, int(settings.leader_ttl_s * 1000)))
+                    term = reply.term
+                if term is not None:
+                    await self._deliveries.notify_all(ports, settings, term)
+        except (LinkLost, Refused, TimeoutError) as error:
+            ports.log("notifications are left to be delivered", {"error": str(error) or repr(error)})
+        finally:
+            await self._deliveries.stop()
+            if term is not None:
+                with contextlib.suppress(LinkLost):
+                    await ports.link.commit(Resign(self._session, term))
 
     async def resign(self) -> None:
         """Hand it over now, instead of letting the term run out."""
@@ -106,6 +130,7 @@ class Leader:
             asyncio.create_task(self._repeat(overdue, settings.overdue_every_s, term)),
             asyncio.create_task(self._repeat(prune, settings.prune_every_s, term)),
             asyncio.create_task(self._repeat(fire, settings.fire_every_s, term)),
+            asyncio.create_task(self._repeat(self._deliveries.notify, settings.notify_every_s, term)),
         ]
         try:
             while self._trusted and self.term == term and not self._resigned:
@@ -117,6 +142,7 @@ class Leader:
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
+            await self._deliveries.stop()
             if not self._resigned:
                 self.term = None
 

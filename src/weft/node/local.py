@@ -27,6 +27,7 @@ from weft.store.artifact_files import ArtifactFiles
 from weft.store.protocol import (
     NO_SPACE,
     Look,
+    OutboxLook,
     Store,
     StoreBusy,
     StoreCrowded,
@@ -183,6 +184,9 @@ class LocalLink:
 
     async def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
         return await self._read(lambda: self._store.backfills_to_step(limit))
+
+    async def outbox(self, term: int, limit: int) -> OutboxLook:
+        return await self._read(lambda: self._store.outbox(term, limit))
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         return await self._read(lambda: self._store.ends_to_follow(limit))

@@ -276,9 +276,20 @@ class Node:
             return
         if self._output is not None:  # before it leaves: what is not there afterwards counts as lost
             await self._output.flush(min(FLUSH_MAX_S, self._settings.lease_ttl_s / 2))
+        if self._settings.scope is not None and self.leader is not None and not self._killing.is_set():
+            await self._deliver_rest(self.leader)
         with contextlib.suppress(LinkLost):  # if it cannot be said, the lease ends the session
             await self._ports.link.leave(self.session)
         await tidy(self._ports)
+
+    async def _deliver_rest(self, leader: Leader) -> None:
+        """What the run has left to deliver, unless somebody is in a hurry."""
+        delivering = asyncio.create_task(leader.deliver_rest())
+        killing = asyncio.create_task(self._killing.wait())
+        await asyncio.wait([delivering, killing], return_when=asyncio.FIRST_COMPLETED)
+        for task in (delivering, killing):
+            task.cancel()
+        await asyncio.gather(delivering, killing, return_exceptions=True)
 
     async def _kill_all(self, loop: ExchangeLoop) -> None:
         """Nothing of a dead session may go on: the attempts belong to somebody else now."""

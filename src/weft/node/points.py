@@ -20,6 +20,7 @@ POINTS = (
     "copy.committed",  # the target is open, the source does not know yet
     "fire.before_commit",  # a trigger's fire was decided, nothing is stored
     "fire.committed",  # its run is stored, the leader does not know yet
+    "notify.sent",  # a notification is delivered, the store does not know yet
     "attempt.ended",  # its process is over, the report is not sent
 )
 

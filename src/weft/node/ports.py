@@ -10,14 +10,14 @@ import msgspec
 from weft.core import commands as c
 from weft.core.expressions.run_names import Ended
 from weft.core.placement.eligibility import NodeFacts
-from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
+from weft.core.rows import BackfillRow, HandleRow, MemoRow, NotificationRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Executor, is_checked, is_remote, takes_slot
 from weft.node.attempts.files import AttemptFiles
 from weft.node.attempts.secrets import Secrets
 from weft.node.attempts.workspaces import Workspaces
 from weft.store.artifact_files import ArtifactFiles
-from weft.store.protocol import Look, Watch, Woken
+from weft.store.protocol import Look, OutboxLook, Watch, Woken
 from weft.store.shipment import Shipment
 
 #: Takes output to the store; (task, attempt) of what it refused. May raise LinkLost.
@@ -102,6 +102,10 @@ class Link(Protocol):
         """Backfills that are under way and may have one more run, with their triggers."""
         ...
 
+    async def outbox(self, term: int, limit: int) -> OutboxLook:
+        """What the leader of this term has to do about deadlines, late triggers and notifications."""
+        ...
+
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         """(trigger, event's number, run id, its name, the event's JSON) of ended runs that triggers follow."""
         ...
@@ -144,6 +148,33 @@ class Link(Protocol):
         ...
 
 
+class Delivery(msgspec.Struct, frozen=True):
+    """How a try to deliver a notification has ended."""
+
+    error: str | None = None
+    final: bool = False  # another try would end in the same way
+
+
+class NotificationSender(Protocol):
+    """The way from the leader to those who are notified."""
+
+    async def send(self, row: NotificationRow, result: str | None) -> Delivery:
+        """Once, under the row's id. `result`: of the failed attempt that it quotes, as JSON. A cancel stops it, and
+        leaves nothing running."""
+        ...
+
+
+class SmtpSettings(msgspec.Struct, frozen=True):
+    """Where e-mail goes first."""
+
+    host: str | None = None
+    port: int = 587
+    user: str | None = None
+    password: str | None = None  # the name of the secret
+    sender: str | None = None
+    starttls: bool = True
+
+
 class NodeSettings(msgspec.Struct, frozen=True):
     name: str
     slots: int
@@ -167,6 +198,11 @@ class NodeSettings(msgspec.Struct, frozen=True):
     overdue_every_s: float = 5.0
     fire_every_s: float = 0.5
     prune_every_s: float = 60.0
+    notify_every_s: float = 1.0
+    smtp: SmtpSettings = SmtpSettings()
+    public_url: str | None = None  # where people find the server: for links in notifications
+    notify_timeout_s: float = 30.0  # of one try to deliver a notification
+    notify_backoff_s: float = 5.0  # before the second try; three times as long before each further one
     measure_every_s: float = 10.0
     result_max: int = 2**20  # bytes of an output that the store keeps; a larger one becomes an artifact
     artifact_max: int = 64 * 2**20
@@ -219,6 +255,7 @@ class Ports(msgspec.Struct):
     artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt
     workspaces: Workspaces | None = None
     files: AttemptFiles | None = None  # keeps and fetches the files of attempts
+    notifier: NotificationSender | None = None  # None: this node delivers nothing
     contended: Callable[[], int] = lambda: 0  # how often commits of this process met another writer
     #: (level, message, fields) of single attempts; None: nobody wants to know
     log_line: Callable[[str, str, dict[str, Any]], None] | None = None

@@ -49,6 +49,7 @@ class RunInfo(msgspec.Struct, kw_only=True):
     trigger: str | None = None  # that made it: workflow/name
     backfill: str | None = None  # that it is part of
     taken_from: str | None = None  # the run whose results it took over, but for the tasks that it ran itself
+    late: bool = False  # it, or a task of it, has not met a deadline
 
     @property
     def finished(self) -> bool:
@@ -292,6 +293,24 @@ class OutputPart(msgspec.Struct, kw_only=True):
     next: int  # where to go on
     size: int  # of all there is now
     ended: bool  # the attempt is over: nothing will follow
+
+
+class NotificationInfo(msgspec.Struct, kw_only=True):
+    """A message that the leader delivers, at least once."""
+
+    id: str
+    event: str  # failed, recovered, dead_letter, late, waiting
+    run: str | None
+    workflow: str
+    task: str | None
+    target: str  # how it is delivered, and where to: without what may be secret
+    state: str  # pending, delivered, failed
+    tries: int
+    next_at: int | None  # of a pending one: when it is tried next
+    error: str | None  # of the last try
+    created_at: int
+    delivered_at: int | None
+    facts: dict[str, Any]  # what happened
 
 
 class TokenInfo(msgspec.Struct, kw_only=True):

@@ -9,6 +9,7 @@ from weft.operations.resources import (
     events,
     graph,
     nodes,
+    notifications,
     repair,
     run_changes,
     runs,
@@ -25,7 +26,7 @@ from weft.operations.resources import (
 RESOURCES: Final[tuple[Resource, ...]] = (
     submissions.resource, runs.resource, run_changes.resource, repair.resource, bulk.resource, tasks.resource,
     graph.resource, workflows.resource, events.resource, nodes.resource, store.resource, triggers.resource,
-    backfills.resource, streams.resource, tokens.resource, server.resource,
+    backfills.resource, streams.resource, tokens.resource, notifications.resource, server.resource,
 )  # fmt: skip
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = tuple(
     operation for resource in RESOURCES for operation in resource.operations

@@ -11,10 +11,12 @@ from weft.core.rows import (
     ORDINAL_BITS,
     BackfillRow,
     BudgetRow,
+    DeadlineRow,
     FireRow,
     HandleRow,
     LeadershipRow,
     MemoRow,
+    NotificationRow,
     Pin,
     PoolRow,
     RunRow,
@@ -45,7 +47,7 @@ class Loading(Protocol):
 
 _SESSION_WIDTH = len(SESSION_COLUMNS)
 #: These compare with the store's clock, which is known only after a first load.
-BY_CLOCK = n.DueTasks | n.RunsToSweep | n.LiveSessions | n.InsistingLeaders | n.TasksPastDeadline
+BY_CLOCK = n.DueDeadlines | n.DueTasks | n.RunsToSweep | n.LiveSessions | n.InsistingLeaders | n.TasksPastDeadline
 
 
 def _as(row: type[Any]) -> Read:
@@ -58,6 +60,7 @@ def _first(rows: Rows) -> list[Any]:
 
 
 tasks, runs, sessions, fires, stored = _as(TaskRow), _as(RunRow), _as(SessionRow), _as(FireRow), _as(StoredWorkflow)
+notifications = _as(NotificationRow)
 plain: Read = list
 
 
@@ -94,14 +97,20 @@ def orphaned(rows: Rows) -> list[tuple[HandleRow, bool]]:
     return [(handle, bool(row[-1])) for handle, row in zip(handles([row[:-1] for row in rows]), rows, strict=True)]
 
 
+def notices_due(rows: Rows) -> list[tuple[NotificationRow, str | None]]:
+    """What the statement notifications_due gives."""
+    return [(NotificationRow(*row[:-1]), row[-1]) for row in rows]
+
+
 def overview(rows: Rows) -> list[Any]:
     """What the need promises; a last column is for the store itself."""
     out: list[Any] = []
     for row in rows:
-        wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand, _ = row[_SESSION_WIDTH:]
+        wake_at, deadline_at, unsettled, sweeping, stopping, newest_demand, notifying, _ = row[_SESSION_WIDTH:]
         moments = [at for at in (wake_at, deadline_at) if at is not None]
         session = SessionRow(*row[:_SESSION_WIDTH])
-        out.append((session, min(moments, default=None), unsettled, sweeping, stopping, newest_demand or 0))
+        found = (unsettled, sweeping, stopping, newest_demand or 0, notifying)
+        out.append((session, min(moments, default=None), *found))
     return out
 
 
@@ -141,6 +150,12 @@ def _sweeping(need: n.RunsToSweep, tx: Loading) -> Load:
 def _owned_by(need: n.RunsOwnedBy, tx: Loading) -> Load:
     """PostgreSQL locks the runs of the session's attempts too, in one order; they are loaded when asked for."""
     return "runs_owned_by", (need.session,), lambda rows: [run for run in runs(rows) if run.owner == need.session]
+
+
+def _due_deadlines(need: n.DueDeadlines, tx: Loading) -> Load:
+    if need.run_no is None:
+        return "deadlines_due", (tx.now, need.limit), _as(DeadlineRow)
+    return "deadlines_due_of_run", (tx.now, need.limit, need.run_no), _as(DeadlineRow)
 
 
 def _unended(need: n.UnendedTasks, tx: Loading) -> Load:
@@ -237,4 +252,9 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.FiresByCause: lambda need, tx: ("fires_by_cause", (need.trigger, need.causes), fires) if need.causes else None,
     n.QueuedFires: lambda need, tx: ("fires_queued", (need.trigger, need.limit), fires),
     n.FiresSince: lambda need, tx: ("fires_counted", (need.trigger, need.since), plain),
+    n.DueDeadlines: _due_deadlines,
+    n.FirstStart: lambda need, tx: ("first_start", (need.run_no, need.pos), plain),
+    n.NotifyState: lambda need, tx: ("notify_state", (need.keys,), plain) if need.keys else None,
+    n.Notifications: lambda need, tx: ("notifications_by_id", (need.ids,), notifications) if need.ids else None,
+    n.FailedNotifications: lambda need, tx: ("notifications_failed", (need.limit,), notifications),
 }

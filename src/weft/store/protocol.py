@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from weft.core.decision.draft import Draft, Hint
 from weft.core.decision.needs import Need
-from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
+from weft.core.rows import BackfillRow, HandleRow, MemoRow, NotificationRow, TriggerRow
 from weft.store.shipment import Shipment
 
 PATIENCE_MS = 5000  # where no lease says otherwise
@@ -124,6 +124,15 @@ class Watch(NamedTuple):
     late: tuple[str, ...] = ()  # those of them whose leases have passed by the store's clock
 
 
+class OutboxLook(NamedTuple):
+    """What the leader has to do about deadlines, late triggers and notifications."""
+
+    now: int
+    late: bool  # deadlines have passed that nobody has judged
+    starts: list[TriggerRow]  # triggers whose times have to be looked at
+    due: list[tuple[NotificationRow, str | None]]  # with the result of the failed attempt that it quotes, as JSON
+
+
 class Wakeups(Protocol):
     """Hints after COMMIT that there may be something to do: safe to lose, safe to repeat."""
 
@@ -210,6 +219,10 @@ class Store(Protocol):
 
     def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
         """Backfills that are under way and may have one more run, oldest first, with their triggers."""
+        ...
+
+    def outbox(self, term: int, limit: int) -> OutboxLook:
+        """For the leader of this term; at most so many notifications."""
         ...
 
     def settled_event(self) -> int:

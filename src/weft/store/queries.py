@@ -16,9 +16,11 @@ from weft.core.rows import (
     AttemptRow,
     BackfillRow,
     BudgetRow,
+    DeadlineRow,
     FireRow,
     HandleRow,
     MemoRow,
+    NotificationRow,
     Pin,
     RunRow,
     SessionRow,
@@ -48,6 +50,8 @@ FIRE_COLUMNS = columns(FireRow)
 BACKFILL_COLUMNS = columns(BackfillRow)
 TASK_CHANGING = tuple(c for c in TASK_COLUMNS if c not in ("id", "run_no", "pos", "idx", "generation"))
 RUN_CHANGING = tuple(c for c in RUN_COLUMNS if c not in ("no", "id", "name", "workflow", "created_at", "root"))
+#: What the delivery of a notification changes.
+NOTIFICATION_CHANGING = ("state", "tries", "next_at", "term", "error", "delivered_at")
 #: What a run's row of the rules lacks, with its types.
 RUN_EXTRA = {
     "inputs": "text", "key": "text", "body_hash": "text", "source": "text", "labels": "text", "fresh": "boolean",
@@ -101,6 +105,7 @@ def _marks() -> dict[str, str]:
         "trigger": (TriggerRow, "g"), "fire": (FireRow, "f"), "token": (TokenRow, "t"), "pin": (Pin, "p"),
         "attempt": (AttemptRow, "a"), "handle": (HandleRow, "h"), "budget": (BudgetRow, "b"),
         "backfill": (BackfillRow, "b"),
+        "deadline": (DeadlineRow, "d"), "notification": (NotificationRow, "n"),
     }  # fmt: skip
     marks = {
         "later": "(p.generation > 1 OR p.idx >= 0)",  # what the index tasks_by_place has
@@ -119,6 +124,9 @@ def _marks() -> dict[str, str]:
     marks["task_changes"] = ", ".join(f"{c} = v.{c}" for c in TASK_CHANGING)
     marks["run_changing_typed"] = _typed({c: run[c] for c in RUN_CHANGING})
     marks["run_changes"] = ", ".join(f"{c} = :{c}" for c in RUN_CHANGING)
+    notification = _types(NotificationRow)
+    marks["notification_delivery_typed"] = _typed({c: notification[c] for c in ("id", *NOTIFICATION_CHANGING)})
+    marks["notification_delivery"] = ", ".join(f"{c} = :{c}" for c in NOTIFICATION_CHANGING)
     marks["run_extra_columns"] = ", ".join(map(_quoted, RUN_EXTRA))
     marks["run_extra_typed"] = _typed(RUN_EXTRA)
     return marks
@@ -182,6 +190,7 @@ class RunView(NamedTuple):
     trigger: str | None
     taken_from: str | None  # the id of the run
     backfill: str | None
+    late: bool
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "RunView":

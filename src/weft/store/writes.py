@@ -13,8 +13,10 @@ import msgspec
 from weft.core.decision.draft import Draft
 from weft.core.decision.groups import (
     BudgetChanges,
+    DeadlineChanges,
     HandleChanges,
     KeptResults,
+    NotificationChanges,
     PoolChanges,
     Pruned,
     RunValues,
@@ -23,7 +25,7 @@ from weft.core.decision.groups import (
 )
 from weft.core.history.batches import stored
 from weft.core.rows import ORDINAL_BITS, AttemptRow, TaskRow
-from weft.store.queries import RUN_CHANGING, RUN_COLUMNS, TASK_CHANGING, TASK_COLUMNS
+from weft.store.queries import NOTIFICATION_CHANGING, RUN_CHANGING, RUN_COLUMNS, TASK_CHANGING, TASK_COLUMNS
 
 KEEP_REPLIES_MS = 7 * 86_400_000
 _encode = msgspec.json.Encoder().encode
@@ -50,6 +52,7 @@ PROGRESS = ("active", "open", "open_main", "succeeded")
 _progress = attrgetter("no", *PROGRESS)
 _settled_part = itemgetter(*[RUN_COLUMNS.index(column) for column in RUN_COLUMNS if column not in PROGRESS])
 _moved = attrgetter("id", "state", "cursor", "started", "existing", "failed", "reason")
+_delivery = attrgetter("id", *NOTIFICATION_CHANGING)
 _unqueued = attrgetter("trigger", "cause", "at", "outcome", "run", "reason")
 
 
@@ -153,6 +156,11 @@ def _of_rare(draft: Draft, now: int) -> Iterator[Write]:
         yield "token_insert", _values(draft.tokens.new), None
     if draft.tokens.revoked is not None:
         yield "token_revoke", (draft.tokens.revoked, now), None
+    if draft.deadlines.new or draft.deadlines.judged:
+        yield from _of_deadlines(draft.deadlines)
+    outbox = draft.notifications
+    if outbox.new or outbox.changed or outbox.state:
+        yield from _of_notifications(outbox)
     yield from _of_pruning(draft.pruned, now)
 
 
@@ -302,8 +310,30 @@ def _of_triggers(triggers: TriggerChanges, now: int) -> Iterator[Write]:
         yield "backfill_move_if_at", (*_moved(moved), cursor), None
 
 
+def _of_deadlines(deadlines: DeadlineChanges) -> Iterator[Write]:
+    if deadlines.new:
+        yield "deadlines_insert", (), [_values(row) for row in deadlines.new]
+    for row in deadlines.judged:
+        yield "deadline_judge_if_open", (row.run_no, row.pos, row.by, row.state), None
+
+
+def _of_notifications(changes: NotificationChanges) -> Iterator[Write]:
+    for key, body in sorted(changes.state.items()):
+        if body is None:
+            yield "notify_state_delete", (key,), None
+        else:
+            yield "notify_state_set", (key, body), None
+    for new in changes.new:
+        yield "notification_insert", _values(new), None
+    for row, tries in changes.changed:
+        yield "notification_set_if_tries", (*_delivery(row), tries), None
+
+
 _BY_TASK = ("attempts", "spending", "stale", "memos", "handles", "output_chunks", "output_ends", "tasks")
-_BY_RUN = ("_budget", "_events", "_context", "_signals", "_arrays", "_labels", "_pins", "_corrections", "")
+_BY_RUN = (
+    "_budget", "_events", "_context", "_signals", "_arrays", "_labels", "_pins", "_corrections", "_deadlines",
+    "_notifications", "",
+)  # fmt: skip
 
 
 def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:
@@ -322,7 +352,7 @@ def _of_pruning(pruned: Pruned, now: int) -> Iterator[Write]:
     if pruned.cached:
         yield "memos_delete_cached", (before,), None
     yield "node_facts_delete_unused", (), None
-    for name in (
-        "events_delete_cluster_before", "fires_delete_before", "triggers_delete_unused", "backfills_delete_unused",
-    ):  # fmt: skip
+    for name in ("events_delete_cluster", "fires_delete", "notifications_delete"):
+        yield f"{name}_before", (before,), None
+    for name in ("triggers_delete_unused", "backfills_delete_unused"):
         yield name, (before,), None

@@ -43,6 +43,10 @@ whole text anew: a test compares it with the file, WEFT_REWRITE=1 writes it, and
     adopt a x                   a node goes on watching it | release x [REASON]: a person takes the risk
     backfill b NAME 1s 2s [parallel N] [reverse] [again]            runs for these moments | backfill b cancel
     fill b [term N]             the leader's look at a backfill, until nothing moves | backfills
+    late                        the leader judges deadlines that have passed
+    starts NAME 1s 2s           the leader looks whether these times of a trigger have runs
+    default EVENT …             all workflows notify https://all.example of these; without events, nothing
+    notifications [full]        the outbox | deliver [fail TEXT | lose] the leader tries what is due | retry
     hand NAME CAUSE             somebody fires it now | pause NAME | unpause NAME | fires
 """
 
@@ -70,7 +74,7 @@ from weft.core.history.kinds import canonical_lines
 from weft.core.placement.budgets import in_words, limits_in_words
 from weft.core.rows import TriggerRow
 from weft.core.rules.backfill import backfill_cause
-from weft.core.workflow import MICROS, Usage
+from weft.core.workflow import MICROS, NotifyTarget, Usage
 from weft.node.attempts.launch import report_cached
 from weft.store.protocol import StoreError
 
@@ -455,6 +459,49 @@ class Story:
         tasks = words if output is None else words[:-2]
         return _said(self.engine.commit(c.DecideTasks(self.run_id, tasks, "succeeded", output)))
 
+    def _do_late(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.ReportLate(self._term())))
+
+    def _do_starts(self, words: list[str]) -> list[str]:
+        row = self._trigger(words[0])
+        times = [self.started_at + parse_duration_ms(moment) for moment in words[1:]]
+        command = c.CheckStarts(self._term(), row.id, row.checked_ms, times, max(times), max(times) + 1)
+        return _said(self.engine.commit(command))
+
+    def _do_default(self, words: list[str]) -> list[str]:
+        targets = [NotifyTarget(tuple(words), webhook="https://all.example")] if words else []
+        return _said(self.engine.commit(c.SetNotifyDefault(targets)))
+
+    def _do_notifications(self, words: list[str]) -> list[str]:
+        out = []
+        for run, event, target, facts, state, tries, next_at, error in self.engine.store.reader().execute(
+            "SELECT run, event, target, facts, state, tries, next_at, error FROM notifications"
+            " ORDER BY created_at, id"
+        ):
+            where = msgspec.json.decode(target, type=NotifyTarget)
+            left = "" if next_at is None else f", next +{next_at - self.engine.time_ms} ms"
+            line = f"{event} of {run or 'a trigger'} to {where.kind}: {state}, {tries} tries{left} {error or ''}"
+            out.append(line.rstrip())
+            if words:
+                out.append(f"  {_moments(facts, self.started_at)}")
+        return out
+
+    def _do_deliver(self, words: list[str]) -> list[str]:
+        """A leader takes what is due; it gets there, fails, or the leader is gone before it can say so (`lose`)."""
+        term = self._term()
+        found = self.engine.store.reader().execute("SELECT id FROM notifications ORDER BY created_at, id")
+        ids = [id for (id,) in found]
+        reply = self.engine.commit(c.BeginDelivery(term, ids, 60_000))
+        out = [f"{len(reply.data['begun'])} begun"]
+        for id, tries in reply.data["begun"]:
+            if words != ["lose"]:
+                error = words[1] if words else None
+                out += _said(self.engine.commit(c.EndDelivery(id, tries, error)))
+        return out
+
+    def _do_retry(self, words: list[str]) -> list[str]:
+        return _said(self.engine.commit(c.RetryNotifications()))
+
     def _do_fires(self, words: list[str]) -> list[str]:
         rows = self.engine.store.reader().execute(
             'SELECT "trigger", due_at, cause, outcome, run FROM fires ORDER BY "trigger", coalesce(due_at, 0), cause'
@@ -649,7 +696,8 @@ class Story:
         where = (
             "e.seq > ? AND (e.run_no > 0 OR e.kind IN ('leader_elected', 'leader_resigned', 'drain_started',"
             " 'workflow_applied', 'trigger_paused', 'trigger_resumed', 'fire_missed', 'fire_failed', 'token_created',"
-            " 'token_revoked', 'asked', 'backfill_started', 'backfill_ended')) AND e.session IS DISTINCT FROM ?"
+            " 'token_revoked', 'asked', 'backfill_started', 'backfill_ended', 'trigger_late', 'notification_failed',"
+            " 'notifications_retried', 'notify_default_set')) AND e.session IS DISTINCT FROM ?"
         )
         found = list(events(reader, where, (self.seen, CHIEF)))
         self.seen = found[-1].seq if found else self.seen
@@ -665,7 +713,9 @@ class Story:
     def _event(self, run_id: str | None, event: Event) -> str:
         _, _, pos, idx, kind, session, facts = event
         if run_id is None:
-            facts = {key: value for key, value in facts.items() if key not in ("hash", "cause") and value}
+            hidden = ("hash", "cause", "notification", "notifications")
+            facts = {key: value for key, value in facts.items() if key not in hidden and value}
+            facts |= {key: f"+{facts[key] - self.started_at} ms" for key in ("first", "last") if key in facts}
             shown = ", ".join(f"{key}: {value}" for key, value in facts.items())
             return f"{kind:<15} {session or '-'}  {shown}"
         task = "" if pos is None else self._place(run_id, pos, -1 if idx is None else idx)
@@ -673,6 +723,8 @@ class Story:
         for key, value in facts.items():
             if key in ("started_at", "workflow", "cause") or value is None:
                 continue
+            if key == "at":
+                value = f"+{value - self.started_at} ms"
             if key in ("wake_at", "handlers_until"):
                 key, value = {"wake_at": "wakes"}.get(key, key), f"+{value - self.engine.time_ms} ms"
             if key in ("tasks", "later", "failed") and isinstance(value, list) and event.kind != "concluded":
@@ -693,6 +745,12 @@ def _said(reply: c.Reply) -> list[str]:
     if reply.more:
         words.append("more to do")
     return [", ".join(words)]
+
+
+def _moments(facts: str, began: int) -> str:
+    shown = {key: value for key, value in msgspec.json.decode(facts).items() if value not in (None, [])}
+    shown |= {key: f"+{shown[key] - began} ms" for key in ("at", "first", "last") if key in shown}
+    return ", ".join(f"{key}: {value}" for key, value in shown.items())
 
 
 def _micros(usd: str | None) -> int | None:

@@ -22,7 +22,7 @@ def bulk(args: Namespace, session: CommandSession) -> int:
         action=action, preview=args.preview, reason=args.reason, state=found["states"], name=found["name"],
         label=found["labels"] or None, input=found["inputs"] or None, trigger=found["trigger"],
         backfill=found["backfill"], since=found["since"], until=found["until"], text=found["text"],
-        children=args.all,
+        late=args.late, children=args.all,
     )  # fmt: skip
     changed: list[ChangedRun] = []
     refused: list[ChangedRun] = []

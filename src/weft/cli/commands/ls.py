@@ -74,7 +74,7 @@ def filters_of(args: Namespace, connection: Connection, now: int) -> dict[str, A
         raise GiveUp(BAD_INPUT, "--text: expected some text, found nothing")
     return {
         "states": states_of(args.state, RUN_STATES), "name": args.name,
-        "labels": args.run_label, "inputs": args.input, "text": args.text,
+        "labels": args.run_label, "inputs": args.input, "text": args.text, "late": args.late,
         "trigger": None if args.trigger is None else connection.trigger(args.trigger).id, "backfill": args.backfill,
         "since": None if args.since is None else moment_given("--since", args.since, now),
         "until": None if args.until is None else moment_given("--until", args.until, now),
@@ -98,7 +98,8 @@ def _name(session: CommandSession, run: RunInfo) -> str:
 
 
 def _state(run: RunInfo) -> str:
-    return f"{run.state} (paused)" if run.paused else run.state
+    words = [word for word, there in (("paused", run.paused), ("late", run.late)) if there]
+    return f"{run.state} ({', '.join(words)})" if words else run.state
 
 
 def _progress(run: RunInfo) -> str:

@@ -116,7 +116,7 @@ def _values(connection: Connection, run: RunInfo, workflow: Workflow) -> list[tu
 def _print_run(session: CommandSession, run: RunInfo, now: int, more: list[tuple[str, str]]) -> None:
     out = session.out
     took = "" if run.started_at is None else f"  {duration((run.finished_at or now) - run.started_at)}"
-    paused = "  paused" if run.paused else ""
+    paused = ("  paused" if run.paused else "") + ("  late" if run.late else "")
     state = f"{out.state(run.state, run.state)}{paused}"
     session.print(f"{out.state(run.state)} {out.paint(run.name, 'bold')}  {state}{took}")
     ended = ", ".join(f"{count:,} {state_word(state)}" for state, count in counts(run))

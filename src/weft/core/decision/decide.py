@@ -12,12 +12,14 @@ from weft.core.decision.draft import Draft, Rule
 from weft.core.rules.apply import apply, pause_trigger
 from weft.core.rules.backfill import cancel_backfill, start_backfill, step_backfill
 from weft.core.rules.budgets import change_limit
+from weft.core.rules.deadlines import check_starts, report_late
 from weft.core.rules.exchange import exchange
 from weft.core.rules.fire import fire
 from weft.core.rules.handles import close_handles, open_handle, release_task
 from weft.core.rules.leader import lead, resign
 from weft.core.rules.liveness import overdue, reconcile
 from weft.core.rules.memos import once
+from weft.core.rules.notifications import begin_delivery, end_delivery, retry_notifications, set_notify_default
 from weft.core.rules.place import place
 from weft.core.rules.pools import set_pool
 from weft.core.rules.repair import correct_run, decide_tasks, pause_run
@@ -88,6 +90,12 @@ RULES: dict[type, Callable[[Draft, Any], Rule]] = {
     c.OpenHandle: open_handle,
     c.CloseHandles: close_handles,
     c.ReleaseTask: release_task,
+    c.ReportLate: report_late,
+    c.CheckStarts: check_starts,
+    c.BeginDelivery: begin_delivery,
+    c.EndDelivery: end_delivery,
+    c.RetryNotifications: retry_notifications,
+    c.SetNotifyDefault: set_notify_default,
 }
 
 

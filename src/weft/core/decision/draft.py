@@ -13,8 +13,11 @@ from weft.core.artifacts import Files
 from weft.core.decision.groups import (
     BudgetChanges,
     Created,
+    DeadlineChanges,
     HandleChanges,
     KeptResults,
+    Notice,
+    NotificationChanges,
     PoolChanges,
     Pruned,
     RunValues,
@@ -89,6 +92,8 @@ class Draft:
         self.sessions = SessionChanges()
         self.triggers = TriggerChanges()
         self.tokens = TokenChanges()
+        self.deadlines = DeadlineChanges()
+        self.notifications = NotificationChanges()
         self.pruned = Pruned()
 
         self.retried: dict[tuple[int, int], frozenset[int]] = {}  # by run and position of a map: only these elements
@@ -272,10 +277,18 @@ class Draft:
         elif task.elements is None:  # it never opened: it is the one task that ended, in place of its elements
             run.total += 1
             setattr(run, to, getattr(run, to) + 1)
+        if to == "dead_letter":
+            self._note_dead_letter(run, task, definition)
         if to in ("failed", "dead_letter") and task.idx < 0 and not definition.allow_failure:
             run.broken += 1
             if run.reason is None:
                 run.reason = f"{definition.name}: {task.reason or to}"
+
+    def _note_dead_letter(self, run: RunRow, task: TaskRow, definition: TaskDef) -> None:
+        """Of the elements of a map, the first in each generation: they come by the thousand."""
+        cause = f"dead_letter:{task.pos}:{task.generation}"
+        facts = {"task": definition.called(task.idx), "error": task.reason}
+        self.notifications.notices.append(Notice("dead_letter", cause, run.workflow, run.no, task.pos, facts))
 
     def _count_level_end(self, run: RunRow, task: TaskRow) -> None:
         if task.held is not None:

@@ -8,10 +8,12 @@ from weft.core.placement.budgets import NOTHING, Amount, Standing, standings_of
 from weft.core.rows import (
     BackfillRow,
     BudgetRow,
+    DeadlineRow,
     FireRow,
     HandleRow,
     LeadershipRow,
     MemoRow,
+    NotificationRow,
     Pin,
     PoolRow,
     RunRow,
@@ -126,6 +128,31 @@ class TriggerChanges(msgspec.Struct):
     remade: list[FireRow] = []  # fires that had started no run, as they are now
     backfill: tuple[BackfillRow, int | None] | None = None  # with the cursor that it must still have
     new_backfill: BackfillRow | None = None
+
+
+class Notice(msgspec.Struct):
+    """Something that people may want to hear of; the rule that closes the transaction finds out who."""
+
+    event: str  # of workflow.NOTIFY_EVENTS, or succeeded: perhaps a recovery
+    cause: str  # what makes it one and the same event, within the run or the trigger
+    workflow: str  # the hash of the definition whose targets count
+    run_no: int | None = None
+    pos: int | None = None  # the task it is about
+    facts: dict[str, Any] = {}
+
+
+class NotificationChanges(msgspec.Struct):
+    notices: list[Notice] = []
+    #: The store has targets for all workflows, or a workflow whose last run failed. None: it was not asked.
+    stored: bool | None = None
+    new: list[NotificationRow] = []
+    changed: list[tuple[NotificationRow, int]] = []  # with the number of tries that it must still have
+    state: dict[str, str | None] = {}  # of notify_state, by key: its new body; None: it is removed
+
+
+class DeadlineChanges(msgspec.Struct):
+    new: list[DeadlineRow] = []
+    judged: list[DeadlineRow] = []  # they must still be open
 
 
 class TokenChanges(msgspec.Struct):

@@ -214,7 +214,8 @@ class ReadyTasks(msgspec.Struct):
 class BeginExchange(msgspec.Struct):
     """The only need that writes: the session's row gets the exchange's number and is locked, in one statement. 1 row
     (SessionRow, next wake-up time, unsettled ends, sweeps and child actions, stops for this session, the number of
-    the newest demand); none if the session is over, or has made this exchange before."""
+    the newest demand, whether notify_state has rows); none if the session is over, or has made this exchange
+    before."""
 
     session: str
     number: int
@@ -410,6 +411,40 @@ class RunOrigin(msgspec.Struct):
     run_no: int
 
 
+class DueDeadlines(msgspec.Struct):
+    """Open deadlines whose moment has passed, earliest first; of one run, or of any. Not locked: what is done about
+    them asks for their runs first, and is guarded."""
+
+    limit: int
+    run_no: int | None = None
+
+
+class FirstStart(msgspec.Struct):
+    """(when,) the first attempt of a run, or of a task of it (`pos`, its elements included), has started; 0 or 1
+    row."""
+
+    run_no: int
+    pos: int
+
+
+class NotifyState(msgspec.Struct):
+    """(key, body) of what notifications need to know besides definitions, locked, by key."""
+
+    keys: list[str]
+
+
+class Notifications(msgspec.Struct):
+    """Notifications by id, locked, ascending."""
+
+    ids: list[str]
+
+
+class FailedNotifications(msgspec.Struct):
+    """Notifications that are no longer tried, locked, by id."""
+
+    limit: int
+
+
 class FinishedRuns(msgspec.Struct):
     """Runs that finished before a moment, oldest first. What a run's tasks started goes with it: right before it.
     Without those that other runs took results over from."""
@@ -532,5 +567,6 @@ Need = (
     | FinishedRuns | Memos | QueuedTasksPerDemand | DemandsWithQueued | Pools | Token | PlacementDemands
     | LiveSessions | Measurements | RunningByDemand | DemandBodies | LossesByOutage | Durations | UnclosedHandles
     | HandleHistory | Budgets | BudgetsIfFree | Spending | ParkedTasks | Takeovers | RunsKeptForOthers
-    | EndsToTakeOver | MapLabels | Backfill | UnfinishedRunsOfBackfill
+    | EndsToTakeOver | MapLabels | Backfill | UnfinishedRunsOfBackfill | DueDeadlines | FirstStart | NotifyState
+    | Notifications | FailedNotifications
 )  # fmt: skip

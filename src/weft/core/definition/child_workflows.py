@@ -18,7 +18,7 @@ DEPTH_MAX: Final = 32
 #: The other keys that such a task may have: it runs on no node itself, the tasks of its child run do.
 CHILD_TASK_KEYS: Final = (
     "description", "with", "map", "matrix", "label", "batch", "tolerate", "replicas", "max_parallel", "needs", "when",
-    "if", "condition", "timeout", "retry", "priority", "allow_failure", "long_form",
+    "if", "condition", "timeout", "retry", "priority", "allow_failure", "deadline", "long_form",
 )  # fmt: skip
 
 _FLOW: Final = re.compile(r"([A-Za-z_]\w*(\.[A-Za-z_]\w*)*|.+\.py):[A-Za-z_]\w*", re.ASCII)

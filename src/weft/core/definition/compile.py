@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from weft.core.definition.document import Document
+from weft.core.definition.field_types.notify_fields import define_deadlines, define_targets
 from weft.core.definition.field_types.remote_fields import container_of
 from weft.core.definition.field_types.retry_fields import memory_factor, retries_lost
 from weft.core.definition.field_types.task_fields import function_of, interpreter_of
@@ -99,6 +100,8 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         order=order,
         budget=usage_of(document.get("budget")),
         workspace="workspace" in document,
+        deadlines=define_deadlines(document),
+        notify=define_targets(document.get("notify")),
         head_starts=() if order == "fifo" else head_starts(graph.successors, graph.levels),
     )  # fmt: skip
 
@@ -114,6 +117,7 @@ def _secrets(document: Document, triggers: tuple[TriggerDef, ...]) -> tuple[str,
     names += [container["credentials"] for container in containers if "credentials" in container]
     names += [name for task in document["tasks"].values() if "agent" in task for name in _agent_secrets(task)]
     names += [name for one in triggers for name in (one.secret, one.token) if name is not None]
+    names += [name for target in document.get("notify", ()) for name in target.get("secrets", ())]
     return tuple(sorted(dict.fromkeys(names)))
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Field, FieldType, Json, ListOf, MapOf, OneOf, Record
 from weft.core.definition.field_types.matrix_fields import MatrixType
+from weft.core.definition.field_types.notify_fields import DEADLINE, NotifyType
 from weft.core.definition.field_types.remote_fields import RemoteType, container_record, kubernetes_record
 from weft.core.definition.field_types.retry_fields import RetryType
 from weft.core.definition.field_types.scalars import Boolean, Duration, Enum, Number, Pattern, Size, Text
@@ -59,6 +60,7 @@ SECRET_NAME: Final = Pattern(
     # A variable that is a secret of one task is removed from the environment of all tasks that do not list it.
     refused=("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TZ", "PWD", "TMPDIR"),
 )
+NOTIFY: Final = NotifyType(SECRET_NAME)
 SECRETS: Final = ListOf(SECRET_NAME, "a list of the names of secrets", single=True, once=True)
 
 COMMAND: Final = Text("a shell command", templates=True, booleans=True)
@@ -217,7 +219,7 @@ SERVICES: Final = ("http", "cloud_run", "agent")
 #: Keys that say where a task runs, and without one of the above also what.
 REMOTE_KEYS: Final = ("container", "kubernetes")
 #: The other keys that a wait may have: it runs on no node, so most of them would not apply.
-WAIT_TASK_KEYS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "long_form")
+WAIT_TASK_KEYS: Final = ("description", "needs", "when", "if", "condition", "allow_failure", "deadline", "long_form")
 
 TASK: Final = Record(
     (
@@ -255,6 +257,7 @@ TASK: Final = Record(
             "shell", "env", "env_file", "cwd", "timeout", "grace", "retry", "priority", "allow_failure", "secrets",
             "container",
         ),
+        Field("deadline", DEADLINE, "By when it should have started and ended; being late is reported."),
         Field("kubernetes", RemoteType(KUBERNETES), "The container that it runs in, in Kubernetes."),
         Field("replicas", Number(1, TASKS_MAX), "Run it n times; $WEFT_INDEX is the number of each."),
         Field("max_parallel", Number(1, TASKS_MAX), "How many of its elements or replicas run at a time."),
@@ -296,6 +299,8 @@ def workflow_record(tasks: FieldType, inputs: FieldType, triggers: FieldType) ->
                   "How long handlers may take after a cancel, or after the run's timeout; 10m by default."),
             Field("workspace", Enum(("run",)),
                   "run: tasks start in a directory of their run, one per machine: $WEFT_WORKSPACE."),
+            Field("deadline", DEADLINE, "By when a run should have started and ended; being late is reported."),
+            Field("notify", NOTIFY, "Who is told of failures, recoveries, dead letters, delays and waits."),
             Field("env", ENV, "Environment variables of all tasks."),
             Field("env_file", ENV_FILES, "Files with variables of all tasks, relative to the definition."),
             Field("defaults", DEFAULTS, "Options of every task that does not set its own."),

@@ -87,6 +87,8 @@ TRIGGER_RECORD: Final = Record(
         Field("overlap", Enum(("skip", "queue", "replace", "allow")),
               "What happens while an earlier run is active: skip by default; allow for webhooks and after."),
         Field("jitter", Duration(least_ms=1), "Delays each fire by up to this, by a fixed amount for each time."),
+        Field("start_by", Duration(least_ms=1),
+              "A time for which no run has started so long after it is reported as late."),
         Field("paused", Boolean(), "Whether it is paused when it is first applied."),
     ),
     "a trigger",
@@ -146,7 +148,7 @@ def _check_trigger(
 
     if "timezone" in value and kind != "cron":
         wrong("timezone", "`timezone` applies only to `cron`", "remove it")
-    for key in ("catch_up", "jitter"):
+    for key in ("catch_up", "jitter", "start_by"):
         if key in value and kind not in TIMED:
             wrong(key, f"`{key}` applies only to `cron` and `every`", "remove it")
     if out.get("catch_up") == "all" and out.get("overlap") in ("skip", "replace"):
@@ -156,6 +158,12 @@ def _check_trigger(
         collector.problem_at((*collector.path, "every"), "the interval must be at least 1 s", "write every: 1s")
     elif "every" in out and "jitter" in out and parse_duration_ms(out["jitter"]) >= parse_duration_ms(out["every"]):
         wrong("jitter", "the jitter must be shorter than the interval", "make it shorter")
+    if (
+        "jitter" in out
+        and "start_by" in out
+        and parse_duration_ms(out["jitter"]) >= parse_duration_ms(out["start_by"])
+    ):
+        wrong("start_by", "the jitter alone would make it late", "make start_by longer than jitter")
     if kind == "webhook" and "webhook" in out and not has_problems:
         _check_webhook(collector, out["webhook"])
     if kind == "after" and "after" in out and not has_problems and "run" not in out["after"]:
@@ -265,6 +273,7 @@ def define_triggers(document: Mapping[str, Any]) -> tuple[TriggerDef, ...]:
                 cron=trigger.get("cron"), timezone=trigger.get("timezone", "UTC"), every_ms=_ms(trigger.get("every")),
                 hook=hook.get("name"), secret=hook.get("secret"), token=hook.get("token"), condition=hook.get("if"),
                 rate=_rate(hook.get("rate")), after=after.get("run"), after_state=after.get("state", "succeeded"),
+                start_by_ms=_ms(trigger.get("start_by")),
             )
         )  # fmt: skip
     return tuple(out)

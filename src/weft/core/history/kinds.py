@@ -13,14 +13,14 @@ EventKind = Literal[
     "submitted", "assigned", "begun", "started", "finished", "lost", "returned", "overdue", "promoted", "admitted",
     "unverified", "adopted", "released", "progress", "skipped", "refused", "cancelled", "expanded", "closed",
     "placed", "reopened", "halted", "stopped", "waiting", "answered", "signalled", "context_conflict",
-    "decided", "paused", "unpaused", "taken_over",
+    "decided", "paused", "unpaused", "taken_over", "late",
     "resumed", "concluded", "owned", "disowned", "began", "merged", "level", "voided", "dropped", "advanced",
     "run_finished",
     # of the cluster
     "node_joined", "drain_started", "node_left", "node_dead", "workflow_applied", "trigger_paused", "trigger_resumed",
     "fire_missed", "fire_failed", "backfill_started",
     "backfill_ended", "leader_elected", "leader_resigned", "token_created", "token_revoked", "asked",
-    "budget",
+    "budget", "trigger_late", "notification_failed", "notifications_retried", "notify_default_set",
 ]  # fmt: skip
 EVENT_KINDS: Final[tuple[str, ...]] = get_args(EventKind)
 

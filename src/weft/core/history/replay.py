@@ -20,7 +20,7 @@ from weft.core.workflow import Workflow
 #: Events that may stand between an end and what follows from it, within one transaction.
 _BEFORE_TELLING = frozenset((
     "finished", "lost", "returned", "overdue", "unverified", "released", "progress", "promoted", "reopened",
-    "halted", "stopped", "voided", "begun", "budget", "taken_over",
+    "halted", "stopped", "voided", "begun", "budget", "taken_over", "late",
 ))  # fmt: skip
 
 
@@ -175,7 +175,7 @@ class Replay:
     def _on_unverified(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         """Its node is lost; `lost` follows when its engine says that it is gone, or it is adopted or released."""
 
-    _on_adopted = _on_released = _on_progress = _on_unverified
+    _on_adopted = _on_released = _on_progress = _on_late = _on_unverified
 
     def _on_decided(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         task = self.tasks[place]

@@ -68,6 +68,7 @@ def _activate(
         id=id, workflow=command.name, kind=one.kind, key=one.key, body=body, hash=command.workflow,
         source=command.source, active=True, paused=one.paused, since_ms=draft.now,
         next_ms=draft.now if one.timed else None, cursor=newest,
+        checked_ms=draft.now, check_ms=None if one.start_by_ms is None else draft.now,
     )  # fmt: skip
     if row is None:
         draft.triggers.changed.append((fresh, None))
@@ -76,6 +77,9 @@ def _activate(
     fresh.paused = row.paused if row.active and was.paused == one.paused else one.paused
     if row.active and _same_times(was, one):
         fresh.since_ms, fresh.next_ms, fresh.cursor = row.since_ms, row.next_ms, row.cursor
+        if was.start_by_ms is not None and one.start_by_ms is not None:
+            fresh.checked_ms = row.checked_ms
+            fresh.check_ms = row.check_ms if was.start_by_ms == one.start_by_ms else draft.now
     else:  # what was decided stays so, should the store's clock have been set back
         fresh.since_ms, fresh.cursor = max(row.since_ms, draft.now), max(row.cursor, newest)
     if fresh != row:

@@ -57,7 +57,8 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     )
     if not begun:
         return (yield from _not_begun(draft, command))
-    session, wake_at, unsettled, sweeping, stopping, newest_demand = begun[0]
+    session, wake_at, unsettled, sweeping, stopping, newest_demand, notifying = begun[0]
+    draft.notifications.stored = bool(notifying)
     draft.add_loaded_runs(runs)
     draft.add_loaded(tasks)
     draft.add_loaded(queued)

@@ -9,6 +9,7 @@ from typing import Any
 from weft.core.decision.draft import Draft, Rule
 from weft.core.placement.demands import demand_of
 from weft.core.rows import WHOLE, RunRow, TaskRow
+from weft.core.rules.deadlines import judge_passed
 from weft.core.rules.levels import begin_level, level_plan_of
 from weft.core.rules.readiness import ending_of
 from weft.core.rules.settle import decide_start, settle
@@ -30,13 +31,13 @@ def begin_generation(
     ends the new rows of the chosen tasks, which then do not run. `also` are more positions to work on, some of which
     may be new; `facts` go into the event."""
     workflow = draft.workflows[run.workflow]
-    again = positions_again(current_tasks(draft, run), run, workflow, chosen, only_dead, also)
-    if not again:
+    if not (again := positions_again(current_tasks(draft, run), run, workflow, chosen, only_dead, also)):
         return 0
     if run.level is not None:
         run.level = min(level_plan_of(draft, run).at[pos] for pos in again)
         run.advance_state = None if run.advance_state is None else "level"
         again = [pos for pos, at in enumerate(level_plan_of(draft, run).at) if at >= run.level]
+    yield from judge_passed(draft, run)
     draft.move_run(run, "running")
     run.generation += 1
     run.halted, run.stop, run.sweep, run.reason, run.paused = False, None, None, None, False

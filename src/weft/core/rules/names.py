@@ -102,20 +102,23 @@ def fix_outcome(draft: Draft, run: RunRow) -> Rule:
     generation, _ = yield from _newest(draft, run)
     if generation == run.generation:
         return
+    positions = yield from failed_positions(draft, run)
+    tasks = [workflow.tasks[pos] for pos in positions]
+    failed = [task.name for task in tasks if not task.final and not task.allow_failure]
+    state = run_state(run.stop, len(failed), run.cancelled)
+    outcome = {"state": state, "reason": None if state == "succeeded" else run.reason, "failed": failed}
+    draft.values.arrays.append((run.no, OUTCOME, run.generation, outcome_text(outcome)))
+    draft.event(run.no, "concluded", outcome)
+
+
+def failed_positions(draft: Draft, run: RunRow) -> Rule:
+    """Of the tasks of a run that have failed so far, in the order of the document."""
     (stored,) = yield (FailedTasks(run.no),)
     states: dict[int, str] = dict(stored)
     for row in draft.tasks.values():
         if row.run_no == run.no and row.idx == WHOLE and draft.at[(run.no, row.pos, WHOLE)] is row:
             states[row.pos] = row.state
-    failed = [
-        task.name
-        for pos, task in enumerate(workflow.tasks)
-        if states.get(pos) in _FAILED and not task.final and not task.allow_failure
-    ]
-    state = run_state(run.stop, len(failed), run.cancelled)
-    outcome = {"state": state, "reason": None if state == "succeeded" else run.reason, "failed": failed}
-    draft.values.arrays.append((run.no, OUTCOME, run.generation, outcome_text(outcome)))
-    draft.event(run.no, "concluded", outcome)
+    return [pos for pos in sorted(states) if states[pos] in _FAILED]
 
 
 def outcome_text(outcome: dict[str, Any]) -> str:

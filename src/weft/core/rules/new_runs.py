@@ -9,6 +9,7 @@ from weft.core.decision.draft import Draft, Rule, add_first_tasks
 from weft.core.placement.demands import SPENDS, demand_of, open_to_all
 from weft.core.rows import RunRow, TaskRow
 from weft.core.rules.budgets import first_budget
+from weft.core.rules.deadlines import begin_deadlines
 from weft.core.rules.levels import begin_level
 from weft.core.rules.order import head_starts_of
 from weft.core.rules.settle import decide_start, start_plain, started_at_once
@@ -61,6 +62,7 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
         "taken_from": None if new.source_run is None else new.source_run.no, "backfill": new.backfill,
     }  # fmt: skip
     draft.created.runs[run.no] = (run, extra)
+    begin_deadlines(draft, run, workflow)
     for key in sorted(workflow.context):
         text = msgspec.json.encode(workflow.context[key]).decode()
         draft.values.context.append((run.no, key, text, None, None))

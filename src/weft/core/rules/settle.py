@@ -14,6 +14,7 @@ from weft.core.rules.budgets import look_at_parked
 from weft.core.rules.levels import begin_level, by_key, commit_level, in_main_level, key_rank, level_plan_of
 from weft.core.rules.maps import element_ended, open_map
 from weft.core.rules.names import fix_outcome, names_of
+from weft.core.rules.notifications import note_end, write_notifications
 from weft.core.rules.order import PLACES_MAX, PRIORITY_MS, exchange_places, set_ready
 from weft.core.rules.ownership import enqueue
 from weft.core.rules.readiness import (
@@ -68,6 +69,8 @@ def settle(draft: Draft, ended: list[TaskRow]) -> Rule:
         wave = following
     yield from admit(draft)
     end_runs(draft)
+    if draft.notifications.notices:
+        yield from write_notifications(draft)
 
 
 def _load_dependents(draft: Draft, wave: Iterable[TaskRow]) -> Rule:
@@ -419,6 +422,7 @@ def end_runs(draft: Draft) -> None:
             run.sweep = run.owner = run.level_open = None
             run.paused = False
             draft.event(run.no, "run_finished", {"state": run.state, "reason": run.reason})
+            note_end(draft, run)
             run.reported = run.parent is None
             draft.ended = True
             draft.wake = draft.wake or not run.reported  # any node may report it to its parent

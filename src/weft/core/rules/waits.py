@@ -19,6 +19,7 @@ from weft.core.expressions import ExpressionError, resolve_value
 from weft.core.rows import WHOLE, AttemptRow, RunRow, TaskRow
 from weft.core.rules.levels import end_in_level
 from weft.core.rules.names import names_of
+from weft.core.rules.notifications import note_wait
 from weft.core.states import RUN_TERMINAL
 from weft.core.workflow import TaskDef, Workflow
 
@@ -53,6 +54,8 @@ def begin_wait(
             return
     draft.move(task, "waiting")
     draft.event(run.no, "waiting", {"signal": spec.get("signal"), "wake_at": task.wake_at}, task)
+    if "signal" in spec:
+        note_wait(draft, run, task, definition.called(task.idx), spec["signal"])
     draft.wake = True
 
 

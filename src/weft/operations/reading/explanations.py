@@ -1,13 +1,14 @@
 """`why`: what a task waits for, from the scheduler's own predicates."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from weft.core.explain import NodeView, Situation, explain
 from weft.core.placement.demands import holder_of
-from weft.core.rows import ORDINAL_BITS, HandleRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, WHOLE, DeadlineRow, HandleRow, TaskRow
 from weft.core.workflow import TaskDef
 from weft.operations.errors import NotFound
 from weft.operations.reading.budgets import budgets_for
@@ -49,6 +50,7 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
     positions = dict.fromkeys(pos for row in rows for pos in workflow.tasks[row.pos].needs)
     needs = {need.task.pos: need.task for need in _tasks_at(access, no, list(positions), -1)}
     out = []
+    late = _late(access, no) if info.late else {}
     for view in views:
         row = view.task
         budgets, spent = budgets_for(access, row)
@@ -63,8 +65,22 @@ def why(access: "StoreAccess", ref: str, task: str | None) -> list[Explanation]:
             budgets, spent, _origin(view.cached),
         )  # fmt: skip
         summary, details = explain(situation)
+        details = [*details, *late.get(row.pos, ()), *late.get(WHOLE, ())]
         name = workflow.tasks[row.pos].called(row.idx)
         out.append(Explanation(task=name, state=row.state, summary=summary, details=details))
+    return out
+
+
+def _late(access: "StoreAccess", no: int) -> dict[int, list[str]]:
+    """Deadlines that were not met, by position; of the run, at WHOLE."""
+    out: dict[int, list[str]] = {}
+    for values in access.read("deadlines_of_run", no):
+        row = DeadlineRow(*values)
+        if row.state == "late":
+            when = datetime.fromtimestamp(row.at / 1000, UTC).isoformat(timespec="seconds")
+            what = "the run" if row.pos == WHOLE else "it"
+            verb = "started" if row.by == "start_by" else "ended"
+            out.setdefault(row.pos, []).append(f"late: {what} should have {verb} by {when}")
     return out
 
 

@@ -22,13 +22,15 @@ class RunFilter(msgspec.Struct, kw_only=True):
     since: int | None = None
     until: int | None = None
     text: str | None = None
+    late: bool = False
     children: bool = False
     backfill: str | None = None
 
     @property
     def given(self) -> bool:
         """It leaves runs out."""
-        return any(getattr(self, name) is not None for name in self.__struct_fields__ if name != "children")
+        others = [name for name in self.__struct_fields__ if name not in ("late", "children")]
+        return self.late or any(getattr(self, name) is not None for name in others)
 
 
 def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: int) -> list[Any]:
@@ -36,7 +38,7 @@ def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: i
     states = None if wanted.states is None else msgspec.json.encode(wanted.states).decode()
     shared = (states, wanted.name, limit, wanted.children)
     others = (wanted.labels, wanted.inputs, wanted.trigger, wanted.since, wanted.until, wanted.text, wanted.backfill)
-    if all(other is None for other in others):
+    if not wanted.late and all(other is None for other in others):
         return access.read("runs_page", before, *shared)
     first = 0 if wanted.since is None else _first_after(access, wanted.since - CLOCK_SLACK_MS)
     if wanted.until is not None:
@@ -44,7 +46,7 @@ def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: i
     text = None if wanted.text is None else wanted.text.translate(_FOLD)
     return access.read(
         "runs_found", before, *shared, first, wanted.since, wanted.until, wanted.trigger, _pairs(wanted.labels),
-        _pairs(wanted.inputs), text, wanted.backfill,
+        _pairs(wanted.inputs), text, wanted.backfill, wanted.late,
     )  # fmt: skip
 
 

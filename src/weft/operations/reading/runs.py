@@ -64,7 +64,7 @@ def run_infos(rows: list[Any]) -> list[RunInfo]:
         values = {k: v for k, v in msgspec.structs.asdict(view.run).items() if k in _RUN_NAMES}
         values |= {"halted": bool(view.run.halted), "paused": bool(view.run.paused)}
         values |= {"parent": view.parent_id, "root": view.root_id}
-        values |= {"labels": msgspec.json.decode(view.labels), "trigger": view.trigger}
+        values |= {"labels": msgspec.json.decode(view.labels), "trigger": view.trigger, "late": bool(view.late)}
         values |= {"taken_from": view.taken_from, "backfill": view.backfill}
         out.append(RunInfo(**values, inputs=msgspec.json.decode(view.inputs), source=view.source, key=view.key))
     return out

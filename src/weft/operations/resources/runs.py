@@ -17,6 +17,7 @@ from weft.operations.parameters import (
     Moment,
     Pairs,
     RunCursor,
+    RunLate,
     RunRef,
     RunStates,
     RunText,
@@ -70,6 +71,7 @@ class ListRunsRequest(Request):
     since: Moment | None = None
     until: Moment | None = None
     text: RunText | None = None
+    late: RunLate = False
     children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
     cursor: RunCursor | None = None
     limit: Limit = 50
@@ -89,7 +91,7 @@ def filter_of(request: ListRunsRequest) -> RunFilter:
     return RunFilter(
         states=request.state, name=request.name, labels=request.label, inputs=request.input, trigger=request.trigger,
         since=request.since, until=request.until, text=request.text, children=request.children,
-        backfill=request.backfill,
+        backfill=request.backfill, late=request.late,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
-from weft.store.loads import backfills_and_triggers, orphaned, triggers
+from weft.store.loads import backfills_and_triggers, notices_due, orphaned, triggers
 from weft.store.postgres.errors import SERVER_MIN, server_error
 from weft.store.postgres.horizon import Horizon
 from weft.store.postgres.migrate import check, latest, migrate, version
@@ -26,7 +26,7 @@ from weft.store.postgres.statements import Statement, statements
 from weft.store.postgres.transaction import CLOCK, COMMIT, FixedClock, PostgresTransaction, limits
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import REPLY_MAX_S, SHOWN_AS, Wire, connect
-from weft.store.protocol import PATIENCE_MS, Look, StoreBusy, StoreError, StoreSlow, StoreUnusable, Watch
+from weft.store.protocol import PATIENCE_MS, Look, OutboxLook, StoreBusy, StoreError, StoreSlow, StoreUnusable, Watch
 from weft.store.shipment import Shipment
 
 PROBE_CONNECT_S = 2  # libpq knows no less
@@ -293,6 +293,13 @@ class PostgresStore:
 
     def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
         return backfills_and_triggers(self._ask(statements()["backfills_to_step"], limit))
+
+    def outbox(self, term: int, limit: int) -> OutboxLook:
+        fixed, sql = None if self.clock is None else self.clock.now(), statements()
+        ((now, late, checks, pending),) = self._ask(sql["outbox_look"], fixed)
+        starts = triggers(self._ask(sql["triggers_to_check"], now)) if checks else []
+        due = notices_due(self._ask(sql["notifications_due"], now, term, limit)) if pending else []
+        return OutboxLook(now, late, starts, due)
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         rows = self._ask(statements()["ends_to_follow"], limit, self.settled_event())

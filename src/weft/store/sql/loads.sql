@@ -28,6 +28,7 @@ RETURNING {session_columns},
     OR EXISTS (SELECT 1 FROM runs r WHERE NOT r.reported),
   EXISTS (SELECT 1 FROM tasks t WHERE t.session = :session AND t.stop IS NOT NULL),
   (SELECT max(d.no) FROM demands d),
+  EXISTS (SELECT 1 FROM notify_state),
   {other_leases}
 
 -- name: session_by_id (id text)
@@ -279,6 +280,34 @@ SELECT count(*) FROM fires WHERE "trigger" = :trigger AND at > :since AND outcom
 
 -- name: token_by_id (id text)
 SELECT {token} FROM tokens t WHERE t.id = :id {lock}
+
+-- name: deadlines_due (now bigint, limit int)
+SELECT {deadline} FROM deadlines d WHERE d.state = 'open' AND d.at <= :now
+ORDER BY d.at, d.run_no, d.pos, d.by LIMIT :limit
+
+-- name: deadlines_due_of_run (now bigint, limit int, run_no bigint)
+SELECT {deadline} FROM deadlines d WHERE d.state = 'open' AND d.at <= :now AND d.run_no = :run_no
+ORDER BY d.at, d.pos, d.by LIMIT :limit
+
+-- name: first_start (run_no bigint, pos int): a row of a task that waits has the times of an attempt before, if any
+SELECT min(s.at) FROM (
+  SELECT coalesce(t.started_at, t.claimed_at) AS at FROM tasks t
+  WHERE t.id >= :run_no << {ordinal_bits} AND t.id < (:run_no + 1) << {ordinal_bits} AND (:pos < 0 OR t.pos = :pos)
+  AND {unindexed t.state} NOT IN ('pending', 'queued', 'scheduled')
+  UNION ALL
+  SELECT coalesce(a.started_at, a.claimed_at) FROM attempts a JOIN tasks t ON t.id = a.task_id
+  WHERE a.task_id >= :run_no << {ordinal_bits} AND a.task_id < (:run_no + 1) << {ordinal_bits}
+  AND (:pos < 0 OR t.pos = :pos) AND a.outcome <> 'returned'
+) s HAVING min(s.at) IS NOT NULL
+
+-- name: notify_state (keys text[])
+SELECT n.key, n.body FROM notify_state n WHERE n.key IN :keys ORDER BY n.key {lock}
+
+-- name: notifications_by_id (ids text[])
+SELECT {notification} FROM notifications n WHERE n.id IN :ids ORDER BY n.id {lock}
+
+-- name: notifications_failed (limit int)
+SELECT {notification} FROM notifications n WHERE n.state = 'failed' ORDER BY n.id LIMIT :limit {lock}
 
 -- name: command_reply (id text)
 SELECT body_hash, reply FROM commands WHERE id = :id

@@ -49,7 +49,8 @@ AND k.kind = 'cache' AND (k.expires_at IS NULL OR k.expires_at > :now) ORDER BY 
 -- part: run_view
 {run}, r.inputs, r.source, r.key, (SELECT p.id FROM runs p WHERE p.no = r.parent >> {ordinal_bits}),
   (SELECT f.id FROM runs f WHERE f.no = r.root), r.labels, r."trigger",
-  (SELECT k.id FROM runs k WHERE k.no = r.taken_from), r.backfill
+  (SELECT k.id FROM runs k WHERE k.no = r.taken_from), r.backfill,
+  EXISTS (SELECT 1 FROM deadlines d WHERE d.run_no = r.no AND d.state = 'late')
 
 -- name: file_chunks (task_id bigint, attempt bigint, first bigint, end bigint, limit int): of the files that it has kept
 SELECT o.at, o.data FROM output_chunks o WHERE o.task_id = :task_id AND o.attempt = :attempt AND o.stream = 'files'
@@ -66,7 +67,7 @@ AND (:children OR r.parent IS NULL)
 ORDER BY r.no DESC LIMIT :limit
 
 -- name: runs_found (before bigint, states json, name text, limit int, children boolean, first bigint, since bigint,
--- until bigint, trigger text, labels text, inputs text, words text, backfill text): labels and inputs are JSON mappings of texts.
+-- until bigint, trigger text, labels text, inputs text, words text, backfill text, late boolean): labels and inputs are JSON mappings of texts.
 -- No index by label, input, trigger or text: a filter that nothing of 100,000 runs passes takes 20 to 180 ms on SQLite,
 -- and an index would cost each submission.
 SELECT {run_view} FROM runs r WHERE r.no < :before AND r.no >= :first
@@ -77,6 +78,7 @@ AND (:since IS NULL OR r.created_at >= :since)
 AND (:until IS NULL OR r.created_at < :until)
 AND (:trigger IS NULL OR r."trigger" = :trigger)
 AND (:backfill IS NULL OR r.backfill = :backfill)
+AND (NOT :late OR EXISTS (SELECT 1 FROM deadlines d WHERE d.run_no = r.no AND d.state = 'late'))
 AND (:labels IS NULL OR r.labels <> '{}' AND {has_labels})
 AND (:inputs IS NULL OR r.inputs <> '{}' AND {has_inputs})
 AND (:words IS NULL OR {strpos}({folded r.id}, :words) > 0 OR {strpos}({folded r.name}, :words) > 0
@@ -278,6 +280,38 @@ FROM triggers WHERE active AND NOT paused
 -- name: triggers_behind (seq bigint): those that follow runs, and have not looked at the newest events for long
 SELECT {trigger} FROM triggers g
 WHERE g.kind = 'after' AND g.key IS NOT NULL AND g.active AND NOT g.paused AND g.cursor < :seq ORDER BY g.id
+
+-- name: outbox_look (now bigint): what the leader may have to do about deadlines, late triggers and notifications
+SELECT {clock},
+  EXISTS (SELECT 1 FROM deadlines d WHERE d.state = 'open' AND d.at <= {clock}),
+  EXISTS (SELECT 1 FROM triggers g WHERE g.active AND g.check_ms IS NOT NULL AND g.check_ms <= {clock}),
+  EXISTS (SELECT 1 FROM notifications n WHERE n.state = 'pending')
+
+-- name: triggers_to_check (now bigint)
+SELECT {trigger} FROM triggers g WHERE g.active AND g.check_ms IS NOT NULL AND g.check_ms <= {clock} ORDER BY g.id
+
+-- name: notifications_due (now bigint, term bigint, limit int): with the result of the newest failed attempt of its task.
+-- What a leader of another term had begun is due
+SELECT {notification}, (
+  SELECT a.result FROM attempts a WHERE a.outcome = 'failed' AND a.task_id IN (
+    SELECT (n.run_no << {ordinal_bits}) + n.pos
+    UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = n.run_no AND p.pos = n.pos AND {later})
+  ORDER BY a.finished_at DESC, a.task_id DESC, a.attempt DESC LIMIT 1)
+FROM notifications n
+WHERE n.state = 'pending' AND (n.next_at <= {clock} OR (n.term IS NOT NULL AND n.term <> :term))
+ORDER BY n.next_at, n.id LIMIT :limit
+
+-- name: notifications_page (state text, run text, created_at bigint, id text, limit int): newest first, after that one
+SELECT {notification} FROM notifications n
+WHERE (:state IS NULL OR n.state = :state) AND (:run IS NULL OR n.run = :run)
+AND (:created_at IS NULL OR (n.created_at, n.id) < (:created_at, :id))
+ORDER BY n.created_at DESC, n.id DESC LIMIT :limit
+
+-- name: notify_default
+SELECT n.body FROM notify_state n WHERE n.key = 'default'
+
+-- name: deadlines_of_run (run_no bigint)
+SELECT {deadline} FROM deadlines d WHERE d.run_no = :run_no ORDER BY d.pos, d.at, d.by
 
 -- name: fires_page (trigger text, limit int): newest first
 SELECT {fire} FROM fires f WHERE f."trigger" = :trigger ORDER BY f.at DESC, f.due_at DESC NULLS LAST LIMIT :limit

@@ -297,6 +297,33 @@ AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = fires.run)
 DELETE FROM triggers WHERE NOT active AND since_ms < :before
 AND NOT EXISTS (SELECT 1 FROM backfills b WHERE b."trigger" = triggers.id AND b.state = 'active')
 
+-- name: deadlines_insert v ({deadline_typed})
+INSERT INTO deadlines ({deadline_columns}) SELECT {deadline_columns} FROM v
+
+-- name: deadline_judge_if_open (run_no bigint, pos int, by text, state text) guarded
+UPDATE deadlines SET state = :state WHERE run_no = :run_no AND pos = :pos AND by = :by AND state = 'open'
+
+-- name: notification_insert ({notification_typed}): the same event for the same target is one row, whoever writes it
+INSERT INTO notifications ({notification_columns}) VALUES ({notification_values}) ON CONFLICT DO NOTHING
+
+-- name: notification_set_if_tries ({notification_delivery_typed}, was_tries int) guarded
+UPDATE notifications SET {notification_delivery} WHERE id = :id AND tries = :was_tries
+
+-- name: notify_state_set (key text, body text)
+INSERT INTO notify_state (key, body) VALUES (:key, :body) ON CONFLICT (key) DO UPDATE SET body = excluded.body
+
+-- name: notify_state_delete (key text)
+DELETE FROM notify_state WHERE key = :key
+
+-- name: run_delete_deadlines (run_no bigint)
+DELETE FROM deadlines WHERE run_no = :run_no
+
+-- name: run_delete_notifications (run_no bigint)
+DELETE FROM notifications WHERE run_no = :run_no
+
+-- name: notifications_delete_before (before bigint): those of triggers; those of runs go with their runs
+DELETE FROM notifications WHERE run_no IS NULL AND state <> 'pending' AND created_at < :before
+
 -- name: token_insert ({token_typed})
 INSERT INTO tokens ({token_columns}) VALUES ({token_values})
 

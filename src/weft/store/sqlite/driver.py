@@ -11,11 +11,12 @@ from typing import Any
 import apsw
 
 from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
-from weft.store.loads import backfills_and_triggers, orphaned, triggers
+from weft.store.loads import backfills_and_triggers, notices_due, orphaned, triggers
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
     PATIENCE_MS,
     Look,
+    OutboxLook,
     StoreBusy,
     StoreGone,
     StoreMoved,
@@ -292,6 +293,12 @@ class SqliteStore:
 
     def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
         return backfills_and_triggers(self._rows("backfills_to_step", limit))
+
+    def outbox(self, term: int, limit: int) -> OutboxLook:
+        ((now, late, checks, pending),) = self._rows("outbox_look", self.clock.now())
+        starts = triggers(self._rows("triggers_to_check", now)) if checks else []
+        due = notices_due(self._rows("notifications_due", now, term, limit)) if pending else []
+        return OutboxLook(now, bool(late), starts, due)
 
     def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
         rows = self._rows("ends_to_follow", limit, self.settled_event())

@@ -1,3 +1,6 @@
+DROP TABLE notify_state;
+DROP TABLE notifications;
+DROP TABLE deadlines;
 DROP TABLE tokens;
 DROP TABLE spending;
 DROP TABLE budgets;

@@ -368,7 +368,9 @@ CREATE TABLE triggers (
   paused   BOOLEAN NOT NULL,
   since_ms BIGINT NOT NULL,
   next_ms  BIGINT,
-  cursor   BIGINT NOT NULL
+  cursor   BIGINT NOT NULL,
+  checked_ms BIGINT NOT NULL DEFAULT 0,
+  check_ms BIGINT
 );
 CREATE INDEX triggers_of_workflow ON triggers (workflow, id);
 CREATE INDEX triggers_by_key ON triggers (kind, key) WHERE key IS NOT NULL;
@@ -460,4 +462,46 @@ CREATE TABLE tokens (
   created_at BIGINT NOT NULL,
   expires_at BIGINT,
   revoked_at BIGINT
+);
+
+-- Moments by which runs (pos -1) and tasks should have started or ended; the leader judges each once, when it has passed.
+CREATE TABLE deadlines (
+  run_no BIGINT NOT NULL,
+  pos    INTEGER NOT NULL,
+  by     TEXT NOT NULL CHECK (by IN ('start_by', 'finish_by')),
+  at     BIGINT NOT NULL,
+  state  TEXT NOT NULL CHECK (state IN ('open', 'met', 'late')),
+  PRIMARY KEY (run_no, pos, by)
+);
+CREATE INDEX deadlines_open ON deadlines (at, run_no) WHERE state = 'open';
+CREATE INDEX deadlines_late ON deadlines (run_no) WHERE state = 'late';
+
+-- The outbox: a row is written with the event that it is about, and delivered at least once by the leader.
+CREATE TABLE notifications (
+  id           TEXT PRIMARY KEY,
+  run_no       BIGINT,
+  run          TEXT,
+  pos          INTEGER,
+  workflow     TEXT NOT NULL,
+  event        TEXT NOT NULL CHECK (event IN ('failed', 'recovered', 'dead_letter', 'late', 'waiting')),
+  target       TEXT NOT NULL,
+  facts        TEXT NOT NULL,
+  created_at   BIGINT NOT NULL,
+  state        TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
+  tries        INTEGER NOT NULL,
+  next_at      BIGINT CHECK ((state = 'pending') = (next_at IS NOT NULL)),
+  term         BIGINT,
+  error        TEXT,
+  delivered_at BIGINT CHECK ((state = 'delivered') = (delivered_at IS NOT NULL))
+);
+CREATE INDEX notifications_pending ON notifications (next_at, id) WHERE state = 'pending';
+CREATE INDEX notifications_failed ON notifications (id) WHERE state = 'failed';
+CREATE INDEX notifications_by_age ON notifications (created_at, id);
+CREATE INDEX notifications_by_run ON notifications (run_no) WHERE run_no IS NOT NULL;
+
+-- What notifications need to know besides definitions: `default`, the targets for all workflows, as JSON; and
+-- `failed:NAME`, the last run of a workflow whose recovery will be reported.
+CREATE TABLE notify_state (
+  key  TEXT PRIMARY KEY,
+  body TEXT NOT NULL
 );

@@ -357,7 +357,9 @@ CREATE TABLE triggers (
   paused   INTEGER NOT NULL,
   since_ms INTEGER NOT NULL,
   next_ms  INTEGER,
-  cursor   INTEGER NOT NULL
+  cursor   INTEGER NOT NULL,
+  checked_ms INTEGER NOT NULL DEFAULT 0,
+  check_ms INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX triggers_of_workflow ON triggers (workflow, id);
 CREATE INDEX triggers_by_key ON triggers (kind, key) WHERE key IS NOT NULL;
@@ -449,4 +451,46 @@ CREATE TABLE tokens (
   created_at INTEGER NOT NULL,
   expires_at INTEGER,
   revoked_at INTEGER
+) WITHOUT ROWID;
+
+-- Moments by which runs (pos -1) and tasks should have started or ended; the leader judges each once, when it has passed.
+CREATE TABLE deadlines (
+  run_no INTEGER NOT NULL,
+  pos    INTEGER NOT NULL,
+  by     TEXT NOT NULL CHECK (by IN ('start_by', 'finish_by')),
+  at     INTEGER NOT NULL,
+  state  TEXT NOT NULL CHECK (state IN ('open', 'met', 'late')),
+  PRIMARY KEY (run_no, pos, by)
+) WITHOUT ROWID;
+CREATE INDEX deadlines_open ON deadlines (at, run_no) WHERE state = 'open';
+CREATE INDEX deadlines_late ON deadlines (run_no) WHERE state = 'late';
+
+-- The outbox: a row is written with the event that it is about, and delivered at least once by the leader.
+CREATE TABLE notifications (
+  id           TEXT PRIMARY KEY,
+  run_no       INTEGER,
+  run          TEXT,
+  pos          INTEGER,
+  workflow     TEXT NOT NULL,
+  event        TEXT NOT NULL CHECK (event IN ('failed', 'recovered', 'dead_letter', 'late', 'waiting')),
+  target       TEXT NOT NULL,
+  facts        TEXT NOT NULL,
+  created_at   INTEGER NOT NULL,
+  state        TEXT NOT NULL CHECK (state IN ('pending', 'delivered', 'failed')),
+  tries        INTEGER NOT NULL,
+  next_at      INTEGER CHECK ((state = 'pending') = (next_at IS NOT NULL)),
+  term         INTEGER,
+  error        TEXT,
+  delivered_at INTEGER CHECK ((state = 'delivered') = (delivered_at IS NOT NULL))
+) WITHOUT ROWID;
+CREATE INDEX notifications_pending ON notifications (next_at, id) WHERE state = 'pending';
+CREATE INDEX notifications_failed ON notifications (id) WHERE state = 'failed';
+CREATE INDEX notifications_by_age ON notifications (created_at, id);
+CREATE INDEX notifications_by_run ON notifications (run_no) WHERE run_no IS NOT NULL;
+
+-- What notifications need to know besides definitions: `default`, the targets for all workflows, as JSON; and
+-- `failed:NAME`, the last run of a workflow whose recovery will be reported.
+CREATE TABLE notify_state (
+  key  TEXT PRIMARY KEY,
+  body TEXT NOT NULL
 ) WITHOUT ROWID;
