@@ -24,12 +24,12 @@ ASKED_FOR = {
 }  # fmt: skip
 BEYOND = {
     "list_runs", "list_nodes", "cancel_run", "resume_run", "skip_tasks", "mark_tasks", "pause_run", "unpause_run",
-    "correct_run",
+    "correct_run", "list_notifications", "retry_notifications",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
     "get_workflow_status", "list_dead_letter_tasks", "validate_workflow", "explain_task", "preview",
-    "get_critical_path",
+    "get_critical_path", "list_notifications",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -71,7 +71,8 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "stream_task_output": "get_task_output", "explain_task": "explain_task", "signal": "signal_run",
         "list_nodes": "list_nodes", "resume_run": "resume_run", "skip_tasks": "skip_tasks",
         "mark_tasks": "mark_tasks", "pause_run": "pause_run", "unpause_run": "unpause_run",
-        "correct_run": "correct_run",
+        "correct_run": "correct_run", "list_notifications": "list_notifications",
+        "retry_notifications": "retry_notifications",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}
