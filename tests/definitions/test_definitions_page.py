@@ -12,6 +12,7 @@ import pytest
 from weft.authoring.load import load_text
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.notify_fields import NotifyType
 from weft.core.definition.field_types.remote_fields import RemoteType, Workdir
 from weft.core.definition.field_types.retry_fields import RETRY_RECORD, FailuresType, MemoryFactor, OnLost
 from weft.core.definition.field_types.scalars import (
@@ -121,6 +122,8 @@ def shape_text(shape: Any) -> str:
             return "true, false or `adopt`"
         case Workdir():
             return "an absolute directory"
+        case NotifyType():
+            return "a target, or a list of them"
         case WorkflowReference():
             return "a name, a file or a flow"
     raise AssertionError(f"no words for {shape}")
