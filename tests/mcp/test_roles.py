@@ -31,6 +31,7 @@ BEYOND = {
     "list_artifacts",
     "preview_rerun", "start_backfill", "list_backfills", "get_backfill",
     "cancel_backfill",
+    "list_notifications", "retry_notifications",
 }  # fmt: skip
 READING = {
     "get_task_result", "stream_task_output", "list_tasks", "list_workflows", "list_runs", "list_nodes",
@@ -38,6 +39,7 @@ READING = {
     "get_critical_path", "list_triggers", "list_events", "diff_runs", "get_task_launch",
     "list_artifacts",
     "preview_rerun", "list_backfills", "get_backfill",
+    "list_notifications",
 }  # fmt: skip
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 BOTH = "application/json, text/event-stream"
@@ -87,6 +89,7 @@ def test_a_tool_needs_the_role_of_its_route() -> None:
         "preview_rerun": "preview_rerun",
         "start_backfill": "start_backfill", "list_backfills": "list_backfills", "get_backfill": "get_backfill",
         "cancel_backfill": "cancel_backfill",
+        "list_notifications": "list_notifications", "retry_notifications": "retry_notifications",
     }  # fmt: skip
     assert {name: BY_NAME[name].role for name in same} == {name: routes[route] for name, route in same.items()}
     assert set(BY_NAME) - set(same) == {"validate_workflow", "preview", "get_critical_path"}

@@ -111,7 +111,7 @@ def test_no_secret_is_in_an_error(weft: Weft, tmp_path: Path) -> None:
     assert hook.paths == ["/hidden%2Fpart"]
     assert hook.headers[0]["authorization"] == "Bearer hidden-key"
     (one,) = listed(weft)
-    assert (one["state"], one["error"]) == ("pending", f"{hook.url} answered 404")
+    assert (one["state"], one.get("error")) == ("pending", f"{hook.url} answered 404")
     assert "hidden" not in json.dumps(one)
 
 
@@ -142,7 +142,7 @@ def test_an_email_that_is_refused_for_good(weft: Weft, tmp_path: Path) -> None:
         }  # fmt: skip
         assert weft("run", define(tmp_path, {"on": "failed", "email": {"to": "a@example.com"}}), env=env).code == 1
         (one,) = listed(weft, "--state", "failed")
-        assert (one["tries"], one["error"]) == (1, "127.0.0.1 refused a@example.com")
+        assert (one["tries"], one.get("error")) == (1, "127.0.0.1 refused a@example.com")
         assert weft("notifications", "retry", one["id"]).out == "1 will be delivered again\n"
         assert weft("run", define(tmp_path, [], "other", "true"), env=env).code == 0
     assert [mail["Weft-Notification-Id"] for mail in box.mails] == [one["id"]]
@@ -164,23 +164,18 @@ def test_a_command_that_takes_too_long_is_killed(weft: Weft, tmp_path: Path) -> 
     assert weft("submit", define(tmp_path, notify, task={"wait": {"signal": "go"}})).code == 0
     asyncio.run(lead(tmp_path, {}, 1, timeout_s=2.0))
     (one,) = listed(weft)
-    assert (one["state"], one["error"]) == ("pending", "not delivered within 2 s")
+    assert (one["state"], one.get("error")) == ("pending", "not delivered within 2 s")
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
 
 
-def test_tried_again_until_it_gets_there(weft: Weft, tmp_path: Path) -> None:
+def test_it_is_tried_again_until_it_gets_there(weft: Weft, tmp_path: Path) -> None:
     with webhook(500, 0, 200) as hook:
         file = define(tmp_path, {"on": "waiting", "webhook": hook.url}, task={"wait": {"signal": "go"}})
         assert weft("submit", file).code == 0
-        asyncio.run(lead(tmp_path, {}, 1, timeout_s=2.0))
-        (one,) = listed(weft)
-        assert (one["state"], one["error"]) == ("pending", f"{hook.url} answered 500")
-        asyncio.run(lead(tmp_path, {}, 1, timeout_s=2.0))
-        assert listed(weft)[0]["error"] == "not delivered within 2 s"
-        asyncio.run(lead(tmp_path, {}, 2))
+        asyncio.run(lead(tmp_path, {}, 10, timeout_s=4.0))  # one answers 500, one does not answer
     assert len({headers["weft-notification-id"] for headers in hook.headers}) == 1
     (one,) = listed(weft)
-    assert (one["state"], one["tries"], one["error"]) == ("delivered", 3, None)
+    assert (one["state"], one["tries"], one.get("error")) == ("delivered", 3, None)
     assert len(hook.bodies) == 3
     assert hook.bodies[0]["text"].startswith("w: load waits for the signal go (weft signal")
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Field, Json, ListOf, MapOf, OneOf, Record
+from weft.core.definition.field_types.notify_fields import DEADLINE, NotifyType, target_record
 from weft.core.definition.field_types.remote_fields import RemoteType, Workdir
 from weft.core.definition.field_types.retry_fields import RETRY_RECORD, FailuresType, MemoryFactor, OnLost
 from weft.core.definition.field_types.scalars import (
@@ -38,6 +39,7 @@ from weft.core.definition.fields import (
     KUBERNETES,
     PREFERS,
     REQUIRES,
+    SECRET_NAME,
     TASK,
 )
 from weft.core.definition.long_form import LONG_TASK, RETRY_POLICY, SPEC
@@ -53,7 +55,8 @@ def _inner(record: Record, key: str) -> Record:
 
 TABLES: Final[dict[str, Record]] = {
     "workflow": WORKFLOW, "input": INPUT_RECORD, "trigger": TRIGGER_RECORD, "webhook": WEBHOOK_RECORD,
-    "after": AFTER_RECORD, "defaults": DEFAULTS, "task": TASK, "python": PYTHON_RECORD, "retry": RETRY_RECORD,
+    "after": AFTER_RECORD, "deadline": DEADLINE, "notify": target_record(SECRET_NAME),
+    "defaults": DEFAULTS, "task": TASK, "python": PYTHON_RECORD, "retry": RETRY_RECORD,
     "container": CONTAINER, "kubernetes": KUBERNETES, "http": HTTP, "expect": _inner(HTTP, "expect"),
     "poll": _inner(HTTP, "poll"), "cloud run": CLOUD_RUN, "overrides": _inner(CLOUD_RUN, "overrides"),
     "agent": AGENT, "budget": BUDGET, "prices": PRICES.record, "wait": WAIT_RECORD, "cache": CACHE_RECORD,
@@ -121,6 +124,8 @@ def shape_text(shape: Any) -> str:
             return "true, false or `adopt`"
         case Workdir():
             return "an absolute directory"
+        case NotifyType():
+            return "a target, or a list of them"
         case WorkflowReference():
             return "a name, a file or a flow"
     raise AssertionError(f"no words for {shape}")

@@ -295,21 +295,21 @@ class OutputPart(msgspec.Struct, kw_only=True):
     ended: bool  # the attempt is over: nothing will follow
 
 
-class NotificationInfo(msgspec.Struct, kw_only=True):
+class NotificationInfo(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A message that the leader delivers, at least once."""
 
     id: str
     event: str  # failed, recovered, dead_letter, late, waiting
-    run: str | None
+    run: str | None = None
     workflow: str
-    task: str | None
+    task: str | None = None
     target: str  # how it is delivered, and where to: without what may be secret
     state: str  # pending, delivered, failed
     tries: int
-    next_at: int | None  # of a pending one: when it is tried next
-    error: str | None  # of the last try
+    next_at: int | None = None  # of a pending one: when it is tried next
+    error: str | None = None  # of the last try
     created_at: int
-    delivered_at: int | None
+    delivered_at: int | None = None
     facts: dict[str, Any]  # what happened
 
 

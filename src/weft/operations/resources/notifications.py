@@ -23,9 +23,9 @@ resource = Resource("notifications")
 NotificationState = Literal["pending", "delivered", "failed"]
 
 
-class NotificationList(msgspec.Struct, kw_only=True):
+class NotificationList(msgspec.Struct, kw_only=True, omit_defaults=True):
     notifications: list[NotificationInfo]
-    next: str | None
+    next: str | None = None
 
 
 class ListNotificationsRequest(Request):
@@ -35,7 +35,7 @@ class ListNotificationsRequest(Request):
     limit: Limit = 100
 
 
-@resource.operation("GET", "/v1/notifications", role="viewer", errors=FINDABLE, tool=ToolHints())
+@resource.operation("GET", "/v1/notifications", role="viewer", errors=FINDABLE, tool=ToolHints(idempotent=True))
 def list_notifications(access: StoreAccess, request: ListNotificationsRequest) -> NotificationList:
     """List notifications, newest first: what they are about, where they go, and whether they got there. Addresses are
     shown without what may be secret in them."""
@@ -80,7 +80,8 @@ class RetryNotificationsRequest(Request):
 
 
 @resource.operation(
-    "POST", "/v1/notifications/retry", role="operator", errors=REFUSABLE, tool=ToolHints(idempotent=True),
+    "POST", "/v1/notifications/retry", role="operator", errors=REFUSABLE,
+    tool=ToolHints(destructive=True, idempotent=True),
     example={"ids": ["6134cab031f25a1375cd"]},
 )  # fmt: skip
 def retry_notifications(access: StoreAccess, request: RetryNotificationsRequest) -> NotificationsRetried:

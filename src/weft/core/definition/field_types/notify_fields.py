@@ -73,7 +73,7 @@ _EMAIL: Final = Record(
 )  # fmt: skip
 
 
-def _record(secret_name: Pattern) -> Record:
+def target_record(secret_name: Pattern) -> Record:
     return Record(
         (
             Field("on", ListOf(Enum(NOTIFY_EVENTS), "a list of events", single=True, once=True, least=1),
@@ -116,7 +116,7 @@ class NotifyType(msgspec.Struct, frozen=True):
         return out
 
     def _read_one(self, collector: ProblemCollector, value: Any) -> Any:
-        record = _record(self.secret_name)
+        record = target_record(self.secret_name)
         before = len(collector.problems)
         out = record.read(collector, value)
         if out is INVALID or len(collector.problems) > before:
@@ -136,7 +136,7 @@ class NotifyType(msgspec.Struct, frozen=True):
         return out
 
     def schema(self) -> dict[str, Any]:
-        one = _record(self.secret_name).schema()
+        one = target_record(self.secret_name).schema()
         one = {**one, "required": ["on"], "oneOf": [{"required": [kind]} for kind in NOTIFY_KINDS]}
         return {"anyOf": [one, {"type": "array", "items": one, "maxItems": TARGETS_MAX}]}
 
