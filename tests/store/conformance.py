@@ -127,6 +127,7 @@ def draft_of(transaction: Any) -> Draft:
 
 def put_run(transaction: Any, run: RunRow, tasks: list[TaskRow], **extra: Any) -> None:
     draft = draft_of(transaction)
+    draft.created.taken_over = extra.pop("taken_over", [])
     facts = {
         "inputs": "{}", "key": None, "body_hash": "", "source": None, "labels": "{}", "fresh": False, "trigger": None,
         "taken_from": None, "backfill": None, **extra,

@@ -381,8 +381,6 @@ def test_what_a_rerun_takes_over(store: Any) -> None:
     with store.transaction() as tx:
         ended = [task_row(1, at, state="succeeded", attempt=2, finished_at=5) for at in range(5)]
         put_run(tx, run_row(1), ended)
-        taken = [task_row(2, at, state="succeeded", attempt=1, finished_at=5) for at in range(5)]
-        put_run(tx, run_row(2), taken, taken_from=1)
         draft = draft_of(tx)
         draft.attempts = [
             AttemptRow(source + at, 2, 1, "s1", "succeeded", 3, "e", 1, 2, 5, result, f"h{at}", '{"run":"x"}')
@@ -394,12 +392,12 @@ def test_what_a_rerun_takes_over(store: Any) -> None:
             (source, "h0", None, '{"run":"x"}'), (source + 1, "h1", results[1], '{"run":"x"}'),
             (source + 2, "h2", results[2], '{"run":"x"}'), (source + 3, "h3", None, '{"run":"x"}'),
         ]  # fmt: skip
-        draft = draft_of(tx)
-        draft.created.taken_over = [
+        taken = [task_row(2, at, state="succeeded", attempt=1, finished_at=5) for at in range(5)]
+        over = [
             (to, source, None, "o"), (to + 1, source + 1, None, "o"), (to + 2, source + 2, "other", "o"),
             (to + 3, source + 3, None, "o"),
         ]  # fmt: skip
-        tx.write(draft)
+        put_run(tx, run_row(2), taken, taken_from=1, taken_over=over)
     rows = store.reader().query(
         f"SELECT task_id, attempt, outcome, exit_code, error, result, result_hash, cached FROM attempts"
         f" WHERE task_id >= {to} ORDER BY task_id"
@@ -414,9 +412,7 @@ def test_what_a_rerun_takes_over(store: Any) -> None:
 
 def _take_over(store: Any, to: int, source: int) -> None:
     with store.transaction() as tx:
-        draft = draft_of(tx)
-        draft.created.taken_over = [(to, source, None, "o")]
-        tx.write(draft)
+        put_run(tx, run_row(9), [], taken_from=1, taken_over=[(to, source, None, "o")])
 
 
 def test_runs_that_others_took_over_from_are_not_pruned(store: Any) -> None:

@@ -51,6 +51,7 @@ _task, _run, _run_changed = attrgetter(*TASK_COLUMNS), attrgetter(*RUN_COLUMNS),
 PROGRESS = ("active", "open", "open_main", "succeeded")
 _progress = attrgetter("no", *PROGRESS)
 _settled_part = itemgetter(*[RUN_COLUMNS.index(column) for column in RUN_COLUMNS if column not in PROGRESS])
+_NO_TRIGGERS = TriggerChanges()
 _moved = attrgetter("id", "state", "cursor", "started", "existing", "failed", "reason")
 _delivery = attrgetter("id", *NOTIFICATION_CHANGING)
 _unqueued = attrgetter("trigger", "cause", "at", "outcome", "run", "reason")
@@ -133,7 +134,7 @@ def writes(draft: Draft, now: int) -> Iterator[Write]:
     rare = _rare(draft) != _UNTOUCHED
     if draft.created.demands:
         yield "demand_insert", (), list(draft.created.demands.items())
-    yield from _of_runs(draft)
+    yield from _of_runs(draft, now)
     changed = changes(draft, now)
     if draft.dirty_tasks or draft.created.tasks:
         yield from _of_tasks(changed, draft.created.tasks, now)
@@ -151,7 +152,8 @@ def _of_rare(draft: Draft, now: int) -> Iterator[Write]:
     yield from _of_values(draft.values, now)
     yield from _of_kept_results(draft.kept_results)
     yield from _of_sessions(draft.sessions, now)
-    yield from _of_triggers(draft.triggers, now)
+    if draft.triggers != _NO_TRIGGERS:  # mostly: one comparison instead of a look at each of its parts
+        yield from _of_triggers(draft.triggers, now)
     if draft.tokens.new is not None:
         yield "token_insert", _values(draft.tokens.new), None
     if draft.tokens.revoked is not None:
@@ -169,9 +171,11 @@ def reply_writes(command_id: str, body_hash: str, reply: str, now: int) -> Itera
     yield "commands_delete_old", (now - KEEP_REPLIES_MS,), None
 
 
-def _of_runs(draft: Draft) -> Iterator[Write]:
+def _of_runs(draft: Draft, now: int) -> Iterator[Write]:
     new = draft.created.runs
     if new:
+        if draft.created.taken_over:
+            yield "attempts_take_over", (now,), list(draft.created.taken_over)
         yield "run_insert", (), [(*_run(run), *extra.values()) for run, extra in new.values()]
     for run_no, generation, old, corrected in draft.created.corrections:
         yield "correction_insert", (run_no, generation, old), None
@@ -245,8 +249,6 @@ def _of_budgets(budgets: BudgetChanges) -> Iterator[Write]:
 def _of_history(draft: Draft, attempts: list[AttemptRow], now: int) -> Iterator[Write]:
     if attempts:
         yield "attempts_insert", (), [_values(attempt) for attempt in attempts]
-    if draft.created.taken_over:
-        yield "attempts_take_over", (now,), list(draft.created.taken_over)
     if draft.events:
         yield "events_insert", (now,), stored(draft.events, now)
     if draft.stale:
