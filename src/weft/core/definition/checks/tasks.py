@@ -25,7 +25,8 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
     if "wait" in value:
         _check_wait(collector, value)
     else:
-        _check_files(collector, value, out)
+        if "artifacts" in out or "files" in out:
+            _check_files(collector, value, out)
         _check_elements(collector, value)
         _check_cache(collector, value, out)
     if "inline" in value and "secrets" in out:
