@@ -281,7 +281,11 @@ class _Defaults:
             condition=condition_of(task),
             long_form=task.get("long_form", False),
             env=self.env if not env else {**self.env, **env},
-            env_files=() if kind in _WITHOUT_PROCESS else (*self.env_files, *task.get("env_file", ())),
+            env_files=()
+            if kind in _WITHOUT_PROCESS
+            else self._env_files(task)
+            if "env_file" in task
+            else self.env_files,
             cwd=task.get("cwd", defaults.get("cwd")),
             timeout_ms=self._ms(task["timeout"] if "timeout" in task else defaults.get("timeout")),
             grace_ms=self._ms(task.get("grace", defaults.get("grace", "10s"))) or 0,
@@ -314,6 +318,9 @@ class _Defaults:
             pools=() if kind == "workflow" else _pools(task, self.own_pool),
             scored=self.scored and kind != "workflow",
         )
+
+    def _env_files(self, task: dict[str, Any]) -> tuple[str, ...]:
+        return (*self.env_files, *task["env_file"])
 
     def _secrets(self, task: dict[str, Any], kind: str) -> tuple[str, ...]:
         own = tuple(task.get("secrets", self.secrets))
