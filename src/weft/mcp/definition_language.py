@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from weft.core.definition.child_workflows import WorkflowReference
 from weft.core.definition.field_types.collections import Field, Json, ListOf, MapOf, OneOf, Record
-from weft.core.definition.field_types.notify_fields import DEADLINE, NotifyType, target_record
+from weft.core.definition.field_types.notify_fields import DEADLINE, NotifyAddress, NotifyType, target_record
 from weft.core.definition.field_types.remote_fields import RemoteType, Workdir
 from weft.core.definition.field_types.retry_fields import RETRY_RECORD, FailuresType, MemoryFactor, OnLost
 from weft.core.definition.field_types.scalars import (
@@ -107,7 +107,7 @@ def shape_text(shape: Any) -> str:
             return f"mapping ({shape.what})"
         case Json():
             return "any value"
-        case Address():
+        case Address() | NotifyAddress():
             return "a URL"
         case Statuses():
             return "a status, or a list"

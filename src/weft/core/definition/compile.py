@@ -66,11 +66,12 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
     tasks: dict[str, dict[str, Any]] = document["tasks"]
     position = {name: pos for pos, name in enumerate(tasks)}
     graph = _graph(document, position, {} if references is None else references)
-    defaults = _Defaults(document.get("defaults", {}), document, position)
+    defaults = _Defaults(document.get("defaults", {}), document)
     complete = tuple(
         defaults.complete(name, task, in_graph)
         for (name, task), in_graph in zip(tasks.items(), graph.tasks, strict=True)
     )
+    complete = _with_files(complete, tasks, position)
     triggers = define_triggers(document)
     in_levels = document.get("mode") == "levels"
     order: Order = "fifo" if in_levels else document.get("order", "longest_path")
@@ -104,6 +105,21 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         notify=define_targets(document.get("notify")),
         head_starts=() if order == "fifo" else head_starts(graph.successors, graph.levels),
     )  # fmt: skip
+
+
+def _with_files(
+    definitions: tuple[TaskDef, ...], tasks: dict[str, dict[str, Any]], position: dict[str, int]
+) -> tuple[TaskDef, ...]:
+    """Few tasks keep or get files."""
+    found = [name for name, task in tasks.items() if "artifacts" in task or "files" in task]
+    if not found:
+        return definitions
+    out = list(definitions)
+    for name in found:
+        kept = tuple(tasks[name].get("artifacts", ()))
+        files = tuple([position[other] for other in tasks[name].get("files", ())])
+        out[position[name]] = msgspec.structs.replace(out[position[name]], artifacts=kept, files=files)
+    return tuple(out)
 
 
 def _secrets(document: Document, triggers: tuple[TriggerDef, ...]) -> tuple[str, ...]:
@@ -259,9 +275,8 @@ def _final_last(levels: list[int], order: list[int], needs: Sequence[Sequence[in
 class _Defaults:
     """Merges defaults into tasks, key by key, and shares the objects that thousands of tasks have in common."""
 
-    def __init__(self, defaults: dict[str, Any], document: Document, position: dict[str, int]) -> None:
+    def __init__(self, defaults: dict[str, Any], document: Document) -> None:
         self.defaults = defaults
-        self.position = position
         self.workflow: str = document["name"]
         self.scored = document.get("placement") == "scored"
         self.own_pool = workflow_pool(self.workflow) if "concurrency" in document else None
@@ -338,8 +353,6 @@ class _Defaults:
             reads_context=self._reads_context(task, kind, graph),
             templated=self._templated(task, kind, graph),
             secrets=() if kind in ("inline", "workflow") else self._secrets(task, kind),
-            artifacts=tuple(task.get("artifacts", ())),
-            files=tuple(self.position[name] for name in task.get("files", ())),
             cache=_cache(task.get("cache")),
             pools=() if kind == "workflow" else _pools(task, self.own_pool),
             scored=self.scored and kind != "workflow",

@@ -46,11 +46,12 @@ class ValueProblem(msgspec.Struct, frozen=True):
 class ProblemCollector:
     """Collects problems while a value is read; `path` is the path of the value that is being read."""
 
-    __slots__ = ("more", "path", "problems")
+    __slots__ = ("has_files", "more", "path", "problems")
 
     def __init__(self) -> None:
         self.path: list[str | int] = []
         self.problems: list[ValueProblem] = []
+        self.has_files = False  # a task gets files of others
         self.more = 0  # problems beyond PROBLEMS_MAX, which are only counted
 
     def problem(self, message: str, fix: str | None = None, at: At = "value") -> Any:

@@ -73,7 +73,8 @@ def _read_document(collector: ProblemCollector, value: Any, name: str, reference
     source = SourcePaths(value)
     checker = ExpressionChecker(collector, source, tasks, _declared_inputs(value), document.get("defaults", {}))
     check_graph(collector, source, checker, tasks)
-    check_files(collector, source, tasks)
+    if collector.has_files:
+        check_files(collector, source, tasks)
     check_signals(collector, source, tasks)
     check_secrets(collector, source, tasks, document)
     check_attempts(collector, source, tasks, document.get("defaults", {}))

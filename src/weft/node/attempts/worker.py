@@ -245,7 +245,11 @@ class Worker:
             if definition.files:
                 self._spawn(self._start_with_files(held, launch))
                 return
-        self._hand_over(held, launch)
+        reach("attempt.before_start")
+        if definition.kind in self._costly:
+            self._start_costly(held, launch)
+        else:
+            self._ports.executors[definition.kind].start(launch, self._on_end)
 
     def _hand_over(self, held: HeldAttempt, launch: Launch) -> None:
         reach("attempt.before_start")
@@ -350,23 +354,12 @@ class Worker:
             return
         if held.timer is not None:
             held.timer.cancel()
+        if held.launch is not None:
+            launch, held.launch = held.launch, None
+            self._spawn(self._after_files(held, launch, outcome))
+            return
         if outcome.ok and (held.definition.long_form or held.definition.kind == "agent"):
             take_context_update(outcome)
-        if held.launch is not None:
-            self._spawn(self._after_files(held, held.launch, outcome))
-        else:
-            self._ended_with(held, outcome)
-
-    async def _after_files(self, held: HeldAttempt, launch: Launch, outcome: Outcome) -> None:
-        """It keeps its slot until its files are stored."""
-        if outcome.ok and launch.artifacts:
-            held.files = await keep_files(self._ports, launch, self.session, outcome)
-        if launch.files is not None:
-            await asyncio.to_thread(shutil.rmtree, launch.files, ignore_errors=True)
-        if self.held.get(held.key) is held:
-            self._ended_with(held, outcome)
-
-    def _ended_with(self, held: HeldAttempt, outcome: Outcome) -> None:
         if held.masker is not None:
             mask_outcome(outcome, held.masker)
         report = make_report(held.claim, outcome, held.definition, outcome.ended, files=held.files)
@@ -380,6 +373,15 @@ class Worker:
             self._spawn(self._store_output(held, outcome))
             return
         self._over(held, outcome, report)
+
+    async def _after_files(self, held: HeldAttempt, launch: Launch, outcome: Outcome) -> None:
+        """It keeps its slot until its files are stored."""
+        if outcome.ok and launch.artifacts:
+            held.files = await keep_files(self._ports, launch, self.session, outcome)
+        if launch.files is not None:
+            await asyncio.to_thread(shutil.rmtree, launch.files, ignore_errors=True)
+        if self.held.get(held.key) is held:
+            self._on_end(outcome)
 
     async def _store_output(self, held: HeldAttempt, outcome: Outcome) -> None:
         """It keeps its slot until what it left is stored. An artifact goes with its run, so no memo keeps it."""

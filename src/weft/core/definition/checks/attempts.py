@@ -18,9 +18,10 @@ def check_attempts(
     shared = defaults.get("container")
     if shared and "image" not in shared:
         _check_shared_image(collector, tasks)
-    for name, task in tasks.items():
-        if shared and "container" not in task and "kubernetes" not in task:
+    for name, task in tasks.items() if shared else ():
+        if "container" not in task and "kubernetes" not in task:
             _check_shared_container(collector, source.task(name)[0], task)
+    for name, task in tasks.items():
         if "retry" not in task and "container" not in task and "kubernetes" not in task:
             continue
         elsewhere = "cloud_run" in task or "type" in task  # a plugin's attempts may run on engines

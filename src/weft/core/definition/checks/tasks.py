@@ -27,12 +27,9 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
         return out
     if "shell" in out and "run" not in value:
         collector.problem_at((*collector.path, "shell"), "`shell` applies only to `run`", "remove it", "key")
-    if "files" in out:
-        out = _with_needs(out)
     if "wait" in value:
         _check_wait(collector, value)
     else:
-        _check_files(collector, value, out)
         _check_elements(collector, value)
         _check_cache(collector, value, out)
     if "inline" in value and "secrets" in out:
@@ -46,6 +43,7 @@ def check_task(collector: ProblemCollector, value: dict[Any, Any], out: Any) -> 
         collector.problem_at((*collector.path, "spec"), "`spec` needs a type", "add type: …", "key")
     if not _SERVICES.isdisjoint(out):
         _check_service(collector, next(kind for kind in (*SERVICES, "type") if kind in out), out)
+    out = _check_files(collector, value, out)
     if "workflow" in value:
         _check_child(collector, value)
     elif "wait" not in value:
@@ -202,11 +200,16 @@ def _with_needs(out: dict[str, Any]) -> dict[str, Any]:
 _WITH_FILES = ("run", "argv", "python", "agent")
 
 
-def _check_files(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> None:
-    """Files are those of processes of the node itself."""
+def _check_files(collector: ProblemCollector, value: dict[Any, Any], out: dict[str, Any]) -> dict[str, Any]:
+    """Files are those of processes of the node itself. Returns the task, which needs those whose files it gets."""
+    if "files" in out:
+        collector.has_files = True
+        out = _with_needs(out)
+    if "wait" in value or "workflow" in value:
+        return out
     remote = out.get("container") is not None or "kubernetes" in out
     for key in ("artifacts", "files"):
-        if key not in out or "workflow" in value:
+        if key not in out:
             continue
         if remote or not any(kind in value for kind in _WITH_FILES):
             message = f"`{key}` applies to run, argv, python and agent tasks without a container"
@@ -220,6 +223,7 @@ def _check_files(collector: ProblemCollector, value: dict[Any, Any], out: dict[s
             elif cache is True or "key" not in cache:
                 message = "its result may depend on the files that it gets, so it needs a key"
                 collector.problem_at((*collector.path, "cache"), message, "add cache: {key: …}", "key")
+    return out
 
 
 def _check_wait(collector: ProblemCollector, value: dict[Any, Any]) -> None:

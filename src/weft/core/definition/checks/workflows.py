@@ -52,7 +52,9 @@ def check_graph(
 def check_files(collector: ProblemCollector, source: SourcePaths, tasks: dict[str, Any]) -> None:
     """Only what a task keeps can be had by another."""
     for name, task in tasks.items():
-        for at, other in enumerate(task.get("files", ())):
+        if "files" not in task:
+            continue
+        for at, other in enumerate(task["files"]):
             if other in tasks and "artifacts" not in tasks[other]:
                 path, written = source.task(name)
                 given = written.get("files") if isinstance(written, dict) else None
