@@ -36,6 +36,10 @@ class View:
         """The first line below the head with this word; empty if there is none."""
         return next((line for line in self.lines[2:] if word in line), "")
 
+    async def row(self, word: str, *shown: str) -> None:
+        """The first line with this word shows all of these."""
+        await self.until(lambda: all(one in self.line(word) for one in shown), (word, *shown))
+
     @property
     def head(self) -> str:
         return "\n".join(self.lines[:2])

@@ -1,6 +1,6 @@
 """The tasks of a run as lines: by level, mapped tasks as one line with counts that opens into its elements.
 
-Loaded once, then changed by events: to ask for ten thousand tasks again for each of them would cost a second. What an
+Loaded once, then changed by events: to ask for ten thousand tasks again takes up to half a second. What an
 event does not say (who is queued now that a need has ended) comes with the next load.
 """
 

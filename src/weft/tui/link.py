@@ -16,7 +16,7 @@ from weft.store.protocol import StoreError
 
 T = TypeVar("T")
 THREADS: Final = 3  # one may wait for a server that does not answer while a person goes on
-#: Errors that pass by themselves: whoever asked asks again.
+#: Errors that pass by themselves: the next poll asks again.
 UNANSWERED: Final = (StoreError, OSError)
 
 
@@ -78,7 +78,7 @@ class TopLink:
             except BaseException as raised:
                 error = raised
             loop = future.get_loop()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing waits for it
                 loop.call_soon_threadsafe(_settle, future, value, error)
 
     def _fall_silent(self, text: str) -> None:

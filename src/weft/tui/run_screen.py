@@ -22,7 +22,7 @@ PAGE: Final = 1000
 LIVE_S: Final = 0.25
 ENDED_S: Final = 2.0
 LOAD_EVERY_S: Final = 1.0
-LOAD_COST_FACTOR: Final = 15  # a load that takes a second is repeated every fifteen while events come
+LOAD_COST_FACTOR: Final = 15  # a load that takes a second is repeated every fifteen seconds while events come
 BAD: Final = ("failed", "dead_letter", "cancelled")
 
 
