@@ -52,7 +52,7 @@ export class HomeView extends Part {
     try {
       const [counts, running, failed, waiting, triggers] = await Promise.all([
         api.call("get_counts", {}, this.life), api.call("list_runs", { state: ["running"], limit: SHOWN }, this.life),
-        api.call("list_runs", { state: ["failed"], limit: FAILED_READ, children: true }, this.life),
+        api.call("list_runs", { state: ["failed"], limit: FAILED_READ }, this.life),
         api.call("list_tasks", { state: ["waiting"], type: ["wait"], limit: SHOWN }, this.life), api.call("list_triggers", { limit: 200 }, this.life),
       ]);
       this.#problem.hidden = true;
