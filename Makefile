@@ -6,7 +6,7 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint coverage bench bench-check bench-peers format docs clean simulate hunt fuzz-api test-kubernetes
+.PHONY: demo test lint coverage bench bench-check bench-peers bench-ui format docs clean simulate hunt fuzz-api test-kubernetes
 
 demo: .venv/run
 	@$(BIN)/weft demo
@@ -35,6 +35,10 @@ bench: .venv/test
 # What does not depend on the machine: statements and round trips of an exchange, calls and instructions of a task.
 bench-check: .venv/test
 	$(BIN)/python -m pytest -q -n 2 tests/store/test_statement_counts.py tests/store/test_instruction_counts.py
+
+# The browser's page with 10,000 tasks: layout, first picture, frames a second.
+bench-ui: .venv/test
+	$(BIN)/python -m bench.browser_page
 
 bench-peers: .venv/test
 	$(BIN)/python -m bench.peers_postgres

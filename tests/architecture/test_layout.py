@@ -15,7 +15,7 @@ LINES_MAX = 50
 #: Folders with more entries than that: the parts of the product, and catalogues of like things.
 ENTRIES: dict[str, int] = {
     ".": 19,  # the parts of the product
-    "cli/commands": 23,  # one file a command
+    "cli/commands": 24,  # one file a command
     "core/rules": 34,  # one file a kind of decision
     "executors": 21,  # one package an executor, and what they share
 }

@@ -158,6 +158,12 @@ COMMANDS: tuple[Command, ...] = (
         remote=False,
     ),
     Command(
+        "ui", "Run", "the page in a browser, signed in; with a server if none answers", "ui:ui",
+        (_flag("--no-open", help="only print the address"), PORT, SLOTS, DIR, LOG_FORMAT, VERBOSE),
+        "A server that answers at the address is used; else one is started here, as by `weft serve`, until ^C. The"
+        " link that is opened works once, within a minute.",
+    ),
+    Command(
         "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "mcp:mcp",
         (_flag("--http", help="serve it at /mcp of an address, instead of standard input and output"),
          HOST, PORT, ROOT_PATH, ALLOW_HOST,

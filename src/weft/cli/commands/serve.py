@@ -24,7 +24,15 @@ TOKEN_MIN = 16
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
 
 
+#: Called when requests are answered: with the address of the server, and what makes a code for a one-time link.
+WhenReady = Callable[[str, Callable[[], str]], None]
+
+
 def serve(args: Namespace, session: CommandSession) -> int:
+    return serve_until_stopped(session, watched(args.dir), None)
+
+
+def serve_until_stopped(session: CommandSession, directory: Path | None, when_ready: WhenReady | None) -> int:
     try:
         with uninterrupted():
             import prometheus_client  # noqa: F401
@@ -34,10 +42,9 @@ def serve(args: Namespace, session: CommandSession) -> int:
         raise GiveUp(
             BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "install weft[server]"
         ) from None
-    directory = watched(args.dir)
     gate, listener, token = gate_and_listener(session)
     tune()
-    asyncio.run(_serve(session, gate, listener, token, directory))
+    asyncio.run(_serve(session, gate, listener, token, directory, when_ready))
     return OK
 
 
@@ -66,9 +73,17 @@ def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
     return gate, listener, place
 
 
-async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, directory: Path | None) -> None:
+async def _serve(
+    session: CommandSession,
+    gate: Any,
+    listener: Any,
+    token: str,
+    directory: Path | None,
+    when_ready: WhenReady | None,
+) -> None:
     from weft.api.app import create_app
     from weft.api.serving import Serving, url_of
+    from weft.client.owner_token import server_token
 
     config = session.config
     connection = session.local(create=True)
@@ -98,8 +113,14 @@ async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, 
         watching = asyncio.create_task(
             keep_applied(Directory(connection, directory, log, config.definition_defaults))
         )
+
+    def opened() -> None:
+        if when_ready is not None:
+            own = os.environ.get("WEFT_TOKEN") or server_token(connection.access.home)[0]
+            when_ready(url + config.root_path, lambda: app.state.sign_ins.create(own))
+
     try:
-        await serving.run([int(number) for number in heeded_signals()], ready)
+        await serving.run([int(number) for number in heeded_signals()], ready, opened)
     finally:
         if watching is not None:
             watching.cancel()
