@@ -8,7 +8,7 @@ import { problemText } from "../parts/toast.js";
 import { address } from "../shell/router.js";
 import { hourChart } from "../parts/hour_chart.js";
 import { taskActions } from "./run_actions.js";
-import { fireBadge } from "./trigger_parts.js";
+import { fireBadge } from "./schedules/trigger_parts.js";
 
 const LOOKED = "weft-looked";
 const DAY_MS = 86_400_000;
