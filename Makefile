@@ -6,13 +6,18 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint coverage bench bench-check bench-peers bench-ui format docs clean simulate hunt fuzz-api test-kubernetes
+.PHONY: demo test chromium lint coverage bench bench-check bench-peers bench-ui format docs clean simulate hunt fuzz-api test-kubernetes
 
 demo: .venv/run
 	@$(BIN)/weft demo
 
-test: lint
+test: lint chromium
 	$(BIN)/python -m pytest -n 4 --dist worksteal --durations=15
+
+# The browser of tests/ui, installed where that is allowed; elsewhere those tests are skipped, and this says so.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y --no-install-recommends chromium \
+	  >/dev/null 2>&1 || echo "no Chromium here, and it cannot be installed: the page is not tested in a browser"
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -24,15 +24,15 @@ TOKEN_MIN = 16
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
 
 
-#: Called when requests are answered: with the address of the server, and what makes a code for a one-time link.
-WhenReady = Callable[[str, Callable[[], str]], None]
+#: Called when requests are answered: with the server's address, and what makes a code for a token's one-time link.
+WhenReady = Callable[[str, Callable[[str], str]], None]
 
 
 def serve(args: Namespace, session: CommandSession) -> int:
-    return serve_until_stopped(session, watched(args.dir), None)
+    return serve_until_stopped(session, watched(args.dir), lambda url, make_code: None)
 
 
-def serve_until_stopped(session: CommandSession, directory: Path | None, when_ready: WhenReady | None) -> int:
+def serve_until_stopped(session: CommandSession, directory: Path | None, when_ready: WhenReady) -> int:
     try:
         with uninterrupted():
             import prometheus_client  # noqa: F401
@@ -74,16 +74,10 @@ def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
 
 
 async def _serve(
-    session: CommandSession,
-    gate: Any,
-    listener: Any,
-    token: str,
-    directory: Path | None,
-    when_ready: WhenReady | None,
+    session: CommandSession, gate: Any, listener: Any, token: str, directory: Path | None, when_ready: WhenReady
 ) -> None:
     from weft.api.app import create_app
     from weft.api.serving import Serving, url_of
-    from weft.client.owner_token import server_token
 
     config = session.config
     connection = session.local(create=True)
@@ -113,14 +107,9 @@ async def _serve(
         watching = asyncio.create_task(
             keep_applied(Directory(connection, directory, log, config.definition_defaults))
         )
-
-    def opened() -> None:
-        if when_ready is not None:
-            own = os.environ.get("WEFT_TOKEN") or server_token(connection.access.home)[0]
-            when_ready(url + config.root_path, lambda: app.state.sign_ins.create(own))
-
+    signals = [int(number) for number in heeded_signals()]
     try:
-        await serving.run([int(number) for number in heeded_signals()], ready, opened)
+        await serving.run(signals, ready, lambda: when_ready(url + config.root_path, app.state.sign_ins.create))
     finally:
         if watching is not None:
             watching.cancel()

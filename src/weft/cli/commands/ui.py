@@ -5,13 +5,12 @@ import socket
 import sys
 import webbrowser
 from argparse import Namespace
-from collections.abc import Callable
 
 from weft.cli.commands.serve import serve_until_stopped
 from weft.cli.commands.worker import watched
 from weft.cli.exit_codes import OK
 from weft.cli.session import CommandSession
-from weft.client.owner_token import token_for
+from weft.client.owner_token import server_token, token_for
 from weft.client.remote import ServerConnection
 from weft.operations.declare import NoArguments
 from weft.operations.resources.server import create_sign_in
@@ -20,8 +19,8 @@ CONNECT_S = 1.0
 
 
 def ui(args: Namespace, session: CommandSession) -> int:
-    def show(url: str, make_code: Callable[[], str]) -> None:
-        link = f"{url}/#/sign-in?code={make_code()}"
+    def show(url: str, code: str) -> None:
+        link = f"{url}/#/sign-in?code={code}"
         opened = not args.no_open and _has_screen() and webbrowser.open(link)
         if args.json:
             session.print_json({"url": f"{url}/", "link": link, "opened": opened}, line=True)
@@ -30,14 +29,18 @@ def ui(args: Namespace, session: CommandSession) -> int:
             sys.stdout.flush()
 
     if session.server is None and not _listens(session.config.host, session.config.port):
-        return serve_until_stopped(session, watched(args.dir), show)
+        return serve_until_stopped(session, watched(args.dir), lambda url, make: show(url, make(_own_token(session))))
     url = session.server or f"http://{session.config.host}:{session.config.port}"
     connection = ServerConnection(url, token_for(url, session.config, session.directory))
     try:
-        show(url, lambda: connection.call(create_sign_in, NoArguments()).code)
+        show(url, connection.call(create_sign_in, NoArguments()).code)
     finally:
         connection.close()
     return OK
+
+
+def _own_token(session: CommandSession) -> str:
+    return os.environ.get("WEFT_TOKEN") or server_token(session.local().access.home)[0]
 
 
 def _listens(host: str, port: int) -> bool:
