@@ -6,13 +6,18 @@ BIN := .venv/bin
 # The tests start hundreds of short processes: without bytecode each of them would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint coverage bench bench-check bench-peers format docs clean simulate hunt soak fuzz-api test-kubernetes
+.PHONY: demo test chromium lint coverage bench bench-check bench-peers bench-ui format docs clean simulate hunt soak fuzz-api test-kubernetes
 
 demo: .venv/run
 	@$(BIN)/weft demo
 
-test: lint
+test: lint chromium
 	$(BIN)/python -m pytest -n 4 --dist worksteal --durations=15
+
+# The browser of tests/ui, installed where that is allowed; elsewhere those tests are skipped, and this says so.
+chromium:
+	@command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y --no-install-recommends chromium \
+	  >/dev/null 2>&1 || echo "no Chromium here, and it cannot be installed: the page is not tested in a browser"
 
 lint: .venv/test
 	$(BIN)/ruff check .
@@ -35,6 +40,10 @@ bench: .venv/test
 # What does not depend on the machine: statements and round trips of an exchange, calls and instructions of a task.
 bench-check: .venv/test
 	$(BIN)/python -m pytest -q -n 2 tests/store/test_statement_counts.py tests/store/test_instruction_counts.py
+
+# The browser's page with 10,000 tasks: layout, first picture, frames a second.
+bench-ui: .venv/test
+	$(BIN)/python -m bench.browser_page
 
 bench-peers: .venv/test
 	$(BIN)/python -m bench.peers_postgres

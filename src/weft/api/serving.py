@@ -192,7 +192,9 @@ class Serving:
         self._server.should_exit = True
         self._stop_node()
 
-    async def run(self, signals: list[int], ready: dict[str, Any]) -> None:
+    async def run(
+        self, signals: list[int], ready: dict[str, Any], when_ready: Callable[[], None] = lambda: None
+    ) -> None:
         """Until a signal, or until the node has failed. A node that was drained has left: the API goes on."""
         loop = asyncio.get_running_loop()
         for number in signals:
@@ -203,6 +205,7 @@ class Serving:
             while not self._server.started and not serving.done():
                 await asyncio.sleep(0.005)
             self._log("info", "ready", ready)
+            when_ready()
             await asyncio.wait({serving, working or serving}, return_when=asyncio.FIRST_COMPLETED)
             if working is not None and working.done() and working.exception() is None and not self._stops:
                 self._log("info", "the node was drained and has left; the API goes on", {})

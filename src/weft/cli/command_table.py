@@ -179,6 +179,12 @@ COMMANDS: tuple[Command, ...] = (
         remote=False,
     ),
     Command(
+        "ui", "Run", "the page in a browser, signed in; with a server if none answers", "ui:ui",
+        (_flag("--no-open", help="only print the address"), PORT, SLOTS, DIR, LOG_FORMAT, VERBOSE),
+        "A server that answers at the address is used; else one is started here, as by `weft serve`, until ^C. The"
+        " link that is opened works once, within a minute.",
+    ),
+    Command(
         "mcp", "Run", "tools for AI agents (MCP), over standard input and output or HTTP", "mcp:mcp",
         (_option("action", metavar="install", nargs="?", choices=("install",),
                  help="write an entry for Weft into the configuration of clients, instead of serving"),

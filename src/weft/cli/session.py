@@ -39,8 +39,8 @@ _FLAGS = (
     "log_format",
 )
 
-OF_NODES = ("run", "worker", "serve", "mcp", "resume", "advance", "rerun")  # commands that may run tasks
-LOGGING = ("worker", "serve", "mcp")  # commands that say what happens, and nothing else
+OF_NODES = ("run", "worker", "serve", "ui", "mcp", "resume", "advance", "rerun")  # commands that may run tasks
+LOGGING = ("worker", "serve", "ui", "mcp")  # commands that say what happens, and nothing else
 
 
 class CommandSession:
@@ -56,7 +56,7 @@ class CommandSession:
             flags["allow_hosts"] = args.allow_host
         if getattr(args, "verbose", False):
             flags["log"] = "info"
-        self.config = settings.load(os.environ, self.directory, flags, idle=args.command in ("serve", "mcp"))
+        self.config = settings.load(os.environ, self.directory, flags, idle=args.command in ("serve", "ui", "mcp"))
         self.out = Terminal(sys.stdout, self.config.color, os.environ)
         self.err = Terminal(sys.stderr, self.config.color, os.environ)
         self.server = _server(self.config)  # that is asked instead of a store

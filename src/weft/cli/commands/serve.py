@@ -26,7 +26,15 @@ TOKEN_MIN = 16
 WAIT_S = 2.0  # for a store that does not answer: whoever asks hears of it within 5 s
 
 
+#: Called when requests are answered: with the server's address, and what makes a code for a token's one-time link.
+WhenReady = Callable[[str, Callable[[str], str]], None]
+
+
 def serve(args: Namespace, session: CommandSession) -> int:
+    return serve_until_stopped(session, watched(args.dir), lambda url, make_code: None)
+
+
+def serve_until_stopped(session: CommandSession, directory: Path | None, when_ready: WhenReady) -> int:
     try:
         with uninterrupted():
             import prometheus_client  # noqa: F401
@@ -36,10 +44,9 @@ def serve(args: Namespace, session: CommandSession) -> int:
         raise GiveUp(
             BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "install weft[server]"
         ) from None
-    directory = watched(args.dir)
     gate, listener, token = gate_and_listener(session)
     tune()
-    asyncio.run(_serve(session, gate, listener, token, directory))
+    asyncio.run(_serve(session, gate, listener, token, directory, when_ready))
     return OK
 
 
@@ -68,7 +75,9 @@ def gate_and_listener(session: CommandSession) -> tuple[Any, Any, str]:
     return gate, listener, place
 
 
-async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, directory: Path | None) -> None:
+async def _serve(
+    session: CommandSession, gate: Any, listener: Any, token: str, directory: Path | None, when_ready: WhenReady
+) -> None:
     from weft.api.app import create_app
     from weft.api.serving import Serving, url_of
 
@@ -100,8 +109,9 @@ async def _serve(session: CommandSession, gate: Any, listener: Any, token: str, 
         watching = asyncio.create_task(
             keep_applied(Directory(connection, directory, log, config.definition_defaults))
         )
+    signals = [int(number) for number in heeded_signals()]
     try:
-        await serving.run([int(number) for number in heeded_signals()], ready)
+        await serving.run(signals, ready, lambda: when_ready(url + config.root_path, app.state.sign_ins.create))
     finally:
         if watching is not None:
             watching.cancel()

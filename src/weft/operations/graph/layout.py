@@ -15,7 +15,7 @@ SWEEPS: Final = 2  # of ordering, each down and up
 SHIFTS: Final = 2  # of rows towards their neighbours
 TALL: Final = 400  # tasks of a level that stand in one column; a wider level becomes a block of columns
 BEND_SPACE: Final = 0.4  # of a row, for an edge that passes
-BENDS_EACH: Final = 1  # places for passing edges, by task and edge: beyond that, the longest edges are not routed
+BENDS_EACH: Final = 1  # places for passing edges, by task: beyond that, the longest edges are not routed
 
 Edges = Sequence[Sequence[int]]
 
@@ -64,7 +64,7 @@ class _Net:
         self._before: list[list[int]] = [[] for _ in levels]
         self._after: list[list[int]] = [[] for _ in levels]
         self.passed: dict[int, list[int]] = {}
-        room = BENDS_EACH * (len(levels) + len(edges))
+        room = BENDS_EACH * len(levels)
         for number in sorted(range(len(edges)), key=lambda n: (levels[edges[n][1]] - levels[edges[n][0]], n)):
             before, after = edges[number]
             between = range(levels[before] + 1, levels[after])

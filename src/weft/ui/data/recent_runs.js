@@ -46,5 +46,8 @@ export class RecentRuns {
       known.set(run.id, run);
       this.#known.set(run.name, known);
     }
+    for (const [name, known] of this.#known) {
+      if (known.size > 2 * EACH) this.#known.set(name, new Map(this.of(name).map((run) => [run.id, run])));
+    }
   }
 }

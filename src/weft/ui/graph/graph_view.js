@@ -24,6 +24,7 @@ export class GraphView extends Part {
   #touched = false; // a person moved it: it stays where it is
   /** Frames drawn, and how long the last took; for measurements. */
   drawn = 0;
+  firstDrawn = 0;
   took = 0;
   /** @type {Map<number, {x: number, y: number}>} */ #pointers = new Map();
   #moved = 0;
@@ -119,6 +120,7 @@ export class GraphView extends Part {
     const began = performance.now();
     this.#renderer.draw(context, this.camera, this.#chosen, this.#near);
     this.took = performance.now() - began;
+    this.firstDrawn ||= performance.now();
     this.drawn++;
   }
 

@@ -87,7 +87,7 @@ export class App extends Part {
       h("button", { class: "bare wide-only", on: { click: () => showPalette(this) } }, "Go to or do…", h("kbd", {}, "Ctrl K")),
       this.#who,
       h("button", { class: "bare", "aria-label": "Light or dark", on: { click: () => this.#turnTheme() } }, icon("M8 2.5a5.5 5.5 0 1 0 .01 0zM8 2.5v11", {})),
-      h("button", { class: "bare", "aria-label": "Keys", on: { click: showKeys } }, "?"),
+      h("button", { class: "bare wide-only", "aria-label": "Keys", on: { click: showKeys } }, "?"),
       h("button", { class: "bare wide-only", on: { click: () => this.signOut() } }, "Forget the token"),
     );
     refill(this, bar, this.#main);

@@ -10,8 +10,8 @@ import { HomeView } from "../views/home.js";
 import { NodesView } from "../views/nodes.js";
 import { RunView } from "../views/run.js";
 import { RunsView } from "../views/runs.js";
-import { ScheduleView } from "../views/schedule.js";
-import { SchedulesView } from "../views/schedules.js";
+import { ScheduleView } from "../views/schedules/schedule.js";
+import { SchedulesView } from "../views/schedules/schedule_list.js";
 import { WorkflowView } from "../views/workflows/workflow.js";
 import { WorkflowList } from "../views/workflows/workflow_list.js";
 

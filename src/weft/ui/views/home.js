@@ -8,7 +8,7 @@ import { problemText } from "../parts/toast.js";
 import { address } from "../shell/router.js";
 import { hourChart } from "../parts/hour_chart.js";
 import { taskActions } from "./run_actions.js";
-import { fireBadge } from "./trigger_parts.js";
+import { fireBadge } from "./schedules/trigger_parts.js";
 
 const LOOKED = "weft-looked";
 const DAY_MS = 86_400_000;
@@ -52,7 +52,7 @@ export class HomeView extends Part {
     try {
       const [counts, running, failed, waiting, triggers] = await Promise.all([
         api.call("get_counts", {}, this.life), api.call("list_runs", { state: ["running"], limit: SHOWN }, this.life),
-        api.call("list_runs", { state: ["failed"], limit: FAILED_READ, children: true }, this.life),
+        api.call("list_runs", { state: ["failed"], limit: FAILED_READ }, this.life),
         api.call("list_tasks", { state: ["waiting"], type: ["wait"], limit: SHOWN }, this.life), api.call("list_triggers", { limit: 200 }, this.life),
       ]);
       this.#problem.hidden = true;

@@ -84,7 +84,7 @@ export class WorkflowView extends Part {
     const old = version.hash !== this.#current && h("p", { class: "note" }, "Version ", h("code", {}, version.hash.slice(0, 12)), ", not the current one. ", h("a", { href: changed({ version: null }) }, "Show the current one"));
     if (tab === "versions") return refill(this.#view, new WorkflowVersions(this.app, this.name, this.#current, version.hash));
     if (tab === "start") return refill(this.#view, old, new StartForm(this.app, version, this.#sources[this.name] ?? null));
-    if (tab === "definition") return refill(this.#view, old, h("pre", { class: "definition", tabindex: "0", "aria-label": "Definition" }, JSON.stringify(version.document, null, 2)));
+    if (tab === "definition") return refill(this.#view, old, h("pre", { class: "definition", tabindex: "0", role: "region", "aria-label": "Definition" }, JSON.stringify(version.document, null, 2)));
     if (tab !== "graph") return refill(this.#view, h("p", { class: "note" }, "There is no such view of a workflow."));
     try {
       const graph = await this.app.api.call("get_workflow_graph", { name: this.name, version: version.hash }, this.life);
@@ -105,7 +105,7 @@ export class WorkflowView extends Part {
     const body = this.#version.document.tasks?.[task];
     this.#body.append(h("aside", { class: "side task-definition", "aria-label": `Task ${task}` },
       h("div", { class: "task-head" }, h("div", { class: "row" }, h("h2", { class: "name grow" }, task), h("a", { href: changed({ task: null }), class: "button", "aria-label": "Close" }, "×"))),
-      h("div", { class: "task-part" }, h("h3", {}, "Definition"), h("pre", { tabindex: "0" }, body === undefined ? "It is not written there: Weft made it." : JSON.stringify(body, null, 2)))));
+      h("div", { class: "task-part" }, h("h3", {}, "Definition"), h("pre", { tabindex: "0", role: "region", "aria-label": "Definition of the task" }, body === undefined ? "It is not written there: Weft made it." : JSON.stringify(body, null, 2)))));
   }
 
   async #showRuns() {

@@ -1,10 +1,10 @@
 // @ts-check
 /** What the list of triggers and the view of one share. */
 
-import { h } from "../parts/dom.js";
-import { ago, span } from "../parts/format.js";
-import { badge } from "../parts/states.js";
-import { askVerb } from "../parts/verb_dialog.js";
+import { h } from "../../parts/dom.js";
+import { ago, span } from "../../parts/format.js";
+import { badge } from "../../parts/states.js";
+import { askVerb } from "../../parts/verb_dialog.js";
 
 const LOOKS = /** @type {Record<string, string>} */ ({ started: "succeeded", queued: "queued", skipped: "skipped", missed: "cancelled", failed: "failed" });
 
@@ -19,7 +19,7 @@ export function near(at, now) {
   return at > now ? `in ${span(at - now)}` : ago(at, now);
 }
 
-/** @param {import("../shell/main.js").App} app @param {any} trigger @param {(reply: any) => void} then */
+/** @param {import("../../shell/main.js").App} app @param {any} trigger @param {(reply: any) => void} then */
 export function triggerActions(app, trigger, then) {
   const known = { name: trigger.workflow, trigger: trigger.name };
   const button = (/** @type {string} */ label, /** @type {string} */ verb, /** @type {() => Promise<any>} */ act) => app.api.may(verb) && h("button", {

@@ -1,12 +1,12 @@
 // @ts-check
 /** What starts runs by itself: all triggers, with when each fires next and what became of its last fire. */
 
-import { Part, h, refill } from "../parts/dom.js";
-import { moment } from "../parts/format.js";
-import { keepFocus } from "../parts/keep_focus.js";
-import { badge } from "../parts/states.js";
-import { problemText } from "../parts/toast.js";
-import { address, changed, here } from "../shell/router.js";
+import { Part, h, refill } from "../../parts/dom.js";
+import { moment } from "../../parts/format.js";
+import { keepFocus } from "../../parts/keep_focus.js";
+import { badge } from "../../parts/states.js";
+import { problemText } from "../../parts/toast.js";
+import { address, changed, here } from "../../shell/router.js";
 import { fireBadge, near, triggerActions } from "./trigger_parts.js";
 
 const AGAIN_MS = 5000;
@@ -19,7 +19,7 @@ export class SchedulesView extends Part {
   #pages = h("div", { class: "pages" });
   #known = false;
 
-  /** @param {import("../shell/main.js").App} app */
+  /** @param {import("../../shell/main.js").App} app */
   constructor(app) {
     super();
     this.app = app;

@@ -1,12 +1,12 @@
 // @ts-check
 /** One trigger: its past and next fires, on a calendar and as a list with the reasons. */
 
-import { calendar } from "../parts/calendar.js";
-import { Part, h, refill } from "../parts/dom.js";
-import { moment } from "../parts/format.js";
-import { badge, shape } from "../parts/states.js";
-import { problemText } from "../parts/toast.js";
-import { address } from "../shell/router.js";
+import { calendar } from "../../parts/calendar.js";
+import { Part, h, refill } from "../../parts/dom.js";
+import { moment } from "../../parts/format.js";
+import { badge, shape } from "../../parts/states.js";
+import { problemText } from "../../parts/toast.js";
+import { address } from "../../shell/router.js";
 import { fireBadge, fireLook, near, triggerActions } from "./trigger_parts.js";
 
 const AGAIN_MS = 5000;
@@ -19,7 +19,7 @@ export class ScheduleView extends Part {
   #head = h("header", { class: "run-head" });
   #body = h("div", {});
 
-  /** @param {import("../shell/main.js").App} app @param {string} workflow @param {string} trigger */
+  /** @param {import("../../shell/main.js").App} app @param {string} workflow @param {string} trigger */
   constructor(app, workflow, trigger) {
     super();
     this.app = app;
