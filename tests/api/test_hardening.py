@@ -3,6 +3,7 @@ of other sites; and a server behind a proxy that gives it a prefix."""
 
 import http.client
 import json
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -115,10 +116,15 @@ def test_a_prefix_works_whether_the_proxy_removes_it_or_not(serving: Callable[..
     for prefix in ("/weft", ""):
         assert call.get(f"{prefix}/v1/runs").json["runs"][0]["id"] == made.json["run"]
         assert call.get(f"{prefix}/openapi.json").json["servers"] == [{"url": "/weft"}]
-        page = call.get(f"{prefix}/", Accept="text/html").body.decode()
+        shell = call.get(f"{prefix}/").body.decode()
+        assert 'src="ui/' in shell
+        assert not re.search(r'(href|src)="/', shell)
+        (script,) = re.findall(r'src="(ui/[^"]+)"', shell)
+        assert call.get(f"{prefix}/{script}").headers["content-type"].startswith("text/javascript")
+        page = call.get(f"{prefix}/plain", Accept="text/html").body.decode()
         assert f'href="v1/runs/{made.json["run"]}"' in page
         assert 'href="/' not in page
-        form = server.client().get(f"{prefix}/", Accept="text/html")
+        form = server.client().get(f"{prefix}/plain", Accept="text/html")
         assert (form.status, b"<form" in form.body) == (401, True)
         stream = server.client("0123456789abcdef")
         assert stream("HEAD", f"{prefix}/v1/events/stream").status == 200
