@@ -3,15 +3,18 @@
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.store.test_statement_counts import Working
 from weft.core import commands as c
+from weft.core.decision.draft import Draft
 from weft.store.protocol import Superseded
 from weft.store.sqlite import transaction
 from weft.store.sqlite.clock import StoreClock
 from weft.store.sqlite.driver import SqliteStore
 from weft.store.sqlite.statements import RANGE_MIN, ROWS, apart
+from weft.store.writes import RARE
 
 COUNT = 40
 
@@ -105,3 +108,9 @@ def test_an_attempt_that_one_exchange_reports_twice_ends_once() -> None:
     ((state, succeeded, left),) = store._writer.execute("SELECT state, succeeded, open FROM runs").fetchall()
     assert (state, succeeded, left) == ("succeeded", 9, 0)
     store.close()
+
+
+def test_no_part_of_a_draft_is_left_out() -> None:
+    """A part that is not looked at would be lost without a word."""
+    parts = {name for name, value in vars(Draft(0, {})).items() if isinstance(value, msgspec.Struct)}
+    assert parts == {*RARE, "created"}

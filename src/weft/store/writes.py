@@ -6,7 +6,7 @@ that knows only the columns that such a change touches costs half of one that wr
 
 from collections.abc import Iterator
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -122,9 +122,11 @@ def json_of(value: Any) -> str:
 
 
 #: What an exchange that only reports and claims leaves as it was: to look for changes in each takes it 5 µs.
-_rare = attrgetter(
-    "handles", "pools", "budgets", "values", "kept_results", "sessions", "triggers", "tokens", "pruned"
-)
+RARE: Final = (
+    "handles", "pools", "budgets", "values", "kept_results", "sessions", "triggers", "tokens", "deadlines",
+    "notifications", "pruned",
+)  # fmt: skip
+_rare = attrgetter(*RARE)
 _UNTOUCHED = _rare(Draft(0, {}))
 
 

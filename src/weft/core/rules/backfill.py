@@ -1,7 +1,8 @@
 """A backfill: one run for each fire time of a range, at most so many unfinished at a time, and each time once.
 
-The backfill's row says how far it has come, and is locked by each step; the fires' own key keeps a time from having
-two runs, whoever asked for it: the clock, another backfill, or this one again after its leader died.
+The backfill's row says how far it has come, and is locked by each of the leader's commands; the fires' own key keeps
+a time from having two runs, whoever asked for it: the clock, another backfill, or this one again after its leader
+died.
 """
 
 from typing import Any

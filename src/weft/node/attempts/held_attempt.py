@@ -9,7 +9,7 @@ from weft.core.artifacts import KeptFiles
 from weft.core.commands import Claim
 from weft.core.workflow import TaskDef, Workflow
 from weft.executors.masking import Masker
-from weft.executors.protocol import Launch, StopReason
+from weft.executors.protocol import Launch, Outcome, StopReason
 from weft.node.ports import RunFacts
 
 
@@ -29,3 +29,15 @@ class HeldAttempt(msgspec.Struct, gc=False):
     slotless: bool = False  # it only waits for something elsewhere
     launch: Launch | None = None  # of an attempt with files
     files: KeptFiles | None = None  # that it has kept
+
+
+class EndsAtOnce(msgspec.Struct, gc=False):
+    """Attempts that ended within the same hundredth of a second."""
+
+    at: float
+    count: int
+
+
+def never_asked(launch: Launch, stopped: StopReason, now: float) -> Outcome:
+    """Its engine was never asked for it."""
+    return Outcome(launch.task_id, launch.attempt, False, None, None, now, stopped=stopped)

@@ -10,8 +10,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-import msgspec
-
 from weft.core.commands import Claim, Report
 from weft.core.expressions import ExpressionError
 from weft.core.liveness import attempt_limit_ms
@@ -24,7 +22,7 @@ from weft.node.attempts.artifacts import store_output
 from weft.node.attempts.env_files import EnvFileError
 from weft.node.attempts.file_transfers import fetch_files, keep_files
 from weft.node.attempts.handles import HandleKeeper
-from weft.node.attempts.held_attempt import HeldAttempt
+from weft.node.attempts.held_attempt import EndsAtOnce, HeldAttempt, never_asked
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
 from weft.node.attempts.run_tokens import VARIABLE, mint, wants_token
@@ -47,13 +45,6 @@ REPORTS_MAX = 500
 FOLLOWING_MAX = 1000  # beyond, they are loaded when they are asked for
 REPORT_BYTES_MAX = 4 * 2**20
 SLOTLESS_BATCH_MAX = 500  # attempts that take no slot, of one exchange
-
-
-class _Ends(msgspec.Struct, gc=False):
-    """Attempts that ended within the same hundredth of a second."""
-
-    at: float
-    count: int
 
 
 class Worker:
@@ -89,7 +80,7 @@ class Worker:
         self._ends_noted = False  # the loop's next round sees to what follows from ends, once for all of them
         self._report_bytes = 0
         self._following: dict[tuple[int, int, int], None] = {}  # places of what needs the reported tasks
-        self._ended: deque[_Ends] = deque()  # of the last 100 ms
+        self._ended: deque[EndsAtOnce] = deque()  # of the last 100 ms
         self._fresh_ends: list[float | None] = []  # not among them yet: how long each ran, if it started
         self._ended_at = 0.0  # the last of those
         self._mean_s = 0.0
@@ -266,7 +257,7 @@ class Worker:
         if not self._trusted():
             self._let_go(held)
         elif held.stopping is not None:
-            self._on_end(_unstarted(launch, held.stopping, self._ports.clock()))
+            self._on_end(never_asked(launch, held.stopping, self._ports.clock()))
         elif error is not None:
             self._on_end(Outcome(launch.task_id, launch.attempt, False, None, None, self._ports.clock(), error))
         else:
@@ -296,7 +287,7 @@ class Worker:
         assert self._handles is not None
         executor = cast(RemoteExecutor, self._ports.executors[launch.kind])
         if executor.engine is None:
-            self._on_end(_unstarted(launch, "drain", self._ports.clock()))  # it has just stopped to answer
+            self._on_end(never_asked(launch, "drain", self._ports.clock()))  # it has just stopped to answer
             return
         try:
             handle = executor.handle(launch)
@@ -313,7 +304,7 @@ class Worker:
             return
         reach("handle.opened")
         if held.stopping is not None and not launch.adopted:
-            self._on_end(_unstarted(launch, held.stopping, self._ports.clock()))
+            self._on_end(never_asked(launch, held.stopping, self._ports.clock()))
             return
         executor.start(launch, self._on_costly_end)
         if held.stopping is not None:
@@ -466,7 +457,7 @@ class Worker:
         if self._ended and self._ended_at - self._ended[-1].at < 0.01:
             self._ended[-1].count += len(self._fresh_ends)
         else:
-            self._ended.append(_Ends(self._ended_at, len(self._fresh_ends)))
+            self._ended.append(EndsAtOnce(self._ended_at, len(self._fresh_ends)))
         mean_s = self._mean_s
         for lasted_s in self._fresh_ends:
             if lasted_s is not None:
@@ -605,8 +596,3 @@ class Worker:
         self._following.clear()
         self._usage.forget()
         self.running = 0
-
-
-def _unstarted(launch: Launch, stopped: StopReason, now: float) -> Outcome:
-    """Its engine was never asked for it."""
-    return Outcome(launch.task_id, launch.attempt, False, None, None, now, stopped=stopped)
