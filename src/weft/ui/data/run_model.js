@@ -150,8 +150,10 @@ export class RunModel extends EventTarget {
     } else if (kind === "expanded") {
       this.began[pos] = at;
       this.#set(pos, "running", at);
-    } else if (kind === "skipped" || kind === "waiting") this.#set(pos, kind, at);
-    else if (MOVES.has(kind) && data.state in PLACE) this.#set(pos, data.state, at);
+    } else if (kind === "skipped" || kind === "waiting") {
+      if (kind === "waiting") this.began[pos] = at;
+      this.#set(pos, kind, at);
+    } else if (MOVES.has(kind) && data.state in PLACE) this.#set(pos, data.state, at);
     if (data.started_at && this.run) this.began[pos] = data.started_at - this.run.created_at;
   }
 
@@ -166,7 +168,8 @@ export class RunModel extends EventTarget {
   /** How long a task has taken by now; NaN: it has not begun. @param {number} pos */
   took(pos) {
     if (Number.isNaN(this.began[pos])) return NaN;
-    const end = STATES[this.states[pos]] === "running" ? this.now - this.run.created_at : this.ended[pos];
+    const under = ["running", "waiting"].includes(STATES[this.states[pos]]);
+    const end = under ? this.now - this.run.created_at : this.ended[pos];
     return end - this.began[pos];
   }
 
