@@ -284,7 +284,7 @@ def test_old_runs_are_pruned_with_their_output(server: Running) -> None:
     server.ended(run)
     assert (server.directory / ".weft" / "output" / run).exists()
     answer = server.post("/v1/runs:prune", {"before": server.connection.now() + 1000})
-    assert answer.json == {"runs": [run], "more": False}
+    assert answer.json == {"runs": [run], "more": False, "kept": []}
     assert not (server.directory / ".weft" / "output" / run).exists()
     assert server.get(f"/v1/runs/{run}").status == 404
 

@@ -295,7 +295,7 @@ def test_loopback_needs_a_token_and_the_owners_tools_find_it(
     url = f"http://127.0.0.1:{process.port}"
     stranger = Client(process.port)
     assert stranger.post("/v1/tasks", {"run": "true"}).code == "unauthorized"
-    assert [stranger.get(path).status for path in ("/v1/runs", "/", "/metrics")] == [401] * 3
+    assert [stranger.get(path).status for path in ("/v1/runs", "/plain", "/metrics")] == [401] * 3
     assert stranger.post("/mcp", {}).status == 401
     stranger.close()
     assert process.ready is not None

@@ -226,7 +226,7 @@ def test_prune_removes_runs_and_their_output(weft: Weft, look: Weft, tmp_path: P
     assert weft("run", "--", "echo", "hello").code == 0
     output = tmp_path / ".weft" / "output"
     assert len(list(output.iterdir())) == 1
-    assert look("prune", "--older", "1d", "--json").json == {"removed": []}
+    assert look("prune", "--older", "1d", "--json").json == {"removed": [], "kept": []}
     assert len(look("prune", "--older", "0s", "--json").json["removed"]) == 1
     assert list(output.iterdir()) == []
     assert look("ls", "--json").json["runs"] == []

@@ -294,6 +294,7 @@ COMMANDS: tuple[Command, ...] = (
                  help="how versions differ: the current one and that before it, or these two (beginnings will do)"),
          LIMIT),
     ),
+    Command("backfills", "Look", "list backfills, newest first", "backfill:backfills", (LIMIT,)),
     Command("why", "Look", "explain what a task waits for", "events:why", (RUN, TASK)),
     Command(
         "verify", "Look", "rebuild a run's state from its events and compare", "events:verify", (RUN,),
@@ -398,7 +399,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "apply", "Change", "make definitions current, and their triggers active", "apply:apply",
         (_option("files", metavar="FILE|DIR", nargs="+",
-                 help="definitions in YAML or JSON, flows, or directories of definitions"),),
+                 help="definitions in YAML or JSON, flows, directories of definitions, or - for standard input"),),
         "Triggers that a definition no longer has are deactivated; pauses stay. `weft run` activates nothing."
         " The leader fires what is due: some node must be there (`weft worker`).",
     ),
@@ -427,7 +428,6 @@ COMMANDS: tuple[Command, ...] = (
         "Times that have a run already are left out, whoever started it. The leader starts the runs: some node must"
         " be there (`weft worker`). `show` tells how far it is; `cancel` cancels what runs and what is to come.",
     ),
-    Command("backfills", "Look", "list backfills, newest first", "backfill:backfills", (LIMIT,)),
     Command(
         "notifications", "Change", "list notifications, have them delivered again, or set targets for all workflows",
         "notifications:notifications",

@@ -91,7 +91,7 @@ class FramedScreen(Screen[None]):
 
     def draw_frame(self) -> None:
         """Head and keys; the list draws itself."""
-        if not self.is_mounted:
+        if not self.is_mounted or not self.query("#head"):  # a poll may end while the screen opens or closes
             return
         width = self.size.width or 80
         head = Text(no_wrap=True, overflow="crop")

@@ -105,9 +105,11 @@ class LiveScreen(FramedScreen):
     async def on_key(self, event: events.Key) -> None:
         prompt = self.query_one(PromptLine)
         if prompt.sign:
+            event.stop()
             if event.key == "escape":
-                event.stop()
                 await self._leave_prompt(cancelled=True)
+            else:
+                await prompt.take(event)  # it was sent before the line had the focus
             return
         key = event.character if event.character and event.character.isprintable() else event.key
         found = next((one for one in self.verbs() if one[0].key == key), None)

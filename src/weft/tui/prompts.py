@@ -110,6 +110,15 @@ class PromptLine(Input):
         self.display = True
         self.focus()
 
+    async def take(self, event: events.Key) -> None:
+        """A key that went elsewhere."""
+        if event.key == "enter":
+            await self.action_submit()
+        elif event.key == "backspace":
+            self.action_delete_left()
+        elif event.character and event.is_printable:
+            self.insert_text_at_cursor(event.character)
+
     def end(self) -> None:
         self.sign = ""
         self.display = False

@@ -42,7 +42,7 @@ async def follow_cluster(call: OperationCall) -> Response:
 async def follow_run(call: OperationCall) -> Response:
     state = call.state
     request = call.request(StreamRunEventsRequest)
-    _, run_id = await state.off_loop(lambda: state.connection.find(request.run))
+    _, run_id = await state.off_loop(lambda: call.connection.find(request.run))
     at = _after(request, 0, await state.off_loop(state.connection.last_event))
     source = Events(state.connection, run_id)
     if request.last_id:
@@ -67,8 +67,8 @@ class Wanted:
 async def follow_output(call: OperationCall) -> Response:
     state = call.state
     request = call.request(StreamTaskOutputRequest)
-    _, run_id = await state.off_loop(lambda: state.connection.find(request.run))
-    info = await state.off_loop(lambda: state.connection.task(run_id, request.task))
+    _, run_id = await state.off_loop(lambda: call.connection.find(request.run))
+    info = await state.off_loop(lambda: call.connection.task(run_id, request.task))
     at: Position = (request.attempt or info.attempt, 0)
     if request.last_id:
         attempt, _, offset = request.last_id.partition(".")

@@ -1,5 +1,6 @@
 """backfill and backfills: runs for fire times that have passed."""
 
+import re
 from argparse import Namespace
 
 from weft.cli.arguments import moment_given
@@ -8,9 +9,11 @@ from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted, moment
 from weft.cli.terminal.tables import table
-from weft.operations.resources.backfills import BackfillInfo, BackfillStarted
+from weft.operations.resources.backfills import PARALLEL_MAX, BackfillInfo, BackfillStarted
 
 SHOWN = 20
+DAY_MS = 86_400_000
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def backfill(args: Namespace, session: CommandSession) -> int:
@@ -26,6 +29,12 @@ def backfill(args: Namespace, session: CommandSession) -> int:
     now = connection.now()
     first = moment_given("--from", args.first, now)
     last = now if args.last is None else moment_given("--to", args.last, now)
+    if args.last is not None and _DAY.fullmatch(args.last):
+        last += DAY_MS - 1  # a date is the whole day
+    if last < first:
+        raise GiveUp(BAD_INPUT, "the range ends before it begins", "--from is the earlier moment, --to the later one")
+    if not 1 <= args.parallel <= PARALLEL_MAX:
+        raise GiveUp(BAD_INPUT, f"--parallel must be from 1 to {PARALLEL_MAX:,}")
     inputs = {}
     if args.input:
         inputs = given_inputs(connection.workflow_of_hash(connection.trigger(args.what).hash), args.input)
@@ -51,6 +60,8 @@ def _print_started(args: Namespace, session: CommandSession, done: BackfillStart
     session.print(f"{counted(done.total, 'fire time')} of {done.trigger}{known}: {counted(runs, 'run')}")
     if done.backfill is not None:
         session.print(f"backfill {done.backfill.id} has begun: weft backfill show {done.backfill.id}")
+        if not session.connection().nodes():
+            session.warn("no node is there to start its runs; start one with `weft worker`")
 
 
 def _of_one(args: Namespace, session: CommandSession) -> int:

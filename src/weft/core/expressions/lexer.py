@@ -8,8 +8,8 @@ import re
 from typing import Final
 
 from weft.core.expressions.errors import ExpressionError
-from weft.core.expressions.patterns import lazy
 from weft.core.expressions.utf16 import WHITESPACE, combine_pairs
+from weft.core.patterns import lazy
 
 #: (kind, text or value, offset from 0); the kinds are name, number, string, op and end.
 Token = tuple[str, object, int]

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from weft.core.definition.fields import RESERVED_VARIABLES
-from weft.core.expressions.patterns import lazy
 from weft.core.expressions.shell.text import VALUE_BYTES_MAX
+from weft.core.patterns import lazy
 
 FILE_BYTES_MAX: Final = 1024 * 1024
 _LINE: Final = lazy(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.ASCII | re.DOTALL)

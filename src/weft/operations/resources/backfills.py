@@ -23,6 +23,7 @@ from weft.triggers.timetable import local_text, times_between
 resource = Resource("backfills")
 TIMES_MAX: Final = 10_000  # of one backfill
 TIMES_SHOWN: Final = 1000
+PARALLEL_MAX: Final = 1000
 BackfillId = Annotated[str, Meta(pattern=RUN_PATTERN, description="A backfill's id")]
 
 
@@ -75,7 +76,9 @@ class StartBackfillRequest(Request):
     ]
     first: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Fire times from this moment on, in ms since 1970")]
     last: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Up to this one, included; not in the future")]
-    parallel: Annotated[int, Meta(ge=1, le=1000, description="So many of its runs may be unfinished at a time")] = 1
+    parallel: Annotated[
+        int, Meta(ge=1, le=PARALLEL_MAX, description="So many of its runs may be unfinished at a time")
+    ] = 1
     reverse: Annotated[bool, Meta(description="The newest time first")] = False
     again: Annotated[bool, Meta(description="Also for times that have a run already")] = False
     inputs: Annotated[dict[str, Any], Meta(description="Instead of what the trigger gives")] = msgspec.field(
@@ -110,7 +113,7 @@ def start_backfill(access: StoreAccess, request: StartBackfillRequest) -> Backfi
     ]
     existing = sum(at in runs for at in times)
     made = None
-    if times and not request.preview:
+    if times and not request.preview and (request.again or existing < len(times)):
         id = new_id() if access.command_id is None else id_from(access.command_id)
         inputs = msgspec.json.encode(request.inputs, order="deterministic").decode()
         access.commit(

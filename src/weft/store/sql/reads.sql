@@ -293,10 +293,15 @@ SELECT {trigger} FROM triggers g WHERE g.active AND g.check_ms IS NOT NULL AND g
 -- name: notifications_due (now bigint, term bigint, limit int): with the result of the newest failed attempt of its task.
 -- What a leader of another term had begun is due
 SELECT {notification}, (
-  SELECT a.result FROM attempts a WHERE a.outcome = 'failed' AND a.task_id IN (
-    SELECT (n.run_no << {ordinal_bits}) + n.pos
-    UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = n.run_no AND p.pos = n.pos AND {later})
-  ORDER BY a.finished_at DESC, a.task_id DESC, a.attempt DESC LIMIT 1)
+  SELECT c.result FROM (
+    SELECT t.id AS id,
+      (SELECT a.result FROM attempts a WHERE a.task_id = t.id AND a.outcome = 'failed' ORDER BY a.attempt DESC LIMIT 1)
+        AS result,
+      (SELECT a.finished_at FROM attempts a WHERE a.task_id = t.id AND a.outcome = 'failed'
+        ORDER BY a.attempt DESC LIMIT 1) AS finished_at
+    FROM (SELECT (n.run_no << {ordinal_bits}) + n.pos AS id
+      UNION ALL SELECT p.id FROM tasks p WHERE p.run_no = n.run_no AND p.pos = n.pos AND {later}) t) c
+  WHERE c.finished_at IS NOT NULL ORDER BY c.finished_at DESC, c.id DESC LIMIT 1)
 FROM notifications n
 WHERE n.state = 'pending' AND (n.next_at <= {clock} OR (n.term IS NOT NULL AND n.term <> :term))
 ORDER BY n.next_at, n.id LIMIT :limit

@@ -295,7 +295,7 @@ AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = fires.run)
 
 -- name: triggers_delete_unused (before bigint)
 DELETE FROM triggers WHERE NOT active AND since_ms < :before
-AND NOT EXISTS (SELECT 1 FROM backfills b WHERE b."trigger" = triggers.id AND b.state = 'active')
+AND id NOT IN (SELECT b."trigger" FROM backfills b WHERE b.state = 'active')
 
 -- name: deadlines_insert v ({deadline_typed})
 INSERT INTO deadlines ({deadline_columns}) SELECT {deadline_columns} FROM v

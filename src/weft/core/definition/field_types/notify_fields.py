@@ -124,7 +124,8 @@ class NotifyType(msgspec.Struct, frozen=True):
         kinds = [kind for kind in NOTIFY_KINDS if kind in value]
         if len(kinds) != 1:
             what = f"can have only one of {' and '.join(kinds)}" if kinds else "goes nowhere"
-            collector.problem(f"the notification {what}", f"add one of {', '.join(NOTIFY_KINDS)}", at="key")
+            fix = "write two of them" if kinds else f"add one of {', '.join(NOTIFY_KINDS)}"
+            collector.problem(f"the notification {what}", fix, at="key")
         if "on" not in value:
             collector.problem("the notification is about nothing", "add on: [failed, …]", at="key")
         if "headers" in value and "webhook" not in value:

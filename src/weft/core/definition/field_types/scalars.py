@@ -27,7 +27,7 @@ from weft.core.definition.problems import (
     mismatch,
     quoted,
 )
-from weft.core.expressions.patterns import lazy
+from weft.core.patterns import lazy
 
 
 def is_expression(value: Any) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from typing import Any, Final
 
-from weft.core.expressions.patterns import lazy
+from weft.core.patterns import lazy
 
 MS_MAX: Final = 3650 * 86_400_000  # ten years: a longer duration is a mistaken unit
 BYTES_MAX: Final = 1 << 60

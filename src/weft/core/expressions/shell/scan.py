@@ -16,10 +16,10 @@ from typing import Final
 
 from weft.core.expressions.errors import ExpressionError
 from weft.core.expressions.expression import Expression
-from weft.core.expressions.patterns import lazy
 from weft.core.expressions.shell.heredocs import delimiter_at, end_of_body, quoted_body
 from weft.core.expressions.shell.words import CHECK_FIX, ENV_FIX, OPAQUE, VALUE, Commands
 from weft.core.expressions.templates import OPENING, expression_in
+from weft.core.patterns import lazy
 
 NESTING_MAX: Final = 32
 _LITERAL: Final = "$" + OPENING
