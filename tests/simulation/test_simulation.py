@@ -250,7 +250,7 @@ def test_the_simulation_finds_a_missing_fence(monkeypatch: pytest.MonkeyPatch) -
             (sessions,) = yield (n.Session(command.session),)
             if sessions[0].state in ("dead", "left"):
                 over.add(command.session)
-                return [(sessions[0], None, False, False, False, 0)]
+                return [(sessions[0], None, False, False, False, 0, False)]
         return begun
 
     def claim(draft: Draft, command: c.Exchange) -> Rule:
