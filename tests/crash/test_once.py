@@ -133,7 +133,7 @@ def test_a_node_that_was_stopped_past_its_lease_cannot_complete_anything(place: 
     began = place.directory / "began"
     until(began.exists)
     pause(first.pid, place.directory / ".weft" / "weft.db")
-    second = place.start("second", "0.6", module="tests.crash.node_child")
+    second = place.start("second", "10", module="tests.crash.node_child")  # a slow machine must not lose it
     until(lambda: place.rows("SELECT 1 FROM memos WHERE status = 'completed'") == [(1,)])
     (place.directory / "go").touch()
     first.send_signal(signal.SIGCONT)

@@ -491,6 +491,8 @@ def test_a_killed_runner_is_a_failure(tmp_path: Path) -> None:
         async with Agents(tmp_path) as agents:
             _, future = agents.start(["say", "one"], ["touch", str(tmp_path / "up")], ["sleep", 300])
             await agents.until_file("up")
+            while not agents.spent:  # the file may be there before what it said was read
+                await asyncio.sleep(0.01)
             (runner,) = _children(agents.shell.spawner_pids)
             os.kill(runner, signal.SIGKILL)
             outcome = await ends(future)
