@@ -425,7 +425,7 @@ COMMANDS: tuple[Command, ...] = (
          _flag("--again", help="also for times that have a run already"),
          _flag("--dry-run", help="only list the times"), INPUT,
          _option("--reason", metavar="TEXT", default="cancelled by request", help="cancel: kept in the history")),
-        "Times that have a run already are left out, whoever started it. The leader starts the runs: some node must"
+        "Times that already have a run are left out. The leader starts the runs: some node must"
         " be there (`weft worker`). `show` tells how far it is; `cancel` cancels what runs and what is to come.",
     ),
     Command(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from weft.core.artifacts import ArtifactReference
-from weft.store.private_files import DIRECTORY_MODE
+from weft.store.private_files import DIRECTORY_MODE, sync_directory
 
 
 class ArtifactError(Exception):
@@ -61,7 +61,7 @@ class ArtifactFiles:
                 os.unlink(temporary)
             raise
         for directory in (path.parent, path.parent.parent):
-            _sync(directory)
+            sync_directory(directory)
 
     def read(self, run_id: str, reference: ArtifactReference) -> bytes:
         """Found by its content below this node's own root, wherever the one that wrote it has its root."""
@@ -94,11 +94,3 @@ class ArtifactFiles:
 
     def _path(self, run_id: str, digest: str) -> Path:
         return self._root / run_id / f"{digest}.json"
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

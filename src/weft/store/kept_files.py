@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from weft.core.artifacts import KeptFile, KeptFiles
 from weft.store.artifact_files import ArtifactError
-from weft.store.private_files import DIRECTORY_MODE
+from weft.store.private_files import DIRECTORY_MODE, sync_directory
 from weft.store.protocol import Reader, StoreError
 from weft.store.shipment import CHUNK_MAX, FILES, Chunk, Shipment
 
@@ -72,7 +72,7 @@ class DirectoryFiles:
                 files.append(file)
                 at += file.bytes
             for made in (directory, directory.parent, directory.parent.parent):
-                _sync(made)
+                sync_directory(made)
         except OSError as error:
             raise FilesError(f"artifacts: they could not be stored in {directory}: {error.strerror}") from None
         return KeptFiles(owner.run_id, owner.task_id, owner.attempt, "directory", tuple(files))
@@ -230,11 +230,3 @@ class KeptFileReader(io.RawIOBase):
 
 def _executable(source: BinaryIO) -> bool:
     return bool(os.fstat(source.fileno()).st_mode & 0o100)
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -43,3 +43,12 @@ def tighten(path: Path) -> None:
         mode = path.stat().st_mode
         if mode & _OTHERS:
             path.chmod(mode & ~_OTHERS & 0o777)
+
+
+def sync_directory(directory: Path) -> None:
+    """What was made or renamed in it outlives a loss of power."""
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -92,8 +92,8 @@ class StartBackfillRequest(Request):
     example={"trigger": "nightly/cron", "first": 1_769_821_200_000, "last": 1_769_907_600_000, "preview": True},
 )  # fmt: skip
 def start_backfill(access: StoreAccess, request: StartBackfillRequest) -> BackfillStarted:
-    """Make one run for each fire time of a range, as its trigger would have then. Times that have a run already are
-    left out, whoever started it. The leader starts the runs, `parallel` at a time."""
+    """Make one run for each fire time of a range, as its trigger would have then. Times that already have
+    a run are left out. The leader starts the runs, `parallel` at a time."""
     timed = [one for one in all_triggers(access, None) if one.kind in TIMED]
     row = trigger_row(access, trigger_named(timed, request.trigger).id)
     definition = trigger_of(row)

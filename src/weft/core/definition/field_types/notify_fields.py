@@ -8,6 +8,7 @@ import msgspec
 
 from weft.core.definition.field_types.collections import Field, ListOf, MapOf, Record
 from weft.core.definition.field_types.scalars import Duration, Enum, Pattern, Text
+from weft.core.definition.field_types.service_fields import HEADER_NAME
 from weft.core.definition.field_types.text_formats import parse_duration_ms
 from weft.core.definition.problems import (
     INVALID,
@@ -53,11 +54,6 @@ class NotifyAddress(msgspec.Struct, frozen=True):
         return {"type": "string", "pattern": f"^(https?://|{_SECRET})"}
 
 
-_HEADER: Final = Pattern(
-    expected="the name of a header",
-    regex=r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}",
-    fix="use letters, digits and -, as in Authorization",
-)
 _MAIL_ADDRESS: Final = Pattern(
     expected="an e-mail address",
     regex=r"[^@\s<>,;:\x00-\x1f\x7f]{1,128}@[^@\s<>,;:\x00-\x1f\x7f]{1,255}",
@@ -84,7 +80,7 @@ def target_record(secret_name: Pattern) -> Record:
             Field("command", ListOf(Text("an argument as text", empty=True, integers=True),
                                     "a list of arguments, the program first", least=1),
                   "A program that the leader's node runs, for at most 30 s; the text is in $WEFT_NOTIFICATION_TEXT."),
-            Field("headers", MapOf(_HEADER, Text("the header's value as text", empty=True, integers=True),
+            Field("headers", MapOf(HEADER_NAME, Text("the header's value as text", empty=True, integers=True),
                                    "a mapping of headers to values"), "Headers of a webhook; `$NAME` as in its URL."),
             Field("secrets", ListOf(secret_name, "a list of the names of secrets", single=True, once=True),
                   "Secrets that the URL and the headers name, and variables of a command."),

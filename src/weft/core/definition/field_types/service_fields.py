@@ -12,7 +12,7 @@ from weft.core.definition.problems import ProblemCollector, has_expression, mism
 USD_MAX: Final = 1_000_000  # of one budget
 TOKENS_MAX: Final = 10**12
 
-_HEADER: Final = Pattern(
+HEADER_NAME: Final = Pattern(
     expected="the name of a header",
     regex=r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}",
     fix="use letters, digits and -, as in Content-Type",
@@ -109,7 +109,7 @@ HTTP: Final = Record(
         Field("url", Address(), "The address."),
         Field("method", Enum(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")),
               "The method; GET by default, POST if there is something to send."),
-        Field("headers", MapOf(_HEADER, _HEADER_VALUE, "a mapping of headers to values"),
+        Field("headers", MapOf(HEADER_NAME, _HEADER_VALUE, "a mapping of headers to values"),
               "Headers. `$NAME` stands for a secret that the task lists; so it does in url, json and body."),
         Field("json", Json(expressions=True), "What is sent, as JSON.", null=True),
         Field("body", Text("what is sent, as text", templates=True, empty=True), "What is sent, as text."),
