@@ -25,7 +25,7 @@ async def chain() -> list[Result]:
             async with node_on(path, SLOTS, {"noop": lambda launch: None}) as bench:
                 tasks = {f"t{i}": {"inline": "noop", "needs": [f"t{i - 1}"] if i else []} for i in range(1000)}
                 times.append(await bench.run(*bench.compile(tasks)))
-    return [Result("chain of 1,000", best(times), "ms a task", 0.6, lower=True, note=f"best of {ROUNDS}")]
+    return [Result("chain of 1,000", best(times), "ms a task", 0.5, lower=True, note=f"best of {ROUNDS}")]
 
 
 async def fan() -> list[Result]:
@@ -36,4 +36,4 @@ async def fan() -> list[Result]:
                 middle = {f"t{i}": {"inline": "noop", "needs": ["first"]} for i in range(TASKS)}
                 tasks = {"first": {"inline": "noop"}, **middle, "last": {"inline": "noop", "needs": list(middle)}}
                 times.append(await bench.run(*bench.compile(tasks)))
-    return [Result("1 → 10,000 → 1", best(times), "s", 0.8, lower=True, note=f"{SLOTS} slots, best of {ROUNDS}")]
+    return [Result("1 → 10,000 → 1", best(times), "s", 0.4, lower=True, note=f"{SLOTS} slots, best of {ROUNDS}")]

@@ -144,7 +144,7 @@ async def main() -> int:
     ours = max(rates["weft"])
     print(f"{'weft':<16}{ours:>10,.0f} tasks/s")
     for name in PEERS:
-        goal = 1.3 if name == "pgqueuer" else None
+        goal = 2.5 if name == "pgqueuer" else None
         result = Result(name, ours / max(rates[name]), "×", goal, lower=False)
         met = {True: "met", False: "MISSED", None: ""}[result.met]
         wanted = f"(≥ {goal} ×: {met})" if goal else ""

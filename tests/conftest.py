@@ -4,6 +4,7 @@ each time, so that a change is what makes a test fail; WEFT_HUNT=1 tries somethi
 import os
 import signal
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,8 @@ settings.register_profile("hunt", derandomize=False)
 settings.load_profile("hunt" if os.environ.get("WEFT_HUNT") else "same")
 
 FIGURE = "figure"
+DIFF_MAX = 20_000
+Text = TypeVar("Text", str, bytes)
 Figure = Callable[[str, str], None]
 
 
@@ -25,6 +28,26 @@ Figure = Callable[[str, str], None]
 def figure(record_property: Callable[[str, object], None]) -> Figure:
     """(the fault, what was measured). A property of the report: so it comes back from the processes of xdist too."""
     return lambda fault, measured: record_property(FIGURE, (fault, measured))
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Long texts that differ: where, not how. A diff of half a megabyte takes longer than a test may."""
+    if op == "==" and isinstance(left, bytes) and isinstance(right, bytes):
+        return _where(left, right)
+    return _where(left, right) if op == "==" and isinstance(left, str) and isinstance(right, str) else None
+
+
+def _where(left: Text, right: Text) -> list[str] | None:
+    if max(len(left), len(right)) < DIFF_MAX:
+        return None
+    pairs = enumerate(zip(left, right, strict=False))
+    first = next((at for at, (one, other) in pairs if one != other), min(len(left), len(right)))
+    near = slice(max(0, first - 40), first + 40)
+    return [
+        f"{len(left):,} and {len(right):,} long, the same up to {first:,}",
+        f"left there:  {left[near]!r}",
+        f"right there: {right[near]!r}",
+    ]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

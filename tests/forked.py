@@ -70,6 +70,79 @@ def run(
         return subprocess.CompletedProcess(["weft", *words], code, out, err)
 
 
+class ForkedProcess:
+    """What tests use of a Popen with a pipe for its output. Its parent is another process, which reports its end."""
+
+    def __init__(self, words: Sequence[str], cwd: Path, env: dict[str, str], errors: Any) -> None:
+        self.args = ["weft", *words]
+        self.returncode: int | None = None
+        shown, telling = os.pipe()
+        self._heard = os.fdopen(shown, "rb", buffering=0)
+        read, write = os.pipe()
+        self.stdout = os.fdopen(read, encoding="utf-8")
+        call = json.dumps([list(words), str(cwd), env]).encode()
+        with open(os.devnull, "rb") as nothing:
+            try:
+                _send(call, [nothing.fileno(), write, errors.fileno(), telling])
+            finally:
+                os.close(write)
+                os.close(telling)
+        self.pid = int(self._heard.readline())
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._heard], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            self.returncode = int(self._heard.readline())
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, None]:
+        """Read by a thread: it may be more than fits into the pipe."""
+        parts: list[str] = []
+        reading = threading.Thread(target=lambda: parts.append(self.stdout.read()), daemon=True)
+        reading.start()
+        reading.join(timeout)
+        if reading.is_alive():
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        self.wait(timeout)
+        return parts[0], None
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self) -> "ForkedProcess":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.wait()
+        self.stdout.close()
+        self._heard.close()
+
+
+Process = ForkedProcess | subprocess.Popen[str]
+
+
+def start(words: Sequence[str], cwd: Path, env: dict[str, str], errors: Any) -> Process:
+    """`python -m weft` with a pipe for its output; `errors` is a file."""
+    if _read_at_start(env) == _read_at_start(_origin_env()):
+        return ForkedProcess(words, cwd, env, errors)
+    return subprocess.Popen(
+        [sys.executable, "-m", "weft", *words], cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
+    )
+
+
 def _origin_env() -> dict[str, str]:
     return {**os.environ, "PYTHONUTF8": "1"}
 
@@ -119,6 +192,7 @@ def _main() -> None:
     calls = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     _import_all()
+    _prepare_all()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.collect()
@@ -142,14 +216,32 @@ def _import_all() -> None:
     for command in COMMANDS:
         import_module(command.target[0])
     for name in (
+        "weft.cli.main",
         "weft.node.node",
         "weft.local_node.factory",
         "weft.client.remote",
         "weft.store.sqlite.driver",
         "yaml",
+        "encodings.utf_8_sig",
     ):
         import_module(name)
     sys.modules.pop("weft.__main__", None)
+
+
+def _prepare_all() -> None:
+    """What a process works out at its first use of it: half of what a short command costs."""
+    from weft.authoring.load import load_text
+    from weft.cli.parser import make_parser
+    from weft.operations.table import OPERATIONS
+    from weft.store.postgres.statements import statements
+    from weft.store.queries import queries
+    from weft.store.sqlite.statements import SQL
+
+    make_parser()
+    assert all(operation.fields is not None for operation in OPERATIONS)
+    assert all(SQL[name] for name in queries("sqlite"))
+    assert statements()
+    assert load_text("tasks: {a: 'true', b: {needs: a, run: 'echo ${{ inputs.c }}'}}\ninputs: {c: string}\n").workflow
 
 
 def _look_after(call: list[Any], descriptors: list[int]) -> None:

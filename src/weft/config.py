@@ -15,7 +15,7 @@ from weft.core.definition.field_types.text_formats import NotReadable, parse_dur
 from weft.core.definition.problems import encodes
 from weft.core.definition.site_defaults import SiteDefaults
 from weft.core.definition.suggest import nearest
-from weft.store.postgres.url import PostgresUrl, is_postgres
+from weft.store.urls import StoreUrl, store_url
 
 FILE_NAME = "weft.toml"
 
@@ -36,243 +36,147 @@ class Setting(NamedTuple):
         return f"WEFT_{self.name.upper()}"
 
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        "store",
-        "store",
-        "(.weft/weft.db, searched upward)",
-        "What holds everything: a SQLite file (a directory stands for the file weft.db in it), or"
-        " `postgresql://USER@HOST/DATABASE` for several machines",
-    ),
-    Setting(
-        "server",
-        "server",
-        "(none: commands use the store)",
-        "A server that commands ask instead of a store, e.g. `http://127.0.0.1:8700`. Its token is in"
-        " `WEFT_TOKEN`, or for one of this machine in `.weft/token`",
-    ),
-    Setting("slots", "count", "(cores × 4)", "How many attempts a node runs at a time"),
-    Setting(
-        "waiting_slots",
-        "count",
-        "1000",
-        "How many attempts that only wait for something elsewhere (`kubernetes`, `http`, `cloud_run`) a node holds"
-        " at a time, beside its slots",
-    ),
-    Setting("python_runners", "count", "(cores)", "How many warm processes a node runs Python functions in"),
-    Setting("workdir", "path", "(the working directory)", "Where tasks start whose definition is no file"),
-    Setting("name", "text", "(the host's name)", "What the node is called in lists; it need not be unique"),
-    Setting(
-        "labels",
-        "labels",
-        "",
-        "Labels of the node for `requires.labels`, e.g. `gpu,zone=eu` (in the file also a table)",
-    ),
-    Setting("capabilities", "words", "", "What the node can do, for `requires.capabilities`, e.g. `docker,cuda`"),
-    Setting("memory", "size", "(nine tenths of the machine's)", "Memory that tasks of the node may reserve"),
-    Setting("disk", "size", "(what is free at the start)", "Disk space that tasks of the node may reserve"),
-    Setting("cpus", "amount", "(the machine's)", "CPUs that tasks of the node may reserve, e.g. `4` or `1.5`"),
-    Setting("gpus", "number", "(those found)", "GPUs that tasks of the node may reserve"),
-    Setting("gpu_memory", "size", "(unknown)", "Memory of each GPU, for `requires.gpu_memory`"),
-    Setting("output_max", "size", "64MiB", "Bytes kept of each output stream of an attempt; the middle goes first"),
-    Setting(
-        "output_rate",
-        "size",
-        "8MiB",
-        "Bytes of output that a node sends in a second to a store on PostgreSQL; the rest follows later",
-    ),
-    Setting(
-        "result_max",
-        "size",
-        "1MiB",
-        "Bytes of a task's output that the store keeps; a larger one goes to an artifact file",
-    ),
-    Setting("artifact_max", "size", "64MiB", "Bytes that an output may have at all; beyond, its attempt fails"),
-    Setting("files_max", "size", "256MiB", "Bytes of files that one attempt may keep (`artifacts`)"),
-    Setting(
-        "artifacts",
-        "path",
-        "(artifacts, beside the store)",
-        "The directory of artifact files: one that all nodes share if they are to read each other's",
-    ),
-    Setting("workspaces", "path", "(workspaces, beside the store)", "The directory of workspaces on this machine"),
-    Setting(
-        "secrets_dir",
-        "path",
-        "(none: secrets come from the node's variables)",
-        "A directory of secrets, each a file named like the secret. A file wins over a variable",
-    ),
-    Setting(
-        "run_as",
-        "text",
-        "(the node's own user)",
-        "The user that the node's tasks run as, by name or number; the node itself must be root's then",
-    ),
-    Setting(
-        "container_socket",
-        "socket",
-        "(DOCKER_HOST, else Podman's or Docker's usual socket)",
-        "The socket of the container engine for `container` tasks: a path, `unix://PATH` or `tcp://HOST:PORT`",
-    ),
-    Setting(
-        "agent_command",
-        "command",
-        "claude",
-        "The program of `agent` tasks without a `command`, with arguments that precede Weft's own,"
-        " e.g. `claude --permission-mode acceptEdits`",
-    ),
-    Setting(
-        "http_allow",
-        "reachable",
-        "(what is public; for `weft run FILE` everything)",
-        "What `http` tasks may reach, and nothing else: hosts (`api.example.com`, `*.example.com`), addresses and"
-        " networks (`10.1.0.0/16`), or `public` for all that is public",
-    ),
-    Setting(
-        "cloud_run_endpoint",
-        "server",
-        "https://run.googleapis.com",
-        "The address of the Cloud Run Admin API for `cloud_run` tasks; the same on all nodes",
-    ),
-    Setting(
-        "cloud_run_token_file",
-        "path",
-        "(none: google-auth finds credentials)",
-        "A file with an access token for that API; it is read again when it has changed",
-    ),
-    Setting("public_url", "server", "(none)", "Where people reach `weft serve`: for the links in notifications"),
-    Setting("smtp_host", "text", "(none: no e-mail)", "The server that e-mail of `notify` goes to"),
-    Setting("smtp_port", "port", "587", "The port of that server"),
-    Setting("smtp_user", "text", "(none: no login)", "The user that Weft logs in as there"),
-    Setting("smtp_password", "text", "(none)", "The name of the secret that holds that user's password"),
-    Setting("smtp_from", "text", "(none)", "The address that e-mail is from"),
-    Setting("smtp_starttls", "choice", "always", "Whether STARTTLS encrypts the connection", ("always", "never")),
-    Setting("store_wait", "duration", "30s", "How long commands wait for PostgreSQL that does not answer (yet)"),
-    Setting("lease_ttl", "duration", "30s", "How long a node's lease lasts without renewal"),
-    Setting("renew_every", "duration", "5s", "How often a lease is renewed; at most a third of lease_ttl"),
-    Setting("poll", "duration", "1s", "How often a node looks for work that no wake-up told it of"),
-    Setting("drain", "duration", "10s", "How long running tasks may go on after the first ^C"),
-    Setting(
-        "role",
-        "choice",
-        "auto",
-        "auto works and may lead, leader insists on it, worker never leads, observer looks on and changes nothing",
-        ("auto", "leader", "worker", "observer"),
-    ),
-    Setting("leader_ttl", "duration", "30s", "How long the leader's term lasts without renewal"),
-    Setting("leader_renew", "duration", "10s", "How often a term is renewed; at most a third of leader_ttl"),
-    Setting("keep", "duration", "(for ever)", "The leader removes runs that ended longer ago than this"),
-    Setting(
-        "on_failure",
-        "choice",
-        "(halt)",
-        "What a failed task does to the others, for definitions that do not state `on_failure`",
-        ("halt", "halt_now", "continue"),
-    ),
-    Setting(
-        "task_timeout",
-        "duration",
-        "(none)",
-        "How long an attempt may take, for definitions that do not state `defaults.timeout`, and tasks without one",
-    ),
-    Setting(
-        "host",
-        "text",
-        "127.0.0.1",
-        "The address that `weft serve` listens on. Whoever asks needs a token: `.weft/token`, or `weft token create`",
-    ),
-    Setting("port", "port", "8700", "The port that `weft serve` listens on; 0 takes any that is free"),
-    Setting(
-        "allow_hosts",
-        "words",
-        "",
-        "Names that `weft serve` may be called by, besides addresses, localhost and the machine's own name",
-    ),
-    Setting(
-        "root_path",
-        "root_path",
-        "",
-        "What stands before the paths of `weft serve` at a proxy, e.g. `/weft`, whether the proxy removes it or not",
-    ),
-    Setting(
-        "trusted_proxies",
-        "networks",
-        "",
-        "Addresses of proxies, e.g. `10.0.0.5,10.1.0.0/16`, whose X-Forwarded-For tells `weft serve` who asks",
-    ),
-    Setting("body_max", "size", "32MiB", "Bytes that a request to `weft serve` may have"),
-    Setting(
-        "log",
-        "choice",
-        "(info for worker, else warning)",
-        "The least important messages that are still shown",
-        ("error", "warning", "info", "debug"),
-    ),
-    Setting("log_format", "choice", "console", "How messages look", ("console", "json")),
-    Setting("color", "choice", "auto", "Colours: when it is a terminal, or not", ("auto", "always", "never")),
-)
-BY_NAME = {setting.name: setting for setting in SETTINGS}
+def _settings_of(kind: str) -> Callable[..., Any]:
+    """What a field of Config is set to: (default, doc, choices)."""
+    return lambda default, doc, choices=(): Setting("", kind, default, doc, choices)
+
+
+(
+    STORE, SERVER, COUNT, PATH, TEXT, LABELS, WORDS, SIZE, AMOUNT, NUMBER, SOCKET, COMMAND, REACHABLE, PORT,
+    CHOICE, DURATION, ROOT_PATH, NETWORKS,
+) = map(_settings_of, (
+    "store", "server", "count", "path", "text", "labels", "words", "size", "amount", "number", "socket", "command",
+    "reachable", "port", "choice", "duration", "root_path", "networks",
+))  # fmt: skip
 
 
 class Config(NamedTuple):
-    """The effective settings, and where each came from."""
+    """The effective settings, each declared once: name, type, how it is read, default, what it is for."""
 
-    store: Path | PostgresUrl | None
-    server: str | None
-    slots: int
-    waiting_slots: int
-    python_runners: int
-    workdir: Path | None
-    name: str | None
-    labels: dict[str, str]
-    capabilities: tuple[str, ...]
-    memory: int | None
-    disk: int | None
-    cpus: float | None
-    gpus: int | None
-    gpu_memory: int | None
-    output_max: int
-    output_rate: int
-    result_max: int
-    artifact_max: int
-    files_max: int
-    artifacts: Path | None
-    workspaces: Path | None
-    secrets_dir: Path | None
-    run_as: str | None
-    container_socket: str | None
-    agent_command: tuple[str, ...]
-    http_allow: tuple[str, ...]
-    cloud_run_endpoint: str
-    cloud_run_token_file: Path | None
-    public_url: str | None
-    smtp_host: str | None
-    smtp_port: int
-    smtp_user: str | None
-    smtp_password: str | None
-    smtp_from: str | None
-    smtp_starttls: str
-    store_wait: float
-    lease_ttl: float
-    renew_every: float
-    poll: float
-    drain: float
-    role: str
-    leader_ttl: float
-    leader_renew: float
-    keep: float | None
-    on_failure: str | None
-    task_timeout: float | None
-    host: str
-    port: int
-    allow_hosts: tuple[str, ...]
-    root_path: str
-    trusted_proxies: tuple[str, ...]
-    body_max: int
-    log: str | None
-    log_format: str
-    color: str
-    sources: dict[str, str]
+    store: Path | StoreUrl | None = STORE(
+        "(.weft/weft.db, searched upward)",
+        "What holds everything: a SQLite file (a directory stands for the file weft.db in it), or"
+        " `postgresql://USER@HOST/DATABASE` for several machines",
+    )
+    server: str | None = SERVER(
+        "(none: commands use the store)",
+        "A server that commands ask instead of a store, e.g. `http://127.0.0.1:8700`. Its token is in `WEFT_TOKEN`,"
+        " or for one of this machine in `.weft/token`",
+    )
+    slots: int = COUNT("(cores × 4)", "How many attempts a node runs at a time")
+    waiting_slots: int = COUNT(
+        "1000",
+        "How many attempts that only wait for something elsewhere (`kubernetes`, `http`, `cloud_run`) a node holds"
+        " at a time, beside its slots",
+    )
+    python_runners: int = COUNT("(cores)", "How many warm processes a node runs Python functions in")
+    workdir: Path | None = PATH("(the working directory)", "Where tasks start whose definition is no file")
+    name: str | None = TEXT("(the host's name)", "What the node is called in lists; it need not be unique")
+    labels: dict[str, str] = LABELS(
+        "", "Labels of the node for `requires.labels`, e.g. `gpu,zone=eu` (in the file also a table)"
+    )
+    capabilities: tuple[str, ...] = WORDS("", "What the node can do, for `requires.capabilities`, e.g. `docker,cuda`")
+    memory: int | None = SIZE("(nine tenths of the machine's)", "Memory that tasks of the node may reserve")
+    disk: int | None = SIZE("(what is free at the start)", "Disk space that tasks of the node may reserve")
+    cpus: float | None = AMOUNT("(the machine's)", "CPUs that tasks of the node may reserve, e.g. `4` or `1.5`")
+    gpus: int | None = NUMBER("(those found)", "GPUs that tasks of the node may reserve")
+    gpu_memory: int | None = SIZE("(unknown)", "Memory of each GPU, for `requires.gpu_memory`")
+    output_max: int = SIZE("64MiB", "Bytes kept of each output stream of an attempt; the middle goes first")
+    output_rate: int = SIZE("8MiB", "Bytes of output that a node sends elsewhere in a second, at most")
+    output_copies: int = NUMBER("1", "On a replicated log: other nodes that keep a copy of what a node's tasks print")
+    result_max: int = SIZE("1MiB", "Bytes of a task's output that the store keeps; a larger one goes to a file")
+    artifact_max: int = SIZE("64MiB", "Bytes that an output may have at all; beyond, its attempt fails")
+    files_max: int = SIZE("256MiB", "Bytes of files that one attempt may keep (`artifacts`)")
+    artifacts: Path | None = PATH(
+        "(artifacts, beside the store)",
+        "The directory of artifact files: one that all nodes share if they are to read each other's",
+    )
+    workspaces: Path | None = PATH("(workspaces, beside the store)", "The directory of workspaces on this machine")
+    secrets_dir: Path | None = PATH(
+        "(none: secrets come from the node's variables)",
+        "A directory of secrets, each a file named like the secret. A file wins over a variable",
+    )
+    run_as: str | None = TEXT(
+        "(the node's own user)",
+        "The user that the node's tasks run as, by name or number; the node itself must be root's then",
+    )
+    container_socket: str | None = SOCKET(
+        "(DOCKER_HOST, else Podman's or Docker's usual socket)",
+        "The socket of the container engine for `container` tasks: a path, `unix://PATH` or `tcp://HOST:PORT`",
+    )
+    agent_command: tuple[str, ...] = COMMAND(
+        "claude",
+        "The program of `agent` tasks without a `command`, with arguments that precede Weft's own, e.g. `claude"
+        " --permission-mode acceptEdits`",
+    )
+    http_allow: tuple[str, ...] = REACHABLE(
+        "(what is public; for `weft run FILE` everything)",
+        "What `http` tasks may reach, and nothing else: hosts (`api.example.com`, `*.example.com`), addresses and"
+        " networks (`10.1.0.0/16`), or `public` for all that is public",
+    )
+    cloud_run_endpoint: str = SERVER(
+        "https://run.googleapis.com",
+        "The address of the Cloud Run Admin API for `cloud_run` tasks; the same on all nodes",
+    )
+    cloud_run_token_file: Path | None = PATH(
+        "(none: google-auth finds credentials)",
+        "A file with an access token for that API; it is read again when it has changed",
+    )
+    public_url: str | None = SERVER("(none)", "Where people reach `weft serve`: for the links in notifications")
+    smtp_host: str | None = TEXT("(none: no e-mail)", "The server that e-mail of `notify` goes to")
+    smtp_port: int = PORT("587", "The port of that server")
+    smtp_user: str | None = TEXT("(none: no login)", "The user that Weft logs in as there")
+    smtp_password: str | None = TEXT("(none)", "The name of the secret that holds that user's password")
+    smtp_from: str | None = TEXT("(none)", "The address that e-mail is from")
+    smtp_starttls: str = CHOICE("always", "Whether STARTTLS encrypts the connection", ("always", "never"))
+    store_wait: float = DURATION("30s", "How long commands wait for PostgreSQL that does not answer (yet)")
+    lease_ttl: float = DURATION("30s", "How long a node's lease lasts without renewal")
+    renew_every: float = DURATION("5s", "How often a lease is renewed; at most a third of lease_ttl")
+    poll: float = DURATION("1s", "How often a node looks for work that no wake-up told it of")
+    drain: float = DURATION("10s", "How long running tasks may go on after the first ^C")
+    role: str = CHOICE(
+        "auto",
+        "auto works and may lead, leader insists on it, worker never leads, observer looks on and changes nothing",
+        ("auto", "leader", "worker", "observer"),
+    )
+    leader_ttl: float = DURATION("30s", "How long the leader's term lasts without renewal")
+    leader_renew: float = DURATION("10s", "How often a term is renewed; at most a third of leader_ttl")
+    keep: float | None = DURATION("(for ever)", "The leader removes runs that ended longer ago than this")
+    on_failure: str | None = CHOICE(
+        "(halt)",
+        "What a failed task does to the others, for definitions that do not state `on_failure`",
+        ("halt", "halt_now", "continue"),
+    )
+    task_timeout: float | None = DURATION(
+        "(none)",
+        "How long an attempt may take, for definitions that do not state `defaults.timeout`, and tasks without one",
+    )
+    host: str = TEXT("127.0.0.1", "The address that `weft serve` listens on; every request needs a token")
+    port: int = PORT("8700", "The port that `weft serve` listens on; 0 takes any that is free")
+    grpc: int | None = PORT("(none: no gRPC)", "The port on which `weft serve` answers gRPC, too; 0 takes any")
+    allow_hosts: tuple[str, ...] = WORDS(
+        "", "Names that `weft serve` may be called by, besides addresses, localhost and the machine's own name"
+    )
+    root_path: str = ROOT_PATH(
+        "",
+        "What stands before the paths of `weft serve` at a proxy, e.g. `/weft`, whether the proxy removes it or not",
+    )
+    tls_cert: Path | None = PATH(
+        "(none: no TLS)", "The certificate of `weft serve`, followed by those that signed it"
+    )
+    tls_key: Path | None = PATH("(in the same file)", "The key of that certificate")
+    trusted_proxies: tuple[str, ...] = NETWORKS(
+        "", "Proxies, e.g. `10.1.0.0/16`, whose X-Forwarded-For says who asks"
+    )
+    body_max: int = SIZE("32MiB", "Bytes that a request to `weft serve` may have")
+    log: str | None = CHOICE(
+        "(info for worker, else warning)",
+        "The least important messages that are still shown",
+        ("error", "warning", "info", "debug"),
+    )
+    log_format: str = CHOICE("console", "How messages look", ("console", "json"))
+    color: str = CHOICE("auto", "Colours: when it is a terminal, or not", ("auto", "always", "never"))
+    sources: dict[str, str] = {}  # noqa: RUF012 - where each came from
 
     def resources(self) -> dict[str, Any]:
         """What a node has for its tasks; None is found out when it starts."""
@@ -291,9 +195,13 @@ class Config(NamedTuple):
         """For the log, plain values only."""
         fields = self._asdict()
         del fields["sources"]
-        if isinstance(self.store, PostgresUrl):
+        if isinstance(self.store, StoreUrl):
             fields["store"] = self.store.shown
         return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
+
+
+SETTINGS = tuple(setting._replace(name=name) for name, setting in Config._field_defaults.items() if setting)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def load(
@@ -324,24 +232,20 @@ def load(
     if values["role"] == "observer":
         values["slots"] = 0  # so that nobody counts on it, be it `why`, a submission or placement
     config = Config(**values, sources=sources)
-    if config.renew_every * 3 > config.lease_ttl:
-        raise BadSetting(
-            f"renew_every ({config.renew_every:g} s) must be at most a third of lease_ttl ({config.lease_ttl:g} s)"
-        )
+    for often, whole in (("renew_every", "lease_ttl"), ("leader_renew", "leader_ttl")):
+        if values[often] * 3 > values[whole]:
+            raise BadSetting(
+                f"{often} ({values[often]:g} s) must be at most a third of {whole} ({values[whole]:g} s)"
+            )
     if config.slots == 0 and config.role not in ("leader", "observer") and not idle:
         place = "--slots" if sources["slots"] == "flag" else "slots"
         raise BadSetting(f"{place}: 0 is for nodes that only lead or look on (role leader or observer)")
-    if config.leader_renew * 3 > config.leader_ttl:
-        raise BadSetting(
-            f"leader_renew ({config.leader_renew:g} s) must be at most a third of"
-            f" leader_ttl ({config.leader_ttl:g} s)"
-        )
     return config
 
 
-def store_from(place: str, value: str, directory: Path) -> Path | PostgresUrl:
+def store_from(place: str, value: str, directory: Path) -> Path | StoreUrl:
     """A store that is named in another way than by the setting; `place` says where."""
-    found: Path | PostgresUrl = _read(BY_NAME["store"], place, value, directory)
+    found: Path | StoreUrl = _read(BY_NAME["store"], place, value, directory)
     return found
 
 
@@ -420,13 +324,13 @@ def _path(setting: Setting, value: Any, base: Path) -> Path:
     return path
 
 
-def _store(setting: Setting, value: Any, base: Path) -> Path | PostgresUrl:
-    if isinstance(value, str) and is_postgres(value):
-        return PostgresUrl(value)
+def _store(setting: Setting, value: Any, base: Path) -> Path | StoreUrl:
+    if isinstance(value, str) and (url := store_url(value)) is not None:
+        return url
     if isinstance(value, str) and value.startswith("sqlite://"):  # as SQLAlchemy writes it: sqlite:///relative/path
         value = value.removeprefix("sqlite://").removeprefix("/")
     if isinstance(value, str) and "://" in value:
-        raise ValueError("expected a path, sqlite:///path or postgresql://…")
+        raise ValueError("expected a path, sqlite:///path, postgresql://… or etcd://…")
     return _path(setting, value, base)
 
 

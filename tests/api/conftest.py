@@ -84,6 +84,15 @@ class Client:
         self._connection.close()
 
 
+class PromptServer(Server):
+    """Told to end, it does: uvicorn looks ten times a second."""
+
+    async def main_loop(self) -> None:
+        self.told = asyncio.Event()
+        await self.on_tick(0)
+        await self.told.wait()
+
+
 class Running:
     """`server.get(…)`, and the control behind it to look from the other side."""
 
@@ -118,7 +127,8 @@ class Running:
             figures=self.connection.figures,
             **more,
         )
-        self._server = Server(
+        self.prepare()
+        self._server = PromptServer(
             uvicorn.Config(
                 self.app, log_config=None, access_log=False, lifespan="on", ws="none", http=BoundedHttpProtocol
             )
@@ -130,6 +140,9 @@ class Running:
         self._clients: list[Any] = []
         self.call = self.client(token)
         self.get, self.post = self.call.get, self.call.post
+
+    def prepare(self) -> None:
+        """The application is made, and not yet served."""
 
     def _serve(self, listener: Any) -> None:
         try:
@@ -165,6 +178,7 @@ class Running:
             client.close()
         self._server.should_exit = True
         self.stop_streams()
+        self.loop.call_soon_threadsafe(self._server.told.set)
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
         if self._nodes is not None:

@@ -35,7 +35,7 @@ schemathesis = pytest.importorskip("schemathesis")
 
 TOKEN = "a-token-of-some-length"
 HERE = Path(__file__).parent
-EXAMPLES = 8
+EXAMPLES = int(os.environ.get("WEFT_EXAMPLES", "3"))  # of each kind of request
 #: Names of things that are there: half of the requests ask for them.
 KNOWN = {"run": "last", "task": "a", "node": "here", "pool": "db", "trigger": "nightly", "stream": "stdout"}
 TIMED = {**CHAIN, "name": "timed", "triggers": [{"name": "nightly", "cron": "0 2 * * *"}]}
@@ -151,7 +151,7 @@ def test_the_examples_of_requests_can_be_sent(serving: Callable[..., Running]) -
     here = {"run": "last", "task": "a", "node": "here", "name": "nightly", "trigger": "cron", "backfill": "b"}
     sent = 0
     for route in OPERATIONS:
-        if route.body_type is None and not route.any_body:
+        if route.role == "worker" or (route.body_type is None and not route.any_body):  # workers send msgpack
             continue
         content = described()[f"{route.method} {route.path}"]["requestBody"]["content"][JSON]
         answer = server.call(route.method, route.path.format(**here), content["example"])

@@ -89,6 +89,8 @@ def test_whose_token_it_is(serving: Callable[..., Running]) -> None:
     server = serving(node=False, gate=Everybody())
     assert server.client("viewer").get("/v1/caller").json["role"] == "viewer"
     assert server.client("admin").get("/v1/caller").json["name"] == "admin's"
+    code = server.client("viewer").post("/v1/sign-ins").json["code"]  # a viewer opens the page by a link, too
+    assert server.post(f"/v1/sign-ins/{code}").json == {"token": "viewer"}
     assert server.get("/v1/caller").code == "unauthorized"
 
 

@@ -122,7 +122,7 @@ def test_a_prefix_works_whether_the_proxy_removes_it_or_not(serving: Callable[..
         (script,) = re.findall(r'src="(ui/[^"]+)"', shell)
         assert call.get(f"{prefix}/{script}").headers["content-type"].startswith("text/javascript")
         page = call.get(f"{prefix}/plain", Accept="text/html").body.decode()
-        assert f'href="v1/runs/{made.json["run"]}"' in page
+        assert f'href="plain?run={made.json["run"]}"' in page
         assert 'href="/' not in page
         form = server.client().get(f"{prefix}/plain", Accept="text/html")
         assert (form.status, b"<form" in form.body) == (401, True)

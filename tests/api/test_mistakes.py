@@ -19,7 +19,7 @@ BODIES: list[tuple[str, Any, str, str | None]] = [
      "did you mean 'inputs'?"),
     ("/v1/runs/last/signal", {}, "'name' is missing", "it takes name, data, reject"),
     ("/v1/tokens", {"role": "veiwer", "label": "x", "expires_ms": None},
-     "role: expected one of viewer, operator, admin, found 'veiwer'", "did you mean 'viewer'?"),
+     "role: expected one of viewer, operator, admin, worker, found 'veiwer'", "did you mean 'viewer'?"),
 ]  # fmt: skip
 STATES = "pending, running, succeeded, failed, cancelled"
 QUERIES = [

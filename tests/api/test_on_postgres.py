@@ -79,3 +79,18 @@ def test_a_run_is_followed_from_elsewhere(elsewhere: Running) -> None:
     work = connection.node_work("here")
     assert (work.claims, work.outcomes, work.counted) == (2, {"succeeded": 2}, "all")
     connection.close()
+
+
+def test_the_past_and_what_ran_where(elsewhere: Running) -> None:
+    """The statements of these are the same on SQLite, where tests/operations/test_history.py looks closely."""
+    admin = elsewhere.client(TOKEN)
+    definition = {"name": "past", "tasks": {"part": {"replicas": 3, "run": "true"}}}
+    run = admin.post("/v1/runs", {"definition": definition}).json["run"]
+    until(lambda: elsewhere.connection.run(run).finished)
+    until(lambda: admin.get(f"/v1/runs/{run}/states?event={2**60}").json["state"] == "succeeded")
+    first = elsewhere.connection.events(run, limit=1)[0].seq
+    assert admin.get(f"/v1/runs/{run}/at/{first}").json["run"]["state"] in ("pending", "running")
+    assert admin.get(f"/v1/runs/{run}/tasks/part/states").json["states"] == "sss"
+    assert admin.get(f"/v1/runs/{run}/tasks/part/why?event={first}").status == 200
+    assert len(admin.get(f"/v1/runs/{run}/timeline").json["pos"]) == 4
+    assert sorted(admin.get("/v1/timeline").json["task"]) == ["part.0", "part.1", "part.2"]

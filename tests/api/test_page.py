@@ -41,8 +41,10 @@ def test_it_shows_runs_and_nodes(server: Running) -> None:
     assert "2/2" in seen.text
     assert "led by here" in seen.text
     links = [attributes["href"] for tag, attributes in seen.elements if tag == "a"]
-    assert links == [f"v1/runs/{run}"]
-    assert server.get(f"/{links[0]}").status == 200
+    assert links == [f"plain?run={run}"]
+    tasks = Seen(server.get(f"/{links[0]}").body.decode()).text
+    assert "shell" in tasks
+    assert server.get("/plain?run=none").code == "not_found"
 
 
 def test_everything_is_text(quiet: Running) -> None:
@@ -53,7 +55,7 @@ def test_everything_is_text(quiet: Running) -> None:
     assert NASTY in seen.text
     assert {tag for tag, _ in seen.elements} <= {
         "html", "head", "meta", "title", "style", "body", "h1", "h2", "div", "table", "thead", "tbody", "tr", "th",
-        "td", "a", "span", "p",
+        "td", "a", "span", "p", "form", "button",
     }  # fmt: skip
     assert not any(name.startswith("on") for _, attributes in seen.elements for name in attributes)
 

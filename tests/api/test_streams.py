@@ -306,9 +306,9 @@ def test_readers_that_go_away_leave_nothing_behind(quiet: Running) -> None:
 
 
 def test_there_is_a_bound_on_readers(quiet: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    from weft.api.streams import event_stream
+    from weft.api.streams import topic_reader
 
-    monkeypatch.setattr(event_stream, "READERS_MAX", 2)
+    monkeypatch.setattr(topic_reader, "READERS_MAX", 2)
     held = [Reader(quiet, "/v1/events/stream") for _ in range(2)]
     until(lambda: readers(quiet) == 2)
     assert Reader(quiet, "/v1/events/stream").status == 503

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import CHAIN, Running, until
+from weft.core.rows import ORDINAL_BITS
+from weft.operations.access import StoreAccess
 
 FAILING: dict[str, Any] = {
     "name": "failing",
@@ -105,6 +107,33 @@ def test_tasks_are_listed_by_state_type_workflow_and_node(server: Running) -> No
         "a",
         "b",
     ]
+
+
+def test_open_tasks_are_found_without_looking_at_finished_runs(
+    quiet: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = quiet.connection.access
+    begins: list[int] = []
+    read = type(access).read
+
+    def watched(self: StoreAccess, name: str, *parameters: Any) -> list[Any]:
+        if name == "tasks_page":
+            begins.append(parameters[0])
+        return read(self, name, *parameters)
+
+    monkeypatch.setattr(type(access), "read", watched)
+
+    def found(query: str) -> list[tuple[str, str]]:
+        return [(task["run_id"], task["name"]) for task in quiet.get(f"/v1/tasks?{query}").json["tasks"]]
+
+    assert found("state=queued&state=running") == []
+    old = quiet.submit(CHAIN)
+    quiet.connection.cancel(old)
+    assert (found("state=queued"), begins) == ([], [])
+    new = quiet.submit(CHAIN)
+    assert found("state=queued&state=pending") == [(new, "a"), (new, "b")]
+    assert begins == [(quiet.connection.run(new).no << ORDINAL_BITS) - 1]
+    assert found("state=queued&state=cancelled") == [(old, "a"), (old, "b"), (new, "a")]
 
 
 def test_a_task_is_cancelled(server: Running) -> None:

@@ -29,7 +29,9 @@ class Module(NamedTuple):
 
 @cache
 def modules(below: str = "") -> tuple[Module, ...]:
-    return tuple(Module(path, ast.parse(path.read_text())) for path in sorted((SRC / below).rglob("*.py")))
+    """But for generated ones (`make proto`)."""
+    paths = [path for path in sorted((SRC / below).rglob("*.py")) if "_pb2" not in path.stem]
+    return tuple(Module(path, ast.parse(path.read_text())) for path in paths)
 
 
 def imports(module: Module) -> Iterator[tuple[int, str]]:

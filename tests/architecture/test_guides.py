@@ -38,6 +38,7 @@ COMMANDS = [
 @pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{page}: {line}" for page, line in COMMANDS])
 def test_commands_are_understood(page: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
+    words = words[: words.index(">")] if ">" in words else words
     if "--" in words:
         words = words[: words.index("--")]
     arguments, unknown = make_parser().parse_known_args(words)

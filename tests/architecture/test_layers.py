@@ -8,7 +8,7 @@ from tests.architecture.source import Module, imports, modules
 #: From the top down. What stands in one line does not know each other.
 LAYERS: list[tuple[str, ...]] = [
     ("__main__",),
-    ("demo", "cli", "api", "mcp", "tui", "sdk"),
+    ("demo", "cli", "api", "grpc_api", "mcp", "tui", "sdk"),
     ("local_node",),
     ("client",),
     ("config", "operations"),
@@ -25,10 +25,12 @@ SIDEWAYS = {
     ("store", "executors"): "boot_clock.py: leases in a file and attempts on this machine are measured by one clock",
     ("cli", "demo"): "`weft demo` is a command",
     ("cli", "api"): "`weft serve` is a command",
+    ("cli", "grpc_api"): "`weft serve --grpc` is a command",
     ("cli", "mcp"): "`weft mcp` is a command",
     ("cli", "tui"): "`weft top` is a command",
     ("tui", "cli"): "the same words, widths and durations",
     ("mcp", "api"): "the same roles, submissions, cursors and words for what goes wrong",
+    ("grpc_api", "api"): "the same gate, threads, submissions and streams",
     ("demo", "cli"): "it speaks through the same terminal",
 }
 

@@ -89,3 +89,5 @@ def test_bulk_changes_what_it_lists(weft: Weft) -> None:
     assert (done.code, "no: it has no dead letters" in done.out) == (1, True)
     assert "name runs, or give at least one filter" in weft("bulk", "cancel").err
     assert weft("bulk", "burn", "last").code == 2
+    assert weft("bulk", "remove", "--state", "failed").err == "remove: 1 run changed, 0 left as they are\n"
+    assert "failed" not in weft("ls").out

@@ -15,11 +15,28 @@ from .conftest import WEFT, Weft, environment
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 
 
-def test_help_is_quick_and_imports_nothing_heavy(tmp_path: Path) -> None:
-    code = "import sys; from weft.cli.main import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-    for heavy in ("yaml", "apsw", "asyncio", "msgspec", "weft.core.decision.decide", "weft.store.sqlite.driver"):
-        assert f"'{heavy}'" not in done.stderr, heavy
+def modules_of(cwd: Path, *words: str) -> list[str]:
+    """What a command has imported at its end."""
+    code = "import sys; from weft.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True, cwd=cwd)
+    return done.stderr.splitlines()[-1].split()
+
+
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help")], ids=" ".join)
+def test_help_imports_nothing_heavy(tmp_path: Path, words: tuple[str, ...]) -> None:
+    heavy = {"yaml", "apsw", "asyncio", "msgspec", "weft.core.decision.decide", "weft.store.sqlite.driver"}
+    assert not heavy & set(modules_of(tmp_path, *words))
+
+
+def test_a_run_imports_only_the_operations_that_it_uses(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text("name: one\ntasks:\n  a: {run: 'true'}\n")
+    parts = [
+        name for name in modules_of(tmp_path, "run", "one.yaml") if name.startswith("weft.operations.resources.")
+    ]
+    assert {part.rpartition(".")[2] for part in parts} <= {"events", "nodes", "runs", "store", "tasks"}
+
+
+def test_help_is_quick(tmp_path: Path) -> None:
     took = []
     for _ in range(5):
         child = subprocess.Popen([*WEFT, "--help"], stdout=subprocess.DEVNULL, cwd=tmp_path)

@@ -43,7 +43,7 @@ def test_streams_that_are_closed_change_nothing(mine: Path) -> None:
 
 
 def test_a_message_that_nobody_reads_keeps_its_exit_code(mine: Path) -> None:
-    done = shell(mine, "weft show zzz 2>&-; echo $?; weft show zzz 2>/dev/full; echo $?")
+    done = shell(mine, "weft show uuu 2>&-; echo $?; weft show uuu 2>/dev/full; echo $?")
     assert done.out.split() == ["3", "3"]
 
 

@@ -225,3 +225,21 @@ def test_priorities_go_first(tmp_path: Path, start: Start, look: Weft) -> None:
     wait_for(lambda: all(ended(look, run) for run in runs))
     assert (tmp_path / "order").read_text().split() == [runs[1], runs[2], runs[0]]
     assert look("submit", "w.yaml", "--priority", "11").code == 2
+
+
+def test_a_dry_run_starts_nothing_and_says_where_tasks_could_run(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(
+        "name: w\ntasks:\n  a: touch made\n  b: {needs: [a], run: 'true', requires: {labels: [gpu]}}\n"
+    )
+    done = weft("run", "w.yaml", "--dry-run")
+    assert done.code == 0, done
+    assert done.out.splitlines() == [
+        "level 0: 1 task", "  a  (shell)  on this node", "level 1: 1 task", "  b  (shell; after a)  on no live node",
+    ]  # fmt: skip
+    assert "it lacks the label gpu" in done.err
+    assert not (tmp_path / "made").exists()
+    assert weft("ls", "--json").out.strip().startswith('{\n  "runs": []')
+    applied = weft("apply", "w.yaml", "--dry-run")
+    assert "+name: w" in applied.out
+    assert "would be current" in applied.out
+    assert "w" not in weft("workflows").out

@@ -149,7 +149,10 @@ def test_nobody_may_be_at_work_when_it_is_taken_back(look: Weft, stored: Path) -
         (["copy", "--schema", "1"], "--schema is for weft store downgrade"),
         (["copy"], "needs --to"),
         (["copy", "--to", "other.db"], "--to must be postgresql://"),
-        (["copy", "--from", "postgresql://a/b", "--to", "postgresql://c/d"], "--from must be a file"),
+        (
+            ["copy", "--from", "postgresql://a/b", "--to", "postgresql://c/d"],
+            "with pg_dump",
+        ),
     ],
 )
 def test_what_does_not_go_together(look: Weft, stored: Path, words: list[str], said: str) -> None:

@@ -10,7 +10,7 @@ from weft.cli.run_view.output_following import Prefixer
 from weft.cli.terminal.formats import duration
 from weft.cli.terminal.tables import table
 from weft.cli.terminal.terminal import Terminal, cut, printable, width_of
-from weft.operations.reading.attempt_output import FileOutput
+from weft.operations.reading.output.attempts import FileOutput
 
 
 @pytest.mark.parametrize(

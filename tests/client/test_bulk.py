@@ -4,7 +4,7 @@ import pytest
 
 from tests.client.conftest import Place
 from weft.core.commands import Refused
-from weft.operations.resources.bulk import ChangedRuns, ChangeRunsRequest
+from weft.operations.resources.bulk import ChangedRuns, ChangeRunsRequest, ChosenRunsRequest
 
 
 def change(place: Place, action: str, **more: object) -> ChangedRuns:
@@ -42,6 +42,23 @@ def test_what_means_nothing_is_refused_one_by_one(place: Place) -> None:
     assert [(one.run, one.state) for one in resumed.changed] == [(ended, "running")]
     assert [one.refused for one in resumed.refused] == ["it has not ended"]
     assert [one.refused for one in change(place, "retry_dead", runs=[ended]).refused] == ["it has not ended"]
+
+
+def test_ended_runs_are_removed_by_selection_and_by_filter(place: Place) -> None:
+    open_run = place.submit({"name": "old", "tasks": {"a": "sleep 60"}})
+    ended = [place.submit({"name": "old", "tasks": {"a": "sleep 60"}}) for _ in range(3)]
+    for run in ended:
+        place.connection.cancel(run)
+    plan = place.connection.change_runs(ChosenRunsRequest(name="old", preview=True))
+    assert [one.run for one in plan.changed] == ended[::-1]
+    assert [(one.run, one.refused) for one in plan.refused] == [(open_run, "it has not ended")]
+    chosen = place.connection.change_runs(ChosenRunsRequest(runs=ended[:1]))
+    assert [one.run for one in chosen.changed] == ended[:1]
+    left = {run.id for run in place.connection.runs(name="old", limit=100)}
+    assert left == {open_run, *ended[1:]}, "nothing but what was named"
+    rest = place.connection.change_runs(ChosenRunsRequest(name="old"))
+    assert [one.run for one in rest.changed] == ended[:0:-1]
+    assert [run.id for run in place.connection.runs(name="old", limit=100)] == [open_run]
 
 
 def test_each_run_is_started_again_once(place: Place) -> None:

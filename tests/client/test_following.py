@@ -17,7 +17,7 @@ from weft.client.event_stream_reader import EventStreamReader, messages
 from weft.client.following import EventFollower
 from weft.client.remote import ServerConnection
 from weft.client.server_following import ServerSource
-from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.reading.output.attempts import AttemptOutput
 from weft.operations.replies import EventInfo
 
 WAITS = {"name": "waits", "tasks": {name: {"wait": {"signal": name}} for name in ("a", "b", "c", "d")}}

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -45,24 +43,30 @@ STORES = {"sqlite": sqlite, "postgres": postgres}
 class Cluster:
     """`kind` is the store's: what only some stores can do is asked by that name."""
 
-    def __init__(self, kind: str, directory: Path, store: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        directory: Path,
+        store: str | None = None,
+        connect: Callable[[], StoreConnection] | None = None,
+    ) -> None:
         self.kind = kind
         self.directory = directory
-        self.store, self._connection = STORES[kind](directory) if store is None else postgres(directory, store)
-        self.processes: dict[str, subprocess.Popen[str]] = {}  # workers, by name
-        self._started: list[subprocess.Popen[str]] = []
+        if store is not None and connect is not None:
+            self.store, self._connection = store, connect
+        else:
+            self.store, self._connection = STORES[kind](directory) if store is None else postgres(directory, store)
+        self.processes: dict[str, forked.Process] = {}  # workers, by name
+        self._started: list[forked.Process] = []
         directory.joinpath(".weft").mkdir(exist_ok=True)
         self.connection = self._connection()
 
-    def weft(self, *words: str, at: str = "", store: str | None = None, **env: str) -> "subprocess.Popen[str]":
+    def weft(self, *words: str, at: str = "", store: str | None = None, **env: str) -> forked.Process:
         """`at`: a directory of its own, as if on another machine. `store`: another way to the same one."""
         place = self.directory / at
         place.joinpath(".weft").mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("a") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "weft", *words, "--store", store or self.store], cwd=place,
-                env=self._env(env), stdout=subprocess.PIPE, stderr=log, text=True,
-            )  # fmt: skip
+            process = forked.start([*words, "--store", store or self.store], place, self._env(env), log)
         self._started.append(process)
         return process
 
@@ -78,19 +82,18 @@ class Cluster:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
         return {**kept, **TIMES, "PYTHONUTF8": "1", **more}
 
-    def worker(
-        self, name: str, *words: str, at: str = "", store: str | None = None, **env: str
-    ) -> "subprocess.Popen[str]":
+    def worker(self, name: str, *words: str, at: str = "", store: str | None = None, **env: str) -> forked.Process:
         """Started, and registered when this returns."""
         return self.workers(name, *words, at=at, store=store, **env)[0]
 
     def workers(
         self, names: str, *words: str, at: str = "", store: str | None = None, **env: str
-    ) -> "list[subprocess.Popen[str]]":
+    ) -> list[forked.Process]:
         """Several at once, named in one text."""
         started = []
         for name in names.split():
-            started.append(self.weft("worker", "--name", name, *words, at=at, store=store, **env))
+            place = at or (name if self.kind == "replicated" else "")  # a replica each, as on a machine of its own
+            started.append(self.weft("worker", "--name", name, *words, at=place, store=store, **env))
             self.processes[name] = started[-1]
         pids = {process.pid for process in started}
 

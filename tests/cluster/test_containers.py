@@ -97,11 +97,11 @@ def test_containers_are_adopted_with_their_output(cluster: Cluster, podman: Podm
     run_id = cluster.submit(LONG.format(count=1, on_lost="adopt"))
     cluster.until(running(cluster, podman, run_id, 1, 1))
     before = podman.inspect(f"weft-{run_id}-box.0-1")["Id"]
-    time.sleep(2.0)
+    cluster.until(lambda: len(output(cluster, run_id, 1)) > 10)
     first.kill()
     cluster.worker("two", "--slots", "2", WEFT_CONTAINER_SOCKET=podman.socket)
     cluster.until(lambda: cluster.connection.task(run_id, "box.0").attempt == 2)
-    time.sleep(2.0)
+    cluster.until(lambda: len(output(cluster, run_id, 2)) > 10)
     assert podman.inspect(f"weft-{run_id}-box.0-1")["Id"] == before
     (cluster.directory / "over").touch()
     cluster.ended(run_id)

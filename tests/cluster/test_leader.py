@@ -1,11 +1,18 @@
 """The leader dies, stands still, resigns; another takes over under a new term. Roles say who may."""
 
+import asyncio
 import signal
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from tests.cluster.conftest import LEADER_RENEW_S, LEADER_TTL_S, Cluster
 from tests.conftest import Figure
 from tests.pausing import pause
+from weft.core.commands import Prune, Reply
+from weft.node.chores.prune import prune
+from weft.node.ports import NodeSettings
 
 HOLD = "tasks: {waits: {run: 'while ! test -e open; do sleep 0.05; done'}}\n"
 
@@ -104,3 +111,27 @@ def test_the_leader_prunes_what_is_older_than_keep(cluster: Cluster) -> None:
     cluster.worker("two", WEFT_KEEP="1ms")
     cluster.until(lambda: not cluster.connection.runs())
     cluster.until(lambda: not (cluster.directory / ".weft" / "output" / run_id).exists())  # rows first, files after
+
+
+def test_files_go_with_their_rows_when_the_leader_stops_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    asyncio.run(_stop_while_rows_are_removed(tmp_path))
+    assert not (tmp_path / "old").exists()
+
+
+async def _stop_while_rows_are_removed(root: Path) -> None:
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    async def commit(command: Prune) -> Reply:
+        asked.set()
+        await answered.wait()
+        return Reply(data={"runs": [(1, "old")]}, changed=1)
+
+    ports: Any = SimpleNamespace(chore_link=SimpleNamespace(commit=commit))
+    chore = asyncio.create_task(prune(ports, NodeSettings("one", 1, str(root), str(root), keep_s=1.0), 1))
+    await asked.wait()
+    chore.cancel()
+    await asyncio.wait([chore])
+    answered.set()
+    await asyncio.sleep(0)  # as a node that leaves: the answer to that comes after this one
+    await asyncio.sleep(0)

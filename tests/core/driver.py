@@ -1,6 +1,6 @@
 """Drives the rules over a real store (in memory, if none is given), one command at a time: for tests of the core."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -37,11 +37,11 @@ CHIEF = "chief"  # leads where a story needs a leader and does not say who
 class Engine:
     """A store with a clock that tests set, and sessions that claim and report when told to."""
 
-    def __init__(self, store: Any = None) -> None:
+    def __init__(self, store: Any = None, committer: Callable[[Any], Committer] = Committer) -> None:
         self.actor: str | None = None  # who asks, as the history has it
         self.store: Any = store or SqliteStore(None)
         self.store.clock = self
-        self.committer = Committer(self.store)
+        self.committer = committer(self.store)
         self.time_ms = 1_000_000
         self.names: dict[str, str] = {}  # of nodes, by session
         self.numbers: dict[str, int] = {}

@@ -129,7 +129,7 @@ def test_a_node_that_was_stopped_past_its_lease_cannot_complete_anything(place: 
     )
     place.file.write_text(DEFINITION.partition("  send:")[0])
     assert place.weft("submit", "crash.yaml") == 0
-    first = place.start("first", "0.6", module="tests.crash.node_child")
+    first = place.start("first", "2", module="tests.crash.node_child")
     began = place.directory / "began"
     until(began.exists)
     pause(first.pid, place.directory / ".weft" / "weft.db")

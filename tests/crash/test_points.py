@@ -39,7 +39,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def test_every_place_is_tried() -> None:
     fires = {"fire.before_commit", "fire.committed"}  # tests/cluster/test_triggers.py
     notified = {"notify.sent"}  # tests/notifications/test_delivery.py
-    elsewhere = {"submit.before_commit", *notified, *test_once.CRASHES, *test_copy.POINTS, *fires}
+    moved = {"move.marked", "move.kept"}  # tests/replicated/test_copy.py
+    elsewhere = {"submit.before_commit", *notified, *test_once.CRASHES, *test_copy.POINTS, *fires, *moved}
     assert {name for name, _ in CRASHES} | elsewhere == set(POINTS)
 
 

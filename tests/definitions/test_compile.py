@@ -55,7 +55,36 @@ tasks:
 
 def test_without_defaults() -> None:
     task = by_name("tasks: {a: x}")["a"]
-    assert task == TaskDef(name="a", kind="shell", spec={"run": "x", "shell": "sh"})
+    assert task == TaskDef(name="a", kind="shell", spec={"run": "x", "shell": "sh"}, plain=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tasks: {a: {run: x, env: {A: b}}}", "tasks: {a: {run: x, env_file: e}}", "tasks: {a: {run: x, cwd: d}}",
+        "tasks: {a: {run: x, with: {k: 1}}}", "tasks: {a: {run: x, requires: {memory: 1GiB}}}",
+        "tasks: {a: {run: x, cache: true}}", "tasks: {a: {run: x, allow: [submit]}}",
+        "tasks: {a: {run: x, artifacts: [f]}}", "tasks: {a: {run: 'x ${{ run.id }}'}}",
+        "tasks: {b: {run: x, artifacts: [f]}, a: {run: x, files: [b]}}", "{workspace: run, tasks: {a: x}}",
+        "tasks: {a: x, b: {run: x, secrets: [S]}}", "tasks: {a: {run: x, secrets: [S]}}",
+        "tasks: {a: {container: {image: i}, run: x}}", "tasks: {a: {python: {call: 'm:f', venv: v}}}",
+        "{defaults: {env: {A: b}}, tasks: {a: x}}", "{env: {A: '${{ run.id }}'}, tasks: {a: x}}",
+    ],
+)  # fmt: skip
+def test_what_a_node_must_see_to_is_not_plain(text: str) -> None:
+    assert not by_name(text)["a"].plain
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tasks: {a: {run: x, timeout: 5m, retry: 3, priority: 2}}", "tasks: {a: {inline: f, with: {k: 1}}}",
+        "tasks: {a: {python: 'm:f', with: {k: 1}}}", "tasks: {a: {argv: [x], replicas: 3}}",
+        "{env: {A: b}, tasks: {a: x}}",
+    ],
+)  # fmt: skip
+def test_what_starts_as_it_stands_is_plain(text: str) -> None:
+    assert by_name(text)["a"].plain
 
 
 def test_maps() -> None:

@@ -22,6 +22,7 @@ EVENTS = {
             "cause": "what that fired for",
             "backfill": "that the run is part of",
             "taken_from": "the run whose results it takes over, if it is a rerun from a task",
+            "paused": "true, if the run is paused whose task starts it",
         },
     ),
     "assigned": Event("task", "a node took it", {"attempt": _ATTEMPT}),

@@ -108,14 +108,14 @@ def test_a_report_says_what_retries_ask_about() -> None:
     claim = Claim(1, 2, 1, 0, -1, 1)
     result = {"exitCode": 1, "error": {"type": "db.Conflict", "message": "m", "traceback": ""}}
     failed = Outcome(1, 2, False, 137, 0.0, 1.0, "out of memory", cause="oom", result=result)
-    report = make_report(claim, failed, definition, 1.0)
+    report = make_report(claim, failed, definition)
     assert (report.outcome, report.exit_code, report.cause, report.error_type) == (
         "failed",
         137,
         "oom",
         "db.Conflict",
     )
-    good = make_report(claim, Outcome(1, 2, True, 0, 0.0, 1.0, result={"exitCode": 0}), definition, 1.0)
+    good = make_report(claim, Outcome(1, 2, True, 0, 0.0, 1.0, result={"exitCode": 0}), definition)
     assert (good.outcome, good.cause, good.error_type) == ("succeeded", None, None)
 
 

@@ -101,7 +101,7 @@ def test_every_other_operation_is_closed(attempts: Attempts) -> None:
     for operation in closed:
         path = operation.path.format(
             run=run, task="a", other=run, name="a", trigger="t", node="here", hash="0" * 64, id="abcd1234",
-            stream="stdout", backfill="abd",
+            stream="stdout", backfill="abd", event="1", call="look",
         )  # fmt: skip
         answer = client(operation.method, path, *_body(operation.method))
         assert answer.code == "forbidden", (operation.route, answer)

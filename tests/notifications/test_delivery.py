@@ -20,7 +20,7 @@ from weft.local_node.factory import new_session_id
 from weft.local_node.notifier import LocalNotifier
 from weft.node.attempts.secrets import Secrets
 from weft.node.chores.notify import Deliveries
-from weft.node.local import LocalLink
+from weft.node.local import LocalChores, LocalLink
 from weft.node.ports import NodeSettings, Ports
 from weft.store.sqlite.driver import SqliteStore
 
@@ -50,12 +50,12 @@ async def lead(directory: Path, env: dict[str, str], looks: int, timeout_s: floa
         "n", 1, str(directory), str(directory), http_allow=("127.0.0.1",), notify_timeout_s=timeout_s,
         notify_backoff_s=0.01,
     )  # fmt: skip
-    ports = Ports(link, {}, boottime, random.Random(1), new_session_id)
+    ports = Ports(link, {}, boottime, random.Random(1), new_session_id, chores=LocalChores(link))
     session = new_session_id()
     ports.notifier = LocalNotifier(settings, Secrets(env), shell)
     try:
-        await link.commit(Register(session, "n", 600_000, None, "{}"))
-        term = (await link.commit(Lead(session, 600_000))).term
+        await ports.chore_link.commit(Register(session, "n", 600_000, None, "{}"))
+        term = (await ports.chore_link.commit(Lead(session, 600_000))).term
         for _ in range(looks):
             await Deliveries().notify_all(ports, settings, term)
             await asyncio.sleep(0.05)  # longer than the backoff
@@ -82,12 +82,12 @@ def test_a_failure_and_the_recovery(weft: Weft, tmp_path: Path) -> None:
     lines = failed["text"].splitlines()
     assert lines[0] == "w failed: load: exit code 3"
     assert "  it broke" in lines
-    assert lines[-1] == f"https://weft.example/v1/runs/{failed['run']}" == failed["link"]
+    assert lines[-1] == f"https://weft.example/#/runs/{failed['run']}" == failed["link"]
     assert recovered["text"].splitlines()[0] == "w succeeded again"
     assert [headers["weft-notification-id"] for headers in hook.headers] == [found[1]["id"], found[0]["id"]]
     assert hook.headers[0]["x-team"] == "data"
     assert hook.paths[0] == "/in"
-    assert found[0]["target"] == f"webhook {hook.url}"
+    assert found[0]["target"] == f"webhook {hook.url}/…"
 
 
 def test_texts_of_the_definition_and_slack(weft: Weft, tmp_path: Path) -> None:
@@ -157,6 +157,29 @@ def test_a_command(weft: Weft, tmp_path: Path) -> None:
     (one,) = listed(weft)
     assert (one["state"], one["target"]) == ("delivered", "command sh")
     assert (tmp_path / "told").read_text() == f"{one['id']} failed {one['run']}\n"
+
+
+def test_a_program_that_is_not_there_is_tried_once(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program")
+    commands = [["no-such-program"], ["./text"], ["sh", "-c", "exit 3"]]
+    weft("run", define(tmp_path, [{"on": "failed", "command": command} for command in commands]))
+    found = {one["target"]: (one["state"], one["tries"]) for one in listed(weft)}
+    assert found == {
+        "command no-such-program": ("failed", 1), "command ./text": ("failed", 1), "command sh": ("pending", 1),
+    }  # fmt: skip
+
+
+def test_one_that_waits_for_its_next_try_is_sent_now(weft: Weft, tmp_path: Path) -> None:
+    with webhook(500, 200) as hook:
+        assert weft("run", define(tmp_path, {"on": "failed", "webhook": f"{hook.url}/secret/path"})).code == 1
+        (one,) = listed(weft)
+        assert (one["state"], one["target"]) == ("pending", f"webhook {hook.url}/…")
+        assert weft("notifications", "retry", one["id"]).out == "1 will be delivered again\n"
+        asyncio.run(lead(tmp_path, {}, 1))
+    assert [one["state"] for one in listed(weft)] == ["delivered"]
+    again = weft("notifications", "retry", one["id"])
+    assert again.out == "1 will be delivered again\n"
+    assert weft("notifications", "retry", one["id"]).out == "nothing to do: they are being delivered right now\n"
 
 
 def test_a_command_that_takes_too_long_is_killed(weft: Weft, tmp_path: Path) -> None:

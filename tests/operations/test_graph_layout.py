@@ -28,6 +28,7 @@ GRAPHS: dict[str, Needs] = {
     "one": [[]],
     "chain": [[pos - 1] if pos else [] for pos in range(300)],
     "fan": [[], *([0] for _ in range(3 * TALL)), list(range(1, 3 * TALL + 1))],
+    "around": [[], [], *([0] for _ in range(3 * TALL)), [0, 1, *range(2, 3 * TALL + 2)]],
     "mesh": mesh(600, 1),
     "far": [[], *([pos] for pos in range(50)), [0, 50]],
 }
@@ -66,6 +67,22 @@ def test_an_edge_over_many_levels_has_a_place_on_each() -> None:
     assert passed[::2] == list(range(1, levels[51]))
     boxes = {(found.column[pos], found.row[pos]) for pos in range(52)}
     assert not boxes & set(zip(passed[::2], passed[1::2], strict=True)), "it runs through no box"
+
+
+def test_an_edge_passes_a_block_of_columns_above_or_below() -> None:
+    found, _ = laid_out(GRAPHS["around"])
+    join = len(GRAPHS["around"]) - 1
+    block = range(2, join)
+    rows, columns = [found.row[pos] for pos in block], [found.column[pos] for pos in block]
+    ways = [
+        found.bends[at]
+        for at in range(len(found.edges) // 2)
+        if found.edges[2 * at : 2 * at + 2] in ([0, join], [1, join])
+    ]
+    assert [way[::2] for way in ways] == [[min(columns), max(columns)]] * 2
+    (one, other) = sorted(way[1] for way in ways)
+    assert one < min(rows) <= max(rows) < other
+    assert all(way[1] == way[3] for way in ways), "straight along the block"
 
 
 def test_it_is_the_same_each_time() -> None:

@@ -24,9 +24,11 @@ CALLED = [operation for operation in OPERATIONS if operation.run is not None]
 TIMED = {**CHAIN, "name": "timed", "triggers": [{"name": "nightly", "cron": "0 2 * * *"}]}
 RUN = "k3v9x2m8qa4t"
 #: Names that are there in a filled store, by the field that they stand in.
-KNOWN = {"run": RUN, "other": RUN, "task": "a", "name": "timed", "trigger": "nightly", "node": "nobody", "id": "abcd",
-         "backfill": "abcd"}  # fmt: skip
-UNKNOWN = {
+KNOWN: dict[str, Any] = {
+    "run": RUN, "other": RUN, "task": "a", "name": "timed", "trigger": "nightly", "node": "nobody", "id": "abcd",
+    "backfill": "abcd", "stream": "stdout", "text": "a", "event": 2**40, "path": "x", "since": 0, "until": 1000,
+}  # fmt: skip
+UNKNOWN: dict[str, Any] = {
     "run": "zzzz",
     "other": RUN,
     "task": "nothing",
@@ -35,6 +37,12 @@ UNKNOWN = {
     "node": "nobody",
     "id": "ffff",
     "backfill": "ffff",
+    "stream": "stderr",
+    "text": "a",
+    "event": 0,
+    "path": "x",
+    "since": 0,
+    "until": 1000,
 }
 #: Fields that differ from store to store, or from moment to moment.
 CHANGING = {
@@ -48,6 +56,7 @@ CHANGING = {
     "token",
     "id",
     "expires_at",
+    "since",
 }
 
 
@@ -76,16 +85,29 @@ class Pair:
         self.local.close()
 
 
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """For all operations that only look."""
+    made = Pair(tmp_path_factory.mktemp("pair"))
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
+def pair(request: pytest.FixtureRequest, tmp_path: Path, operation: Operation[Any, Any]) -> Iterator[Pair]:
+    if not operation.writes:
+        yield request.getfixturevalue("looked_at")
+        return
     made = Pair(tmp_path)
     yield made
     made.close()
 
 
-def request_of(operation: Operation[Any, Any], names: dict[str, str], hash: str) -> Any:
+def request_of(operation: Operation[Any, Any], names: dict[str, Any], hash: str) -> Any:
     values = {
-        field.name: {**names, "hash": hash}[field.name] for field in operation.fields if field.location == "path"
+        field.name: {**names, "hash": hash}[field.name]
+        for field in operation.fields
+        if field.location == "path" or (field.location == "query" and field.required)
     }
     body = msgspec.convert(operation.example or {}, operation.body_type) if operation.body_type else None
     if body is not None:

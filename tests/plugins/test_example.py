@@ -13,6 +13,7 @@ import pytest
 
 from tests import forked
 from tests.cluster.conftest import Cluster
+from weft.core.placement.eligibility import NOT_CHECKED
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 SLOW = "tasks: {hello: {type: greeting, spec: {to: you, times: 1000, pause_s: 0.1}%s}}"
@@ -261,6 +262,7 @@ def test_a_broken_plugin_does_not_keep_a_node_from_working(cluster: Plugged, tmp
     process = cluster.worker("one", PYTHONPATH=str(broken))
     run_id = cluster.submit("tasks: {a: echo fine, b: {type: raises}}")
     cluster.until(lambda: "fine" in printed(cluster, run_id))
+    cluster.until(lambda: cluster.connection.node("one").executors["raises"].error != NOT_CHECKED)
     why = weft(cluster, "why", run_id, "b").stdout.decode()
     assert "one: its executor for raises tasks cannot be used: weft_raises:E cannot be imported: ImportError" in why
     node = cluster.connection.node("one").executors

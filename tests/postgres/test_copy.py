@@ -13,8 +13,8 @@ import psycopg
 import pytest
 
 from tests import forked
-from weft.client import store_copy as copying
 from weft.client.local import StoreConnection
+from weft.client.move import store_copy as copying
 from weft.config import store_from
 from weft.operations.access import StoreAccess
 from weft.operations.reading.verification import verify
@@ -23,6 +23,7 @@ from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.fill import Filling
 from weft.store.postgres.url import PostgresUrl
 from weft.store.sqlite.driver import SqliteStore
+from weft.store.sqlite.source import SqliteSource
 
 DONE = """\
 name: done
@@ -297,7 +298,7 @@ def test_what_differs_is_not_kept(place: Place, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(copying, "verify", differs)
     target = store_from("--to", place.url, place.directory)
     assert isinstance(target, PostgresUrl)
-    copy = copying.Copy(place.source, Filling(target), lambda text: None)
+    copy = copying.Copy(SqliteSource(place.source), Filling(target), lambda text: None)
     with pytest.raises(copying.NotTheSame, match="is not the same there"):
         copy.run(wait=False, quick=False)
     copy.close()

@@ -12,8 +12,8 @@ from weft.core.decision import needs as n
 from weft.node.local import LocalLink
 from weft.store.postgres import driver
 from weft.store.postgres import statements as s
-from weft.store.postgres import transaction as t
 from weft.store.postgres.driver import PostgresStore
+from weft.store.postgres.transactions import sending
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import Superseded
 from weft.store.queries import RUN_CHANGING
@@ -135,11 +135,11 @@ def test_a_chain_is_written_by_one_statement_and_its_guards_hold(
     sent: list[tuple[tuple[str, int], ...]] = []
     genuine = s.combined
 
-    def combined(parts: tuple[tuple[str, int], ...]) -> Any:
+    def combined(parts: tuple[tuple[str, int], ...], known: bool) -> Any:
         sent.append(parts)
-        return genuine(parts)
+        return genuine(parts, known)
 
-    monkeypatch.setattr(t, "combined", combined)
+    monkeypatch.setattr(sending, "combined", combined)
     working.report()
     assert sent == [
         (
@@ -156,7 +156,7 @@ def test_a_chain_is_written_by_one_statement_and_its_guards_hold(
         statement = genuine((("run_update", 1), ("tasks_succeed_if_running", 1)))
         assert statement is not None
         changed = (run.no, *[getattr(run, column) for column in RUN_CHANGING])
-        tx._wire.send(statement, *changed, tx.now, "another", 0, task.id, task.attempt, 1, 2, "h", "{}")
+        tx._wire.send(statement, *changed, tx.now, "another", 0, task.id, task.attempt, 1, 2, "h", "{}", None)
         with pytest.raises(Superseded):
             tx._wire.sync()
         tx._wire.roll_back()

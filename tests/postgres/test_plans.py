@@ -16,17 +16,18 @@ import pytest
 from tests.postgres_server import new_database
 from tests.store.conformance import put_run, put_session, run_row, task_id, task_row
 from weft.core.rows import ORDINAL_BITS
-from weft.store.postgres import transaction as t
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.statements import Statement, statements
+from weft.store.postgres.transactions import transaction as t
 
 TASKS = 6000
 PAGE = 100
 #: They count or sum up a whole table; `runs_page` and `run_last` may sort a small one.
 WHOLE = (
-    "count_runs", "count_tasks", "count_events", "count_stale", "count_stale_of_session", "count_sessions_dead",
+    "count_runs", "count_runs_and_children", "count_tasks", "count_events", "count_stale", "count_stale_of_session",
+    "count_sessions_dead",
     "metrics_open", "metrics_dead_letters", "metrics_stale", "metrics_expired", "memos_delete_cached",
-    "runs_page", "run_last",
+    "runs_page", "run_last", "runs_counted",
 )  # fmt: skip
 EACH_SESSION = ("sessions_all", "metrics_queue")  # one look for each that there is
 #: Joined with what a limit has bounded before; `workflows_page` reads no run.

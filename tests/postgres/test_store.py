@@ -23,11 +23,12 @@ from weft.core.definition.document import encode_document
 from weft.node.committer import Committer
 from weft.store.postgres import migrate as m
 from weft.store.postgres import statements as s
-from weft.store.postgres import transaction as t
 from weft.store.postgres.driver import PostgresStore
 from weft.store.postgres.errors import connect_error
 from weft.store.postgres.reader import PostgresReader
 from weft.store.postgres.statements import Statement, rows_statement, statements
+from weft.store.postgres.transactions import transaction as t
+from weft.store.postgres.transactions.sending import ROWS_MANY
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import StoreBusy, StoreCrowded, StoreUnusable
@@ -247,7 +248,7 @@ def test_columns_with_one_value_travel_once(store: PostgresStore, monkeypatch: p
     with store.transaction() as tx:
         assert tx is not None
         for no, columns in enumerate(mixed, 1):
-            rows = [task_row(no, i, **{k: of(i) for k, of in columns.items()}) for i in range(t.ROWS_MANY)]
+            rows = [task_row(no, i, **{k: of(i) for k, of in columns.items()}) for i in range(ROWS_MANY)]
             put_run(tx, run_row(no), rows)
             wanted += [(row.id, row.state, row.demand, row.ready_at, row.rank) for row in rows]
     assert len(rows_statement("tasks_insert_fresh")._alike) == 3
@@ -313,16 +314,16 @@ def test_a_failure_in_the_first_part_undoes_all(store: PostgresStore) -> None:
     def write_twice() -> None:
         with store.transaction() as tx:
             assert tx is not None
-            put_run(tx, run_row(2), [task_row(1, i % t.ROWS_MANY) for i in range(t.ROWS_MANY + 1)])
-            put_run(tx, run_row(3), [task_row(3, i) for i in range(t.ROWS_MANY)])
+            put_run(tx, run_row(2), [task_row(1, i % ROWS_MANY) for i in range(ROWS_MANY + 1)])
+            put_run(tx, run_row(3), [task_row(3, i) for i in range(ROWS_MANY)])
 
     with pytest.raises(Exception, match="tasks_pkey"):
         write_twice()
     assert store.reader().query("SELECT count(*) FROM runs") == [(1,)]
     with store.transaction() as tx:
         assert tx is not None
-        put_run(tx, run_row(4), [task_row(4, i) for i in range(t.ROWS_MANY)])
-    assert store.reader().query("SELECT count(*) FROM tasks") == [(1 + t.ROWS_MANY,)]
+        put_run(tx, run_row(4), [task_row(4, i) for i in range(ROWS_MANY)])
+    assert store.reader().query("SELECT count(*) FROM tasks") == [(1 + ROWS_MANY,)]
 
 
 # -- connections -----------------------------------------------------------------------------------------------
@@ -450,7 +451,7 @@ def test_prepare_can_be_switched_off(url: str, make_store: Make) -> None:
         assert store.reader().query("SELECT count(*) FROM pg_prepared_statements") == [(0,)]
 
 
-@pytest.mark.parametrize("rows", [0, t.ROWS_MANY])
+@pytest.mark.parametrize("rows", [0, ROWS_MANY])
 def test_a_paused_node_blocks_nobody_for_long(make_store: Make, rows: int) -> None:
     """It holds a run's lock and says nothing, perhaps while the server has begun with half of what it writes: its
     transaction is ended, and others go on."""

@@ -23,7 +23,9 @@ def add_deadlines(document: dict[str, Any], seed: int, number: int) -> None:
     if rng.random() < 0.4:
         document["deadline"] = {"finish_by": rng.choice(["500ms", "3s", "1m"])}
     if rng.random() < 0.3:
-        document.setdefault("deadline", {})["start_by"] = rng.choice(["10ms", "1s"])
+        start_by = rng.choice(["10ms", "1s"])
+        deadline = document.setdefault("deadline", {})
+        deadline["start_by"] = "10ms" if deadline.get("finish_by") == "500ms" else start_by  # else it is refused
     for task in document["tasks"].values():
         if rng.random() < 0.1:
             task["deadline"] = {rng.choice(["start_by", "finish_by"]): rng.choice(["100ms", "2s", "5s"])}

@@ -14,7 +14,7 @@ from tests.simulation.notices import add_deadlines, check_notices, is_quiet
 from tests.simulation.oracle import expected_states
 from tests.simulation.triggers import Triggered
 from tests.simulation.violations import Violated, Violation, require
-from tests.simulation.world import EXPIRE_S, LEADER_RENEW_S, LEADER_TTL_S, TTL_S, Faults, World
+from tests.simulation.world import EXPIRE_S, LEADER_RENEW_S, LEADER_TTL_S, ON_LOG, TTL_S, Faults, World
 from weft.authoring.children import family_of, workflows_of
 from weft.authoring.load import Loaded
 from weft.core import commands as c
@@ -193,7 +193,7 @@ class Scenario:
             long_delay=self.rng.choice([0.0, 0.01, 0.03]), drop_wakeups=self.rng.choice([0.0, 0.5, 1.0]),
             old_reads=0.2,
         )  # fmt: skip
-        self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3)
+        self.world = World(seed, self.loop, faults, slow_clocks=seed % 4 == 3 and seed < ON_LOG)
         self.loaded: list[Loaded] = []
         self.triggered: Triggered | None = None  # in every third story
         self.backfilled: Backfilled | None = None  # in every eighth
@@ -222,6 +222,8 @@ class Scenario:
         self.world.nodes.clear()
         self.world.listeners.clear()
         self.loop.abandon()
+        if self.world.log is not None:
+            self.world.log.close()
 
     async def _story(self) -> None:
         world, rng = self.world, self.rng
@@ -253,6 +255,8 @@ class Scenario:
         if self.triggered is not None:
             self.triggered.stop()
         await self._finish()
+        if world.log is not None:
+            world.log.check_equal()
         world.check()
         world.check_spending()
         check_notices(world)

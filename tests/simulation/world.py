@@ -17,7 +17,9 @@ from tests.simulation.auditor import Auditor
 from tests.simulation.engines import KIND, PLUGIN_KIND, SimulatedEngine, SimulatedRemote, SimulatedService
 from tests.simulation.loop import OWNER, SimulatedLoop
 from tests.simulation.notices import LateReports, SimulatedSender
+from tests.simulation.replicas import Observed, SimulatedAppender, SimulatedLog
 from tests.simulation.violations import Violated, Violation, found_by
+from tests.simulation.workers import SimulatedServers, SimulatedTransport
 from weft.core import commands as c
 from weft.core.decision.draft import Hint
 from weft.core.decision.needs import Leadership
@@ -57,10 +59,13 @@ from weft.core.rows import (
 from weft.core.workflow import Workflow
 from weft.executors.protocol import Ended, Launch, OnceQuestion, Outcome, StopReason, Usage
 from weft.node.committer import Committer
+from weft.node.log_committer import LogCommitter
 from weft.node.node import Node
-from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RunFacts
-from weft.store.protocol import Look, OutboxLook, Watch, Woken
+from weft.node.ports import LinkFull, LinkLost, NodeSettings, Ports, Renewal, RestingLease, RunFacts
+from weft.node.workers.remote_link import RemoteLink
+from weft.store.protocol import Look, OutboxLook, StoreFull, Watch, Woken
 from weft.store.queries import MEMO_COLUMNS, RUN_COLUMNS, TASK_COLUMNS, TRIGGER_COLUMNS
+from weft.store.replicated import entry as e
 from weft.store.sqlite.driver import SqliteStore
 
 TTL_S = 3.0
@@ -68,6 +73,8 @@ EXPIRE_S = 0.5
 LEADER_TTL_S = 3.0
 LEADER_RENEW_S = 1.0
 NODE_MEMORY = 4 * 2**30
+OVER_HTTP = 10_000_000  # seeds from here on have workers without a store
+ON_LOG = 20_000_000  # from here on, nodes with replicas of a log
 
 T = TypeVar("T")
 
@@ -93,9 +100,14 @@ class World:
         #: Nodes whose clocks run too slow trust their leases too long: their processes overlap with others', and only
         #: the fence keeps their late results out.
         self.slow_clocks = slow_clocks
-        self.store = SqliteStore(None)
-        self.store.clock = self  # type: ignore[assignment]  # a store asks its clock for now(), no more
-        self.committer = Committer(self.store, self._woken)
+        self.log = SimulatedLog(self) if seed >= ON_LOG else None
+        if self.log is None:
+            self.store = SqliteStore(None)
+            self.store.clock = self
+            self.committer = Committer(self.store, self._woken)
+        else:
+            self.store = self.log.observer
+            self.committer = LogCommitter(self.log.observer, lambda hint: None, lambda hint: None)
         self.auditor = Auditor(slow_clocks, self._when_of, has={"memory": NODE_MEMORY, "gpu": 1})
         self.listeners: dict[int, Woken] = {}
         self.script: dict[str, int] = {}  # how many attempts of a task fail
@@ -125,13 +137,15 @@ class World:
         self.engines = [SimulatedEngine(self, "engine-a"), SimulatedEngine(self, "engine-b")]
         self.remote_kind = PLUGIN_KIND if seed % 10 == 7 else KIND  # of tasks on engines
         self.remotes: dict[int, SimulatedRemote | SimulatedService] = {}
+        #: Of these seeds, two of three nodes have no store and go through servers.
+        self.servers = SimulatedServers(self) if OVER_HTTP <= seed < ON_LOG else None
 
     def _when_of(self, run_no: int, pos: int) -> str:
         hash = self.store.reader().execute("SELECT workflow FROM runs WHERE no = ?", (run_no,)).get
         return self.committer.workflows[hash].tasks[pos].when
 
     def now(self) -> int:
-        return int(self.loop.time() * 1000)
+        return int(self.loop.time() * 1000) if self.log is None else self.store.clock.now()
 
     def tell(self, text: str) -> None:
         self.story.append(f"{self.loop.time() - 1000:9.3f}  {text}")
@@ -152,14 +166,22 @@ class World:
         self.remotes[owner] = remote
         rng = random.Random(f"node-{self.seed}-{owner}")
         ids = iter(f"{name}-{owner}-{k}" for k in range(10**6))
+        remote_worker = self.servers is not None and not name.startswith("fresh") and owner % 3 != 1
+        local = SimulatedLink(self, owner) if self.log is None else SimulatedLogLink(self, self.log, owner)
+        log = lambda m, f: self.tell(f"{name}: {m} {f}")  # noqa: E731
+        link: Any = local
+        if self.servers is not None and remote_worker:
+            role = "worker"
+            link = context.run(RemoteLink, SimulatedTransport(self, self.servers, owner), TTL_S, log)
         ports = Ports(
-            SimulatedLink(self, owner),
+            link,
             {"inline": executor, "agent": executor, self.remote_kind: remote},
             clock,
             rng,
             lambda: next(ids),
-            lambda m, f: self.tell(f"{name}: {m} {f}"),
+            log,
         )
+        ports.chores = None if remote_worker else local
         ports.notifier = SimulatedSender(self, owner)
         settings = NodeSettings(
             name=name, slots=slots, output_root="/nowhere", workdir="/nowhere", lease_ttl_s=TTL_S, renew_every_s=0.5,
@@ -186,6 +208,8 @@ class World:
         self.sessions[owner] = node.session
         executor.kill_everything()
         self.remotes.pop(owner).kill_everything()
+        if self.log is not None:
+            self.log.crash(owner)
 
     def pause(self, owner: int, seconds: float) -> None:
         self.tell(f"node {owner} pauses for {seconds:.1f} s")
@@ -199,18 +223,29 @@ class World:
         self.tell(f"the store has no space for {seconds:.1f} s")
         self.full_until = self.loop.time() + seconds
 
+    def delay(self) -> float:
+        """Of one message."""
+        if self.random.random() < self.faults.long_delay:
+            return self.random.uniform(0.5, 2 * TTL_S)
+        return self.random.uniform(0, self.faults.delay_max)
+
     def leads(self, owner: int) -> bool:
         leader = self.nodes[owner][0].leader
         return leader is not None and leader.term is not None
 
     def _woken(self, hint: Hint) -> None:
-        for woken in list(self.listeners.values()):
-            if self.random.random() >= self.faults.drop_wakeups:
-                self.loop.call_soon(woken, hint)
+        for owner in list(self.listeners):
+            self.wake(owner, hint)
+
+    def wake(self, owner: int, hint: Hint) -> None:
+        if owner in self.listeners and self.random.random() >= self.faults.drop_wakeups:
+            self.loop.call_soon(self.listeners[owner], hint)
 
     # -- the store, and the checks after every step ------------------------------------------------------
 
     def commit(self, command: c.Command, command_id: str | None = None) -> Any:
+        if self.log is not None:
+            return self.committer.commit(command, command_id=command_id)  # `applied` checks it
         before = self._leadership()
         lease = self._lease_of(command)
         try:
@@ -218,8 +253,20 @@ class World:
         except c.Refused as refused:
             self.refused_terms += refused.code == "stale_term"
             raise
+        self._committed(Observed(command, before, self._leadership(), lease, reply, self.now()))
+        self.check()
+        return reply
+
+    def applied(self, seen: Iterable[Observed]) -> None:
+        """What an entry of the log did."""
+        for one in seen:
+            self._committed(one)
+        self.check()
+
+    def _committed(self, observed: Observed) -> None:
+        command, reply = observed.command, observed.reply
         self.commits += 1
-        self._check_leader(command, before, lease, reply)
+        self._check_leader(observed)
         if isinstance(command, c.StepBackfill):
             self._check_backfills()
         if isinstance(reply, c.ExchangeReply):
@@ -228,8 +275,6 @@ class World:
             run_no = command.task_id >> ORDINAL_BITS
             pos, idx = self.store.reader().execute("SELECT pos, idx FROM tasks WHERE id = ?", (command.task_id,)).get
             self.auditor.once((run_no, pos, idx), command, reply)
-        self.check()
-        return reply
 
     def _leadership(self) -> LeadershipRow:
         with self.store.transaction() as tx:
@@ -245,10 +290,11 @@ class World:
         expires_at: int | None = self.store.reader().execute(sql, (command.session,)).get
         return expires_at
 
-    def _check_leader(self, command: c.Command, before: LeadershipRow, lease: int | None, reply: Any) -> None:
+    def _check_leader(self, observed: Observed) -> None:
         """Terms only go up, one holder each; a chore was done under the term that the store had; a session was ended
         by its lease only after that had passed."""
-        found = found_by(check_leadership, before, self._leadership())
+        command, before, after, lease, reply, now = observed
+        found = found_by(check_leadership, before, after)
         term = getattr(command, "term", None)
         if term is not None and not isinstance(command, c.Resign):
             self.chores += 1
@@ -256,8 +302,8 @@ class World:
                 found.append(Violation("term", f"{command} was accepted in term {before.term} of {before.session}"))
         if isinstance(command, c.Expire) and command.proof == "lease" and reply.state == "dead":
             self.tell(f"session {command.session} is expired")
-            if lease is not None and lease > self.now():
-                text = f"{command.session} was expired {lease - self.now()} ms before its lease had passed"
+            if lease is not None and lease > now:
+                text = f"{command.session} was expired {lease - now} ms before its lease had passed"
                 found.append(Violation("lease", text))
         self.violations += found
 
@@ -420,6 +466,7 @@ class SimulatedLink:
         self.off_loop = world.seed % 2 == 1
         self.hears = world.seed % 4 > 1
         self._owner = owner
+        self._store: SqliteStore = world.store
         self._due: tuple[int, int | None, bool, list[TriggerRow]] | None = None
         self._steps: list[tuple[BackfillRow, TriggerRow]] | None = None
 
@@ -428,7 +475,7 @@ class SimulatedLink:
         world = self._world
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         wire = contextvars.Context()
-        world.loop.call_later(self._delay(), self._arrive, work, done, wire, context=wire)
+        world.loop.call_later(world.delay(), self._arrive, work, done, wire, context=wire)
         return await done
 
     def _arrive(self, work: Callable[[], Any], done: "asyncio.Future[Any]", wire: contextvars.Context) -> None:
@@ -444,7 +491,7 @@ class SimulatedLink:
             error = refused
         if world.random.random() < world.faults.lose_reply:
             error = LinkLost("reply lost after commit")
-        world.loop.call_later(self._delay(), self._answer, done, reply, error, context=wire)
+        world.loop.call_later(world.delay(), self._answer, done, reply, error, context=wire)
 
     def _answer(self, done: "asyncio.Future[Any]", reply: Any, error: Exception | None) -> None:
         if done.done():
@@ -454,12 +501,6 @@ class SimulatedLink:
         else:
             done.set_result(reply)
 
-    def _delay(self) -> float:
-        rng, faults = self._world.random, self._world.faults
-        if rng.random() < faults.long_delay:
-            return rng.uniform(0.5, 2 * TTL_S)
-        return rng.uniform(0, faults.delay_max)
-
     def _need_space(self) -> None:
         if self._world.loop.time() < self._world.full_until:
             raise LinkFull("no space left")
@@ -468,34 +509,58 @@ class SimulatedLink:
         self._need_space()
         return self._world.commit(command)
 
-    async def register(self, command: c.Register) -> c.Reply:
+    async def _send(self, command: c.Command) -> Any:
         return await self._call(lambda: self._commit(command))
 
+    async def register(self, command: c.Register) -> c.Reply:
+        reply: c.Reply = await self._send(command)
+        return reply
+
     async def exchange(self, command: c.Exchange, *, alone: bool = False) -> c.ExchangeReply:
-        return await self._call(lambda: self._commit(command))
+        reply: c.ExchangeReply = await self._send(command)
+        return reply
 
     async def renew(
         self, session: str, ttl_ms: int, facts: str | None, digest: tuple[int, int, int] | None, *, own: bool = False
     ) -> Renewal:
-        def work() -> Renewal:
+        stored = await self._renew(session, ttl_ms, facts, own)
+        agrees = stored is None or digest is None or agree(digest, stored)
+        if not agrees:
+            self._world.tell(f"session {session} and the store differ about its attempts")
+        return Renewal(stored is not None, agrees)
+
+    async def _renew(self, session: str, ttl_ms: int, facts: str | None, own: bool) -> tuple[int, int, int] | None:
+        def work() -> tuple[int, int, int] | None:
             if self._world.seed % 2:  # in the others a renewal stays within its page, and needs no space
                 self._need_space()
-            stored = self._world.store.renew(session, ttl_ms, facts, own=own)
-            agrees = stored is None or digest is None or agree(digest, stored)
-            if not agrees:
-                self._world.tell(f"session {session} and the store differ about its attempts")
-            return Renewal(stored is not None, agrees)
+            return self._store.renew(session, ttl_ms, facts, own=own)
 
         return await self._call(work)
 
     async def look(self, session: str, demands: list[str], known_demands: int) -> Look:
-        return await self._call(lambda: self._world.store.look(session, demands, known_demands))
+        return await self._call(lambda: self._store.look(session, demands, known_demands))
 
     async def commit(self, command: c.Command) -> Any:
-        return await self._call(lambda: self._commit(command))
+        return await self._send(command)
+
+    async def reconcile(self, command: c.Reconcile) -> c.Reply:
+        reply: c.Reply = await self._send(command)
+        return reply
+
+    async def drain(self, command: c.Drain) -> c.Reply:
+        reply: c.Reply = await self._send(command)
+        return reply
+
+    async def open_handle(self, command: c.OpenHandle) -> c.HandleReply:
+        reply: c.HandleReply = await self._send(command)
+        return reply
+
+    async def close_handles(self, command: c.CloseHandles) -> c.Reply:
+        reply: c.Reply = await self._send(command)
+        return reply
 
     async def watch(self, *, late: bool = False) -> Watch:
-        return await self._call(lambda: self._world.store.watch(late=late))
+        return await self._call(lambda: self._store.watch(late=late))
 
     async def expire_dead(self, own: str) -> int:
         return 0  # as between machines: nobody can prove another's death, only a lease that has passed
@@ -504,14 +569,14 @@ class SimulatedLink:
         return await self._call(lambda: self._place(term))
 
     def _place(self, term: int | None) -> int:
-        if not self._world.store.placing_waits():
+        if not self._store.placing_waits():
             return 0
         reply: c.Reply = self._commit(c.Place(term))
         return reply.changed
 
     async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
         """Sometimes as it was at the last look: who reads may be late."""
-        known, self._due = self._due, await self._call(self._world.store.due_triggers)
+        known, self._due = self._due, await self._call(self._store.due_triggers)
         if known is not None and self._world.random.random() < self._world.faults.old_reads:
             return known
         return self._due
@@ -521,57 +586,88 @@ class SimulatedLink:
         if not self._world.backfills:
             return []
         known = self._steps
-        self._steps = await self._call(lambda: self._world.store.backfills_to_step(limit))
+        self._steps = await self._call(lambda: self._store.backfills_to_step(limit))
         old = known is not None and self._world.random.random() < self._world.faults.old_reads
         return known if old and known is not None else self._steps
 
     async def outbox(self, term: int, limit: int) -> OutboxLook:
-        return await self._call(lambda: self._world.store.outbox(term, limit))
+        return await self._call(lambda: self._store.outbox(term, limit))
 
     async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
-        return await self._call(lambda: self._world.store.ends_to_follow(limit))
+        return await self._call(lambda: self._store.ends_to_follow(limit))
 
     async def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
-        return await self._call(lambda: self._world.store.triggers_behind(lag))
+        return await self._call(lambda: self._store.triggers_behind(lag))
 
     async def leave(self, session: str) -> None:
-        await self._call(lambda: self._commit(c.Expire(session, "left")))
+        await self._send(c.Expire(session, "left"))
 
     def forget(self, session: str) -> None:
         """There are no files to close."""
 
     async def orphans(self, engines: list[str]) -> list[tuple[HandleRow, bool]]:
-        return await self._call(lambda: self._world.store.orphans(engines, 100))
+        return await self._call(lambda: self._store.orphans(engines, 100))
 
     async def facts(self, run_nos: list[int]) -> list[RunFacts]:
         return await self._call(
             lambda: [RunFacts(no, id, name, wf, msgspec.json.decode(inputs), source, bool(fresh), generation)
-                     for no, id, name, wf, inputs, source, fresh, generation in self._world.store.run_facts(run_nos)]
+                     for no, id, name, wf, inputs, source, fresh, generation in self._store.run_facts(run_nos)]
         )  # fmt: skip
 
     async def workflow(self, hash: str) -> Workflow:
         return await self._call(lambda: self._world.committer.workflows[hash])
 
     async def ends(self, run_no: int, positions: list[int]) -> list[run_names.Ended]:
-        return await self._call(
-            lambda: [run_names.Ended(*row) for row in self._world.store.ends_at(run_no, positions)]
-        )
+        return await self._call(lambda: [run_names.Ended(*row) for row in self._store.ends_at(run_no, positions)])
 
     async def context(self, run_no: int) -> dict[str, Any]:
-        return await self._call(lambda: self._world.store.context_of(run_no))
+        return await self._call(lambda: self._store.context_of(run_no))
 
     async def cached(self, keys: list[str]) -> list[MemoRow]:
-        return await self._call(lambda: self._world.store.cached(keys))
+        return await self._call(lambda: self._store.cached(keys))
 
     async def once(self, command: c.Once) -> c.OnceReply:
-        return await self._call(lambda: self._commit(command))
+        reply: c.OnceReply = await self._send(command)
+        return reply
 
     async def array(self, run_no: int, pos: int, generation: int) -> Any:
-        return await self._call(lambda: self._world.store.array_of(run_no, pos, generation))
+        return await self._call(lambda: self._store.array_of(run_no, pos, generation))
 
-    def listen(self, woken: Woken) -> Callable[[], None]:
+    def listen(self, woken: Woken, rest: RestingLease | None = None) -> Callable[[], None]:
         self._world.listeners[self._owner] = woken
         return lambda: self._world.listeners.pop(self._owner, None) and None
+
+
+class SimulatedLogLink(SimulatedLink):
+    """Reads the replica of its node, which may be behind; what it changes goes through the log."""
+
+    def __init__(self, world: World, log: SimulatedLog, owner: int) -> None:
+        super().__init__(world, owner)
+        self._store = log.start(owner)
+        self._appender = SimulatedAppender(log, self._store)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        """It is on this machine."""
+        await asyncio.sleep(0)
+        return work()
+
+    async def _send(self, command: Any) -> Any:
+        try:
+            return await self._appender.send(command)
+        except StoreFull as full:
+            raise LinkFull(str(full)) from None
+        except TimeoutError:
+            raise LinkLost("not applied here in time") from None
+
+    async def _renew(self, session: str, ttl_ms: int, facts: str | None, own: bool) -> tuple[int, int, int] | None:
+        stored: tuple[int, int, int] | None = await self._send(e.Renew(session, ttl_ms, facts))
+        return stored
+
+    async def place(self, term: int | None) -> int:
+        if not await self._call(self._store.placing_waits):
+            return 0
+        reply: c.Reply = await self._send(c.Place(term))
+        return reply.changed
 
 
 class SimulatedExecutor:

@@ -26,6 +26,7 @@ from weft.core.rows import (
     TaskRow,
     TriggerRow,
 )
+from weft.node.committer import Committer
 from weft.store.sqlite.driver import SqliteStore
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -38,6 +39,8 @@ class Backend(msgspec.Struct):
     open: Callable[[], Any]
     address: str | None = None  # what a child process opens
     lacks: dict[str, str] = {}
+    committer: Callable[[Any], Committer] = Committer
+    finish: Callable[[], None] = lambda: None  # at the test's end, when all stores are closed
 
     def needs(self, guarantee: str) -> None:
         if guarantee in self.lacks:
@@ -76,8 +79,22 @@ def postgres(directory: Path) -> Backend:
     return Backend("postgres", lambda: PostgresStore(url), url, lacks)
 
 
+def replicated(directory: Path) -> Backend:
+    """Each store is a replica of its own, on a log in this process; a test's transactions become entries."""
+    from tests.replicated.in_process import InProcessLog, log_committer
+
+    log = InProcessLog(directory)
+    lacks = {
+        "children": "a process of its own reaches a replica through the socket of the node that has it",
+        "turns": "entries have an order: nobody holds a lock that others wait for",
+        "count of statements": "a node's exchange is an entry there, of one savepoint and the same statements",
+        "count of commits": "a replica hears of every entry as it applies it",
+    }
+    return Backend("replicated", log.open, None, lacks, log_committer, log.check_equal)
+
+
 BACKENDS: dict[str, Callable[[Path], Backend]] = {
-    "sqlite": sqlite_file, "memory": sqlite_memory, "postgres": postgres,
+    "sqlite": sqlite_file, "memory": sqlite_memory, "postgres": postgres, "replicated": replicated,
 }  # fmt: skip
 
 

@@ -10,8 +10,10 @@ from tests.store.conformance import BACKENDS, Backend
 
 
 @pytest.fixture(params=sorted(BACKENDS))
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    return BACKENDS[request.param](tmp_path)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    found = BACKENDS[request.param](tmp_path)
+    yield found
+    found.finish()
 
 
 @pytest.fixture

@@ -32,9 +32,9 @@ def document() -> dict[str, Any]:
 class Spender(threading.Thread):
     """A node whose attempts spend up to what they may, some of it while they run."""
 
-    def __init__(self, store: Any, session: str, over: threading.Event) -> None:
+    def __init__(self, committer: Committer, session: str, over: threading.Event) -> None:
         super().__init__()
-        self._committer = Committer(store)
+        self._committer = committer
         self._session = session
         self._random = random.Random(session)
         self._over = over
@@ -82,7 +82,7 @@ class Spender(threading.Thread):
 def test_nothing_is_spent_past_a_budget(backend: Backend, make_store: Any) -> None:
     backend.needs("sharing")
     store = make_store()
-    committer = Committer(store)
+    committer = backend.committer(store)
     committer.commit(c.SetPool("llm", 3, usd=2 * USD))  # so that at most two of its three places are taken
     made = read(document()).document
     assert made is not None
@@ -91,7 +91,7 @@ def test_nothing_is_spent_past_a_budget(backend: Backend, make_store: Any) -> No
     for number in range(RUNS):
         committer.commit(c.Submit(f"run-{number}", hash, "w", encode_document(made), "{}"))
     over = threading.Event()
-    spenders = [Spender(make_store(), f"s{number}", over) for number in range(NODES)]
+    spenders = [Spender(backend.committer(make_store()), f"s{number}", over) for number in range(NODES)]
     for spender in spenders:
         spender.start()
     try:

@@ -24,8 +24,8 @@ from weft.store.sqlite.driver import SqliteStore
 RECORDED = (3, 11)  # the version that instructions were counted with
 #: Per task: calls, instructions.
 BOUNDS = {
-    "read, compile and submit": (28.8, 1440), "claim": (1.4, 293), "report and claim": (3.9, 850),
-    "one task of a chain": (182, 5200), "start and end in the node": (12.2, 820),
+    "read, compile and submit": (28.8, 1460), "claim": (1.4, 293), "report and claim": (3.9, 850),
+    "one task of a chain": (180, 5180), "start and end in the node": (10.3, 700),
 }  # fmt: skip
 SLACK = 0.1  # below it, a bound would let a loss pass that is worth knowing
 SOURCE = weft.__path__[0]

@@ -60,6 +60,9 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.QueuedTasks(["y"], 5, 10), []),
     (n.QueuedTasks(["x"], 3, 10), [T11, T3 + 2]),
     (n.QueuedTasks([], None, 10), []),
+    (n.QueuedTasks(["x", "y"], None, 10, ["no such", "nobody*"]), []),
+    (n.QueuedTasks(["x", "y"], None, 10, ["*"]), [T3 + 3, T11, T5, T3 + 2]),
+    (n.QueuedTasksPerDemand(["x", "y"], None, 1, ["*"]), [T3 + 3, T11, T5, T3 + 2]),
     (n.QueuedTasksPerDemand(["x", "y"], None, 10), [T3 + 3, T11, T5, T3 + 2]),
     (n.QueuedTasksPerDemand(["x", "y"], None, 1), [T3 + 3, T11]),
     (n.QueuedTasksPerDemand(["y", "x"], 3, 1), [T3 + 3, T11, T3 + 2]),
@@ -621,7 +624,7 @@ def test_a_token_by_its_id(store: Any) -> None:
         tx.write(draft)
     assert (before, nobody) == ([made], [])
     rows = store.reader().read("tokens_all", None)
-    assert [tuple(row) for row in rows] == [("0a1b", "hash", "of ann", "operator", 7, 99, now)]
+    assert [tuple(row) for row in rows] == [("0a1b", "hash", "of ann", "operator", 7, 99, now, None)]
     assert store.reader().read("tokens_all", "0a1") == []
 
 

@@ -27,9 +27,9 @@ class Claimer(threading.Thread):
     """A node that claims and reports as fast as it can. What it holds is held by nobody else, so the sum over all of
     them is how many run: counted after the claim is known and before the report is said."""
 
-    def __init__(self, store: Any, session: str, running: list[int], lock: threading.Lock) -> None:
+    def __init__(self, committer: Committer, session: str, running: list[int], lock: threading.Lock) -> None:
         super().__init__()
-        self._committer = Committer(store)
+        self._committer = committer
         self._session = session
         self._running, self._lock = running, lock
         self.most = self.done = 0
@@ -91,7 +91,7 @@ def _most_by_events(store: Any) -> int:
 def test_no_more_than_its_places_are_ever_taken(backend: Backend, make_store: Any) -> None:
     backend.needs("sharing")
     store = make_store()
-    committer = Committer(store)
+    committer = backend.committer(store)
     committer.commit(c.SetPool("p", SIZE))
     committer.commit(c.SetPool("q", 1))
     made = read(document()).document
@@ -100,7 +100,7 @@ def test_no_more_than_its_places_are_ever_taken(backend: Backend, make_store: An
     committer.know(compile_workflow(made, hash))
     committer.commit(c.Submit("run", hash, "w", encode_document(made), "{}"))
     running, lock = [0], threading.Lock()
-    claimers = [Claimer(make_store(), f"s{number}", running, lock) for number in range(NODES)]
+    claimers = [Claimer(backend.committer(make_store()), f"s{number}", running, lock) for number in range(NODES)]
     for claimer in claimers:
         claimer.start()
     for claimer in claimers:

@@ -9,7 +9,7 @@ from weft.store.queries import Query, queries
 
 DIALECTS = ("sqlite", "postgres")
 #: One statement for several attempts, chunks or places, where the other dialect has one for each, or one JSON text.
-OTHER_PARAMETERS = ("output_holders", "output_insert", "tasks_by_place")
+OTHER_PARAMETERS = ("output_holders", "output_insert", "tasks_by_place", "tasks_succeed_if_running")
 HEAD = re.compile(r"^-- name: (\w+)((?:[^\n]|\n--)*)", re.MULTILINE)
 
 

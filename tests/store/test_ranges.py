@@ -10,6 +10,7 @@ from tests.store.test_statement_counts import Working
 from weft.core import commands as c
 from weft.core.decision.draft import Draft
 from weft.store.protocol import Superseded
+from weft.store.queries import queries
 from weft.store.sqlite import transaction
 from weft.store.sqlite.clock import StoreClock
 from weft.store.sqlite.driver import SqliteStore
@@ -65,7 +66,8 @@ def test_ranges_leave_what_single_rows_leave(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_range_is_found_by_its_ids_alone() -> None:
     store = SqliteStore(None)
-    for name, statement in ROWS.items():
+    for name in [name for name, query in queries("sqlite").items() if query.columns]:
+        statement = ROWS[name]
         if statement.of_range is not None:
             bound = [None] * (statement.of_range.count("?") + 40)
             highest = max(at for at in range(1, len(bound)) if f"?{at}" in statement.of_range)

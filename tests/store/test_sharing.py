@@ -44,6 +44,7 @@ class Child:
 @pytest.fixture
 def children(backend: Backend) -> Iterator[Any]:
     backend.needs("sharing")
+    backend.needs("children")
     started: list[Child] = []
 
     def start(name: str, count: int, rows: int = 1) -> Child:

@@ -353,6 +353,16 @@ def test_a_lease_is_renewed_until_the_session_is_dead(store: Any) -> None:
     assert not store.renew("nobody", 60_000)
 
 
+def test_leases_of_several_sessions_are_renewed_together(store: Any) -> None:
+    with store.transaction() as tx:
+        put_session(tx, "a", ttl_ms=1_000)
+        put_session(tx, "b", ttl_ms=1_000)
+    found = store.renew_each([("a", 60_000, '{"load":1}'), ("b", 60_000, None), ("nobody", 60_000, None)])
+    assert [one is not None for one in found] == [True, True, False]
+    with store.transaction() as tx:
+        assert [tx.load([n.Lease(session)])[0][0] > 50_000 for session in "ab"] == [True, True]
+
+
 def test_a_late_renewal_never_shortens_a_lease(store: Any) -> None:
     with store.transaction() as tx:
         put_session(tx, "s", ttl_ms=60_000)
@@ -461,14 +471,13 @@ def test_a_command_that_is_said_again_is_applied_once(store: Any, backend: Backe
     from weft.authoring.load import load_value
     from weft.core import commands as c
     from weft.core.definition.document import encode_document
-    from weft.node.committer import Committer
 
     loaded = load_value({"name": "w", "tasks": {"a": {"run": "true"}}})
 
     def submit(run_id: str) -> c.Submit:
         return c.Submit(run_id, loaded.workflow.hash, "w", encode_document(loaded.document), "{}")
 
-    committer = Committer(store)
+    committer = backend.committer(store)
     first = committer.commit(submit("r-1"), command_id="id-1")
     assert committer.commit(submit("r-1"), command_id="id-1") == first
     assert backend.query(store, "SELECT count(*) FROM runs") == [(1,)]

@@ -16,7 +16,7 @@ from weft.authoring.load import load_text
 from weft.client.local import StoreConnection
 from weft.node.attempts.secrets import Secrets
 from weft.operations.access import StoreAccess
-from weft.operations.resources.webhooks import HookRefused, fire_webhook
+from weft.operations.webhooks import HookRefused, fire_webhook
 from weft.store.sqlite.driver import SqliteStore
 
 SECRET = "a secret that nobody knows"

@@ -6,9 +6,9 @@ import pytest
 
 from tests.client.conftest import Place
 from tests.tui.conftest import PLAN
+from weft.core.history import checkpoints
 from weft.core.history.replay import Replay
 from weft.operations.replies import TaskInfo
-from weft.tui import run_history
 from weft.tui.graph_lines import GraphLine, GraphLines, line_of
 from weft.tui.run_history import RunHistory
 
@@ -85,12 +85,12 @@ def test_the_past_ends_where_the_run_is(store: Place) -> None:
 def test_copies_change_nothing(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     run = played(store)
     without = history_of(store, run)
-    monkeypatch.setattr(run_history, "EVERY_MIN", 2)
-    monkeypatch.setattr(run_history, "COPIES_MAX", 4)
-    monkeypatch.setattr(run_history, "NEAR", 1)
+    monkeypatch.setattr(checkpoints, "EVERY_MIN", 2)
+    monkeypatch.setattr(checkpoints, "COPIES_MAX", 4)
+    monkeypatch.setattr(checkpoints, "NEAR", 1)
     with_copies = history_of(store, run)
-    assert 2 <= len(with_copies._copies) <= 4
-    assert len(without._copies) == 1
+    assert 2 <= len(with_copies._kept) <= 4
+    assert len(without._kept) == 1
     forward = range(1, len(without.events) + 1)
     for count in [*forward, *reversed(forward), 5, 1, 9]:
         assert with_copies.at(count) == without.at(count), without.events[count - 1]

@@ -1,11 +1,15 @@
 """The screens, on a store and through a server: what is seen, where keys lead, what they do."""
 
+import time
+
 import pytest
 
 from tests.api.conftest import until
 from tests.client.conftest import Place, place  # noqa: F401 - a fixture
 from tests.tui.conftest import PLAN, View, watch
 from weft.authoring.load import Loaded, load_value
+from weft.client.verbs import Connection
+from weft.tui.run_screen import RunScreen
 
 
 def ran(store: Place) -> str:
@@ -114,7 +118,8 @@ def test_colon_goes_everywhere_and_completes(store: Place) -> None:
         await view.press("enter")
         await view.sees("node here", "claimed")
         await view.go("dead")
-        await view.sees("dead letters", "poor", "exit code 4", "t retry")
+        await view.sees("dead letters", "poor", "exit code 4")
+        await view.sees_no("t retry")  # its run goes on
         await view.go("triggers")
         await view.sees("timed/nightly", "p pause", "f fire")
         await view.press("p")
@@ -261,3 +266,95 @@ def test_hostile_names_are_text(store: Place) -> None:
         assert "\x1b" not in view.text
 
     watch(store.connection, story, width=140)
+
+
+def test_output_is_searched(store: Place) -> None:
+    store.work()
+    run = store.submit({"name": "talks", "tasks": {"talk": "seq -f 'line %g' 1 400; echo Needle one; seq 400 800"}})
+    until(lambda: store.connection.run(run).finished)
+
+    async def story(view: View) -> None:
+        await view.row("talk", "✓ succeeded")
+        await view.press("enter")
+        await view.sees("800", "/ search")
+        await view.type("/needle")
+        await view.sees("Needle one")
+        await view.press("enter")
+        await view.sees("n/N earlier/later match")
+        await view.press("escape")
+        await view.type("/nothing like it")
+        await view.sees("n looks through all of it")
+        await view.press("enter")
+        await view.press("n")
+        await view.sees("no earlier match in all of it")
+
+    watch(store.connection, story, run=run)
+
+
+def test_a_search_goes_beyond_what_is_kept(place: Place) -> None:  # noqa: F811
+    place.work()
+    talk = "echo Needle one; seq 1 20000; echo needle two; seq 20000 40000"
+    run = place.submit({"name": "talks", "tasks": {"talk": talk}})
+    until(lambda: place.connection.run(run).finished)
+
+    async def story(view: View) -> None:
+        await view.row("talk", "✓ succeeded")
+        await view.press("enter")
+        await view.sees("40000")
+        await view.type("/needle")
+        await view.sees("n looks through all of it")
+        await view.press("enter")
+        await view.press("n")
+        await view.sees("needle two", "19999", "20001")
+        await view.press("n")
+        await view.sees("Needle one")
+        await view.press("n")
+        await view.sees("no earlier match")
+        await view.press("N")
+        await view.sees("needle two")
+        await view.press("end")
+        await view.sees("40000")
+
+    watch(place.connection, story, run=run)
+
+
+def test_why_and_generations_of_the_past(store: Place) -> None:
+    store.work()
+    run = store.submit({"name": "twice", "tasks": {"a": "test -e there", "b": {"needs": ["a"], "run": "true"}}})
+    store.ended(run)
+    (store.directory / "there").touch()
+    store.connection.resume(run)
+    store.ended(run)
+
+    async def story(view: View) -> None:
+        await view.sees("✓ succeeded", "< generation before")
+        await view.press("less_than_sign")
+        await view.sees("AS IT WAS", "generation 1", "✗ failed")
+        await view.press("w")
+        await view.sees("why a", "exit code 1")
+        await view.press("escape")
+        await view.press("greater_than_sign")
+        await view.sees_no("AS IT WAS")
+
+    watch(store.connection, story, run=run)
+
+
+def test_what_a_wait_waits_for_is_seen_after_an_answer_that_was_lost(
+    store: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, asked = ran(store), RunScreen._find_signals
+    lost: list[None] = []
+
+    def lost_once(self: RunScreen, connection: Connection) -> dict[int, str]:
+        if lost:
+            time.sleep(0.3)  # the rows have been drawn by now
+            return asked(self, connection)
+        lost.append(None)
+        raise OSError("cut off")
+
+    monkeypatch.setattr(RunScreen, "_find_signals", lost_once)
+
+    async def story(view: View) -> None:
+        await view.row("approve", "? waiting", "← ok")
+
+    watch(store.connection, story, run=run)

@@ -43,6 +43,30 @@ def test_on_a_store_at_sixty_columns(store: Place) -> None:  # noqa: F811
     assert b"\x1b[?1049l" in screen.raw, "the screen that was there before is back"
 
 
+def test_a_run_goes_on_with_what_was_edited(store: Place, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """The first text has a mistake: it is shown, and edited again."""
+    store.work()
+    run = store.submit({"name": "wrong", "tasks": {"first": "true", "second": {"needs": ["first"], "run": "exit 3"}}})
+    store.ended(run)
+    editor = store.directory / "edit"
+    mistake, remedy = "sed -i 's/run: exit 3/nonsense: true/' $1", "sed -i 's/nonsense: true/run: echo so/' $1"
+    editor.write_text(f"#!/bin/sh\nif grep -q nonsense $1; then {remedy}; else {mistake}; fi\n")
+    editor.chmod(0o755)
+    monkeypatch.setenv("EDITOR", str(editor))
+    screen = Screen(["top", run], store.directory, 100)
+    screen.until(shows("✗ failed", "E correct run"))
+    screen.process.send("E")
+    screen.until(shows("nonsense", "Edit it again?"))
+    screen.process.send("y")
+    screen.until(shows("1 task would run again (second), 1 keep"))
+    screen.process.send("y")
+    until(lambda: store.connection.run(run).state == "succeeded")
+    screen.until(shows("second", "✓ succeeded"))
+    assert store.connection.task(run, "first").attempt == 1
+    screen.process.send("q")
+    assert screen.to_the_end() == 0
+
+
 def serving(directory: Path, port: int = 0) -> Running:
     connection = StoreConnection(StoreAccess(SqliteStore(directory / ".weft" / "weft.db")))
     return Running(directory, node=False, connection=connection, port=port)
@@ -63,8 +87,8 @@ def test_it_survives_the_restart_of_the_server(tmp_path: Path) -> None:
     try:
         screen.until(lambda screen: not shows("no answer since")(screen) and shows("○ skipped")(screen))
         screen.process.send("N")
-        screen.until(shows("Start a new run like chain"))
-        screen.process.send("y")
+        screen.until(shows("Start a new run like it"))
+        screen.process.send("\r")
         until(lambda: len(server.connection.runs()) == 2)
         screen.process.send("q")
         assert screen.to_the_end() == 0

@@ -95,14 +95,47 @@ class Browser:
             assert time.monotonic() < deadline, (script, self.eval(html)[:4000], self.logged)
             time.sleep(0.02)
 
+    def until_idle(self) -> None:
+        """Everything that the tab asked for has come, and is drawn."""
+        deadline = time.monotonic() + WAIT_S
+        quiet = 0
+        while quiet < 3:
+            self.eval("new Promise(requestAnimationFrame).then(() => new Promise((done) => setTimeout(done)))")
+            sent = (one["params"] for one in self.events if one["method"] == "Network.requestWillBeSent")
+            began = {
+                one["requestId"] for one in sent if not one["request"]["url"].endswith("_worker.js")
+            }  # has no end
+            ends = ("Network.responseReceived", "Network.loadingFailed")
+            ended = {one["params"]["requestId"] for one in self.events if one["method"] in ends}
+            quiet = 0 if began - ended else quiet + 1
+            assert time.monotonic() < deadline, "requests have no reply"
+
     def click_at(self, x: float, y: float) -> None:
         """With the pointer, as a person does."""
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             self._say("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    def press_tab(self) -> None:
+        for kind in ("rawKeyDown", "keyUp"):
+            self._say("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+
+    def main_thread_s(self) -> float:
+        """Processor time that the page's main thread has used: it can be compared beside other load."""
+        self._say("Performance.enable", timeDomain="threadTicks")
+        metrics = self._say("Performance.getMetrics")["metrics"]
+        return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+
     def screenshot(self, path: Path, width: int = 1360, height: int = 820) -> None:
         self._say("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         path.write_bytes(base64.b64decode(self._say("Page.captureScreenshot", format="png")["data"]))
+
+    def memory(self) -> float:
+        """What the tab holds after a collection, in MiB: objects, nodes, buffers."""
+        for _ in range(2):
+            self._say("HeapProfiler.collectGarbage")
+        used = self._say("Runtime.getHeapUsage")
+        held = used["usedSize"] + used.get("embedderHeapUsedSize", 0) + used.get("backingStorageSize", 0)
+        return float(held) / 1024 / 1024
 
     @property
     def logged(self) -> list[str]:

@@ -49,8 +49,10 @@ def test_nothing_is_inline() -> None:
 
 
 def test_it_is_small_before_the_first_paint() -> None:
-    sizes = {name: len(file.packed) for name, file in FILES.files.items()}
+    named = set(re.findall(rf'(?:href|src)="ui/{FILES.version}/([^"]+)"', FILES.shell.data.decode())) | {"verbs.json"}
+    sizes = {name: len(FILES.files[name].packed) for name in named}
     assert sum(sizes.values()) + len(FILES.shell.packed) <= FIRST_PAINT_MAX, sizes
+    assert {name for name in FILES.files if name not in named} == {name for name in FILES.files if "editor/" in name}
 
 
 def test_modules_import_only_what_is_there() -> None:

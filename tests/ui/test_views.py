@@ -117,7 +117,7 @@ def test_home_and_two_runs_compared(page: Page) -> None:
     page.click("weft-home button", "I have seen them")
     page.until_text("weft-home", "Nothing failed.")
     page.click("weft-home button", "Answer")
-    page.click("dialog button", "Do it")
+    page.click("dialog button", "Answer")
     page.until_text("weft-home", "Nothing waits for a person.")
     assert ended(page, waits).state == "succeeded"
 

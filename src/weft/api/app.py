@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from weft.api import health, hooks, metrics, submissions  # noqa: F401 - handlers
+from weft.api import health, hooks, metrics, submissions, worker_calls  # noqa: F401 - handlers
 from weft.api.access.auth import Gate, allowed_caller
 from weft.api.access.request_guard import BODY_MAX, RequestGuard
 from weft.api.app_state import THREADS, AppState
@@ -19,7 +19,7 @@ from weft.api.calls import HANDLERS, OperationCall, carried_out
 from weft.api.openapi import describe
 from weft.api.pages import docs_page, plain_page, who_asks  # noqa: F401 - handlers
 from weft.api.pages.browser_files import BrowserFiles
-from weft.api.pages.token_form import sign_in
+from weft.api.pages.token_form import sign_in, token_of_cookie, use_form
 from weft.api.responses import problem
 from weft.api.streams import handlers, outputs  # noqa: F401 - handlers
 from weft.api.streams.hub import Listen
@@ -27,6 +27,7 @@ from weft.client.definition_loader import DefinitionLoader
 from weft.client.verbs import Connection
 from weft.core.definition.site_defaults import NO_DEFAULTS, SiteDefaults
 from weft.node.attempts.secrets import Secrets
+from weft.node.workers.service import WorkerService
 from weft.operations.declare import JSON, Operation
 from weft.operations.errors import ApiError, api_error_of
 from weft.operations.reading.figures import Figures
@@ -48,22 +49,24 @@ class Router:
 
     def __init__(self, operations: Iterable[Operation[Any, Any]]) -> None:
         self._plain: dict[str, dict[str, Operation[Any, Any]]] = {}
-        self._patterns: dict[str, tuple[re.Pattern[str], dict[str, Operation[Any, Any]]]] = {}
+        #: By path: what stands before its first name, for a first look, and the pattern.
+        self._patterns: dict[str, tuple[str, re.Pattern[str], dict[str, Operation[Any, Any]]]] = {}
         for operation in operations:
             path = operation.path
             if "{" not in path:
                 self._plain.setdefault(path, {})[operation.method] = operation
             else:
                 pattern = re.compile(_NAME.sub(r"(?P<\1>[^/]+)", path))
-                self._patterns.setdefault(path, (pattern, {}))[1][operation.method] = operation
+                start = path.partition("{")[0]
+                self._patterns.setdefault(path, (start, pattern, {}))[2][operation.method] = operation
 
     def find(self, path: str) -> tuple[dict[str, Operation[Any, Any]], dict[str, str]] | None:
         """The operations of a path by method, and the names in it."""
         methods = self._plain.get(path)
         if methods is not None:
             return methods, {}
-        for pattern, methods in self._patterns.values():
-            match = pattern.fullmatch(path)
+        for start, pattern, methods in self._patterns.values():
+            match = pattern.fullmatch(path) if path.startswith(start) else None
             if match is not None:
                 return methods, match.groupdict()
         return None
@@ -80,6 +83,8 @@ class Application:
         self._root_path = root_path
         self._router = Router(operations)
         self._others = others
+        #: What begins and ends with the application; others may be added before it begins.
+        self.lifespans = [other.lifespan for other in others.values()]
         self._files = BrowserFiles(self.operations)
         self._description: bytes | None = None
 
@@ -116,6 +121,8 @@ class Application:
             return docs_page.response(self.operations)
         if request.method == "GET" and (shown := self._files.response(request)) is not None:
             return shown
+        if (shown := await use_form(request, self.state)) is not None:
+            return shown
         found = self._router.find(path)
         if found is None:
             mcp = path == MCP_PATH
@@ -132,7 +139,8 @@ class Application:
                 "method", "this route does not take that method", "/openapi.json has all routes",
                 headers={"Allow": ", ".join(allowed)},
             )  # fmt: skip
-        caller = await allowed_caller(self.state.gate, operation, request)
+        cookie = token_of_cookie(request, self.state)
+        caller = await allowed_caller(self.state.gate, operation, request, cookie)
         call = OperationCall(operation, self.state, request, names, caller)
         await call.receive()
         return await HANDLERS.get(operation.name, carried_out)(call)
@@ -141,8 +149,8 @@ class Application:
         """The protocol by which the server starts and ends an application."""
         async with AsyncExitStack() as stack:
             await receive()
-            for other in self._others.values():
-                await stack.enter_async_context(other.lifespan())
+            for lifespan in self.lifespans:
+                await stack.enter_async_context(lifespan())
             await send({"type": "lifespan.startup.complete"})
             await receive()
         self.state.close()
@@ -165,13 +173,15 @@ def create_app(
     figures: Callable[[], Figures] | None = None,
     root_path: str = "",
     defaults: SiteDefaults = NO_DEFAULTS,
+    workers: WorkerService | None = None,
 ) -> "GuardedApplication":
     """`source` is where tasks start if a submission names no directory; `hosts` are names of this server; `secrets`
     are those that webhooks are checked with; `mounted` is what else it serves, by path; `listen` calls back after
     this process has committed something, for streams; `figures` are those of /metrics; `root_path` is what stands
-    before its paths at a proxy; `defaults` are for definitions that do not state them."""
+    before its paths at a proxy; `defaults` are for definitions that do not state them; `workers` answers those that
+    have no store."""
     definitions = DefinitionLoader(connection, source or str(Path.cwd()), defaults)
-    state = AppState(connection, gate, definitions, ready, threads, secrets or Secrets({}), listen, figures)
+    state = AppState(connection, gate, definitions, ready, threads, secrets or Secrets({}), listen, figures, workers)
     others = {path: make(state) for path, make in (mounted or {}).items()}
     app = Application(state, tuple(operations), root_path, others)
     return GuardedApplication(app, RequestGuard(app, hosts=list(hosts), body_max=body_max, root_path=root_path))
@@ -181,6 +191,7 @@ class GuardedApplication:
     def __init__(self, app: Application, guard: RequestGuard) -> None:
         self.state = app.state
         self.openapi = app.openapi
+        self.lifespans = app.lifespans
         self._guard = guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from weft.api.access.auth import Gate
-from weft.api.access.sign_in_codes import SignInCodes
+from weft.api.access.sign_in_codes import COOKIE_GOOD_S, SignInCodes
 from weft.api.streams.hub import Hub, Listen
 from weft.api.submission_batcher import SubmissionBatcher
 from weft.client.definition_loader import DefinitionLoader
 from weft.client.verbs import Connection
 from weft.core.commands import Reply, Submit
 from weft.node.attempts.secrets import Secrets
+from weft.node.workers.service import WorkerService
 from weft.operations.errors import ApiError
 from weft.operations.reading.figures import Figures
 
@@ -61,8 +62,10 @@ class AppState:
         secrets: Secrets,
         listen: Listen | None = None,
         figures: Callable[[], Figures] | None = None,
+        workers: WorkerService | None = None,
     ) -> None:
         self.connection = connection
+        self.workers = workers
         self.gate = gate
         self.definitions = definitions
         self.ready = ready
@@ -74,6 +77,7 @@ class AppState:
         self.hub = Hub(connection.last_event, self.off_loop, listen)
         self.heartbeat_s = HEARTBEAT_S
         self.sign_ins = SignInCodes()
+        self.cookies = SignInCodes(good_s=COOKIE_GOOD_S)
         self._batcher = SubmissionBatcher(connection)
         self._probe = StoreProbe(connection)
 
@@ -113,6 +117,8 @@ class AppState:
         """On the event loop: no new requests are wanted, those under way may end."""
         self.stopping.set()
         self.hub.wake_all()
+        if self.workers is not None:
+            self.workers.close()
 
     def close(self) -> None:
         self._pool.shutdown()

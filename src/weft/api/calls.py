@@ -36,14 +36,15 @@ class OperationCall:
         caller: Caller | None,
     ) -> None:
         self.operation = operation
+        self.path = path
         self.state = state
         self.http = http
         self.body = b""
         self.caller = caller
         self.actor = None if caller is None else caller.name
         self.scope = None if caller is None else caller.scope
-        self.command_id = _command_id(http) if operation.writes and not operation.any_body else None
-        self._texts = {**path, **_query(operation, http), **_headers(operation, http)}
+        self.command_id = command_id_of(http) if operation.writes and not operation.any_body else None
+        self._texts = {**path, **_query(operation, http), **header_values(operation, http)}
 
     @property
     def connection(self) -> Connection:
@@ -121,7 +122,7 @@ def _whole(value: Any) -> Any:
     return [_whole(one) for one in value] if isinstance(value, list) else value
 
 
-def _command_id(http: HttpRequest) -> str | None:
+def command_id_of(http: HttpRequest) -> str | None:
     found = http.headers.get(COMMAND_HEADER)
     if found is not None and _COMMAND_ID.fullmatch(found) is None:
         detail = f"{COMMAND_HEADER}: {found[:SHOWN_MAX]!r} does not match {COMMAND_PATTERN}"
@@ -131,6 +132,8 @@ def _command_id(http: HttpRequest) -> str | None:
 
 def _query(operation: Operation[Any, Any], http: HttpRequest) -> dict[str, Any]:
     """A filter with a misspelt name must not pass for none."""
+    if not http.scope["query_string"]:
+        return {}
     known = {field.name: field for field in operation.fields if field.location == "query"}
     found: dict[str, Any] = {}
     for name, value in http.query_params.multi_items():
@@ -148,7 +151,7 @@ def _query(operation: Operation[Any, Any], http: HttpRequest) -> dict[str, Any]:
     return found
 
 
-def _headers(operation: Operation[Any, Any], http: HttpRequest) -> dict[str, str]:
+def header_values(operation: Operation[Any, Any], http: HttpRequest) -> dict[str, str]:
     return {
         field.name: http.headers[field.wire_name]
         for field in operation.fields

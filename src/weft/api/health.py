@@ -3,6 +3,7 @@
 from starlette.responses import Response
 
 from weft import __version__
+from weft.api.app_state import AppState
 from weft.api.calls import OperationCall, handles
 from weft.api.responses import reply
 from weft.operations.errors import ApiError, store_silent
@@ -17,13 +18,19 @@ def is_alive(call: OperationCall) -> Response:
 
 @handles(readyz)
 def is_ready(call: OperationCall) -> Response:
-    state = call.state
     try:
-        why = "it is about to stop" if state.stopping.is_set() else state.ready()
-        if why is not None:
-            raise ApiError("not_ready", why)
-        state.connection.last_event()
-        state.connection.check_writable()
+        why = why_not_ready(call.state)
     except StoreError:
         raise store_silent() from None
+    if why is not None:
+        raise ApiError("not_ready", why)
     return reply(Health(status="ready", version=__version__))
+
+
+def why_not_ready(state: AppState) -> str | None:
+    """Why the server should get no requests; None: it should. A store that does not answer is an error."""
+    why = "it is about to stop" if state.stopping.is_set() else state.ready()
+    if why is None:
+        state.connection.last_event()
+        state.connection.check_writable()
+    return why

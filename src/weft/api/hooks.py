@@ -7,7 +7,7 @@ from weft.api.responses import reply
 from weft.client.local import StoreConnection
 from weft.operations.errors import ApiError, store_silent
 from weft.operations.resources.server import CallHookRequest, HookTaken, post_hook, put_hook
-from weft.operations.resources.webhooks import HookRefused, fire_webhook
+from weft.operations.webhooks import HookRefused, fire_webhook
 from weft.store.protocol import StoreError
 
 CODES = {

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -37,7 +38,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     _parsed = 0  # bytes of the request's address and headers (and of the trailers of its body)
     _pending = 0  # bytes that came since the parser last made something of them
-    _head_timer: asyncio.TimerHandle | None = None
+    _in_head = False  # of a request whose headers have not all come
+    _head_timer: asyncio.TimerHandle | None = None  # for a head that comes in several parts: most come in one
     _refusal: ApiError | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -52,13 +54,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._pending += len(data)
         super().data_received(data)
+        if self._in_head:
+            self._expect_head()
         if self._pending > HEAD_MAX:
             self._refuse(_head_too_large())
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._parsed = self._pending = 0
-        self._expect_head()
+        self._in_head = True
 
     def on_url(self, url: bytes) -> None:
         self._count(len(url))
@@ -69,7 +73,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._pending = 0
+        self._pending, self._in_head = 0, False
         self._head_is_whole()
         super().on_headers_complete()
 
@@ -142,17 +146,18 @@ def listening(host: str, port: int) -> socket.socket:
     return found
 
 
-def url_of(listener: socket.socket, host: str) -> str:
+def url_of(listener: socket.socket, host: str, *, secure: bool = False) -> str:
     """Where others find it: an address that stands for all of them is no use to anybody else."""
+    scheme = "https" if secure else "http"
     name, port = listener.getsockname()[:2]
     if name in ("0.0.0.0", "::"):
         name = socket.gethostname()
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
+    return f"{scheme}://[{name}]:{port}" if ":" in name else f"{scheme}://{name}:{port}"
 
 
 class Serving:
     """`node` begins a node and gives what is done when it has left; `stop_node` drains it, called twice it kills.
-    `trusted_proxies` are those whose X-Forwarded-For says who asks."""
+    `trusted_proxies` are those whose X-Forwarded-For says who asks; `tls` are files: certificate, key."""
 
     def __init__(
         self,
@@ -162,6 +167,7 @@ class Serving:
         stop_node: Callable[[], None],
         log: Log,
         trusted_proxies: Sequence[str] = (),
+        tls: tuple[Path, Path | None] | None = None,
     ) -> None:
         self._app = app
         self._state = app.state
@@ -176,6 +182,7 @@ class Serving:
                 backlog=BACKLOG, timeout_graceful_shutdown=REQUESTS_MAX_S, timeout_keep_alive=75, ws="none",
                 http=BoundedHttpProtocol, proxy_headers=bool(trusted_proxies),
                 forwarded_allow_ips=list(trusted_proxies),
+                ssl_certfile=None if tls is None else tls[0], ssl_keyfile=None if tls is None else tls[1],
             )
         )  # fmt: skip
 

@@ -1,13 +1,17 @@
-"""Starting runs: single ones share transactions (submission_batcher.py), batches are one each. And applying."""
+"""Starting runs: single ones share transactions (submission_batcher.py), batches are one each. Applying; dry runs."""
 
 from collections.abc import Callable
 
 from starlette.responses import Response
 
+from weft.api.app_state import AppState
 from weft.api.calls import OperationCall, decoded, handles
 from weft.api.responses import reply
+from weft.client.plan import plan_of
 from weft.core.commands import Refused, Reply, Submit
-from weft.operations.errors import ApiError, api_error_of
+from weft.core.definition.inputs import resolve_inputs
+from weft.operations.errors import ApiError, api_error_of, bad_inputs
+from weft.operations.resources.definitions import PlanRunRequest, plan_run
 from weft.operations.resources.submissions import (
     ApplyWorkflowRequest,
     Batch,
@@ -42,21 +46,31 @@ async def start_task(call: OperationCall) -> Response:
 
 
 async def _started(call: OperationCall, request: Callable[[], tuple[RunRequest, str | None]]) -> Response:
-    """The request is decoded where the command is built."""
+    value = await started(call.state, request, len(call.body), call.command_id, call.actor)
+    return reply(value, 200 if value.existing else 201, {"Location": f"/v1/runs/{value.run}"})
+
+
+async def started(
+    state: AppState,
+    request: Callable[[], tuple[RunRequest, str | None]],
+    size: int,
+    command_id: str | None,
+    actor: str | None,
+) -> Started:
+    """`request` gives what to run and its idempotency key; it is called where the command is built."""
     warnings: list[str] = []
 
     def build() -> Submit:
         body, key = request()
-        command, found = call.state.definitions.command(body, key, call.command_id)
+        command, found = state.definitions.command(body, key, command_id)
         warnings.extend(found)
         return command
 
-    command, done = await call.state.submit(build, len(call.body), call.command_id, call.actor)
-    value = Started(
+    command, done = await state.submit(build, size, command_id, actor)
+    return Started(
         run=done.run_id or "", name=command.name, workflow=command.workflow, state=done.state,
         existing=done.existing, warnings=warnings,
     )  # fmt: skip
-    return reply(value, 200 if done.existing else 201, {"Location": f"/v1/runs/{value.run}"})
 
 
 @handles(submit_runs)
@@ -97,4 +111,17 @@ def apply(call: OperationCall) -> Response:
     if loaded.workflow.name != request.name:
         detail = f"the definition calls itself {loaded.workflow.name!r}"
         raise ApiError("conflict", detail, "use one name in both")
-    return reply(call.connection.apply(loaded, source, "the API"))
+    return reply(call.connection.apply(loaded, source, "the API", preview=request.preview))
+
+
+@handles(plan_run)
+def plan(call: OperationCall) -> Response:
+    request = call.request(PlanRunRequest)
+    body = RunRequest(
+        definition=request.definition, format=request.format, workflow=request.workflow, version=request.version
+    )
+    workflow = call.state.definitions.loaded(body).workflow
+    values, problems = resolve_inputs(workflow.inputs, request.inputs)
+    if problems:
+        raise bad_inputs(problems)
+    return reply(plan_of(call.connection, workflow, values, after=request.after, limit=request.limit))

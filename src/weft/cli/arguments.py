@@ -14,10 +14,12 @@ USD_MAX = 1_000_000
 
 def check_words(words: Sequence[str]) -> None:
     """Bytes that are not UTF-8 come as halves of surrogate pairs, which neither a store nor JSON can hold."""
-    from weft.core.definition.problems import encodes
-
     for word in words:
-        if not word.isascii() and not encodes(word):
+        if word.isascii():
+            continue
+        from weft.core.definition.problems import encodes
+
+        if not encodes(word):
             fix = "write it in UTF-8; a file needs a name in UTF-8"
             raise GiveUp(BAD_INPUT, f"an argument is not UTF-8: {shown(word)}", fix)
 

@@ -43,13 +43,15 @@ def _flag(*names: str, help: str) -> Option:
 #: Whose files `weft mcp install` writes (mcp/install.py).
 MCP_CLIENTS = ("claude", "claude-desktop", "cursor", "vscode", "codex", "gemini", "windsurf", "zed")
 STORE = _option(
-    "--store", metavar="PATH", help="the store: a file, or postgresql://… (default: .weft/weft.db, searched upward)"
-)
+    "--store", metavar="PATH",
+    help="the store: a file, postgresql://… or etcd://… (default: .weft/weft.db, searched upward)",
+)  # fmt: skip
 SERVER = _option(
     "--server",
     metavar="URL",
     help="ask this server instead of a store; its token: WEFT_TOKEN, else .weft/token",
 )
+CONSISTENT = _flag("--consistent", help="of a store on etcd: first wait for all that is in its log by now")
 JSON = _flag("--json", help="for machines: JSON on standard output")
 VERBOSE = _flag("-v", "--verbose", help="log what happens, and the settings, on standard error")
 
@@ -87,9 +89,14 @@ ROLE = _option(
 RUN_AS = _option("--run-as", metavar="USER", help="start tasks as this user (needs root; default: its own user)")
 HOST = _option("--host", metavar="ADDRESS", help="listen on this address (default: 127.0.0.1)")
 PORT = _option("--port", metavar="PORT", help="listen on this port (default: 8700)")
+GRPC = _option(
+    "--grpc", metavar="PORT", nargs="?", const="8701", help="answer gRPC, too, on this port (8701 if none is given)"
+)
 ROOT_PATH = _option(
     "--root-path", metavar="PATH", help="what stands before its paths at a proxy, e.g. /weft (default: nothing)"
 )
+TLS_CERT = _option("--tls-cert", metavar="FILE", help="speak TLS, with this certificate and those that signed it")
+TLS_KEY = _option("--tls-key", metavar="FILE", help="the key of that certificate (default: in the same file)")
 ALLOW_HOST = _option(
     "--allow-host", metavar="NAME", action="append", default=[],
     help="a name that requests may be addressed to; may be given several times",
@@ -109,12 +116,15 @@ RUN_LABEL = _option(
     help="a label of the run, by which `weft ls` finds it; may be given several times",
 )  # fmt: skip
 KEY = _option("--key", metavar="TEXT", help="idempotency: one run per key, however often it is asked for")
+AT = _option("--at", metavar="EVENT", type=whole, help="as it was after this event (`weft events` has their numbers)")
 DETACH = _flag("--detach", help="do not work on it here: leave it to workers")
 LOGS = _flag("--logs", help="show the tasks' output as it comes (a bare list of commands always does)")
 NO_CACHE = _flag("--no-cache", help="run tasks with `cache` all the same, and keep what comes out")
 USD = _option("--usd", metavar="N", type=dollars, help="what may be spent, in US dollars")
 TOKENS = _option("--tokens", metavar="N", type=whole, help="what may be spent, in tokens")
 LIMIT = _option("--limit", "-n", metavar="N", type=whole, help="at most so many")
+PAGE = _flag("--ui", help="also open it in the browser; a server that is started for that stays until ^C")
+DRY_RUN = _flag("--dry-run", help="only say what would start, level by level, and on which nodes it could run")
 BY_HAND = _option(
     "--step", action="store_true", dest="manual_advance",
     help="of a workflow with mode: levels: pause after each level, until `weft advance`",
@@ -149,7 +159,7 @@ COMMANDS: tuple[Command, ...] = (
         "run", "Run", "run a workflow here and watch it", "run:run",
         (_option("file", metavar="FILE", nargs="?", help=FILE.help + "; or the name of an applied workflow"),
          INPUT, RUN_LABEL, PARALLEL, PRIORITY, KEY,
-         NO_CACHE, BY_HAND, *WORKING),
+         NO_CACHE, BY_HAND, DRY_RUN, PAGE, *WORKING),
         "`weft run -- CMD…` runs one command durably, and ends with its exit code (1 if it has none: it was"
         " cancelled, or never ran). The first ^C lets running tasks finish, the second kills them;"
         " either way `weft resume` goes on. With `--server` the server's nodes run it, and ^C only stops watching.",
@@ -163,16 +173,23 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "worker", "Run", "work on whatever is queued, until stopped", "worker:worker",
         (SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN,
-         NAME, ROLE, RUN_AS, DIR, LOG_FORMAT, VERBOSE),
-        "SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest is requeued without"
+         NAME, ROLE, RUN_AS, DIR, LOG_FORMAT, VERBOSE,
+         _option("--server", metavar="URL[,URL]", dest="servers",
+                 help="work for this server, without a store; the next one is asked when one does not answer"),
+         _option("--token-file", metavar="FILE",
+                 help="with --server: its token, of `weft token create --worker` (default: WEFT_TOKEN)"),
+         _option("--ca-file", metavar="FILE",
+                 help="with --server: certificates that its certificate is checked with (default: the system's)")),
+        "With --server it needs no way to the database: docs/guides/workers-over-http.md."
+        " SIGTERM or ^C drains it: no new tasks, running ones may end within `--drain`, the rest is requeued without"
         " using a retry."
         " The second one kills. `weft drain` does the same from elsewhere.",
         remote=False,
     ),
     Command(
         "serve", "Run", "the HTTP API, and a node that works", "serve:serve",
-        (HOST, PORT, ROOT_PATH, ALLOW_HOST, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME, ROLE, RUN_AS,
-         DIR, LOG_FORMAT, VERBOSE),
+        (HOST, PORT, GRPC, ROOT_PATH, ALLOW_HOST, TLS_CERT, TLS_KEY, SLOTS, PYTHON_RUNNERS, *PLACE, DRAIN, NAME,
+         ROLE, RUN_AS, DIR, LOG_FORMAT, VERBOSE),
         "Every request needs a token: the owner's is in `.weft/token`, which commands read by themselves; create"
         " others with `weft token create`. `--slots 0`: run no tasks here."
         " SIGTERM or ^C drains: requests under way are answered, running tasks may end within `--drain`.",
@@ -229,7 +246,8 @@ COMMANDS: tuple[Command, ...] = (
         _option("file", metavar="FILE", nargs="?", default="workflow.yaml", help="where to (default: workflow.yaml)"),
         _flag("--force", help="overwrite the file if there is one"),
     ), store=False),
-    Command("demo", "Run", "see a run survive kill -9, in 20 seconds", "init:demo", (), store=False),
+    Command("demo", "Run", "see a run survive kill -9, in 20 seconds", "init:demo",
+            (_flag("--ui", help="then look at it in the browser, until ^C"),), store=False),
     Command(
         "ls", "Look", "list runs, newest first", "ls:ls",
         (*RUN_FILTERS, CHILDREN,
@@ -244,7 +262,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "show", "Look", "show a run's graph, or a task's attempts", "show:show",
         (RUN, TASK, _flag("--all", help="every task, however many there are"),
-         _flag("--definition", help="the definition that it runs, as YAML")),
+         _flag("--definition", help="the definition that it runs, as YAML"), AT),
     ),
     Command(
         "diff", "Look", "compare two runs: definition, inputs, durations, outcomes", "workflows:diff",
@@ -256,6 +274,8 @@ COMMANDS: tuple[Command, ...] = (
         (RUN, TASK, FOLLOW, _option("--attempt", metavar="N", type=whole, help="of this attempt, not of the last"),
          _option("--stream", choices=("stdout", "stderr"), help="one stream only"),
          _option("--tail", metavar="N", type=whole, help="only the last N lines of each task's streams; -f goes on"),
+         _option("--grep", metavar="TEXT", help="only lines of TASK with this text, each with its number"),
+         _flag("--ignore-case", help="with --grep: A to Z are as a to z"),
          _flag("--timestamps", help="a time before each line: with -f, when it was seen here; of older output, when"
                                     " its attempt began, because lines have no times of their own")),
     ),
@@ -295,9 +315,11 @@ COMMANDS: tuple[Command, ...] = (
          LIMIT),
     ),
     Command("backfills", "Look", "list backfills, newest first", "backfill:backfills", (LIMIT,)),
-    Command("why", "Look", "explain what a task waits for", "events:why", (RUN, TASK)),
+    Command("why", "Look", "explain what a task waits for", "events:why", (RUN, TASK, AT)),
     Command(
-        "verify", "Look", "rebuild a run's state from its events and compare", "events:verify", (RUN,),
+        "verify", "Look", "rebuild a run's state from its events and compare", "events:verify",
+        (_option("run", metavar="RUN", nargs="?", help="a run's id, the beginning of one, or `last`"),
+         _flag("--replicas", help="compare the replicas of all live nodes instead (a store on etcd)")),
     ),
     Command(
         "nodes", "Look", "list nodes, or show one of them", "nodes:nodes",
@@ -326,8 +348,8 @@ COMMANDS: tuple[Command, ...] = (
          _flag("--no-wait", help="do not wait until nothing of it is left running")),
     ),
     Command(
-        "bulk", "Change", "cancel, pause, unpause, resume, rerun or retry-dead many runs", "bulk:bulk",
-        (_option("action", metavar="ACTION", help="cancel, pause, unpause, resume, rerun or retry-dead"),
+        "bulk", "Change", "cancel, pause, unpause, resume, rerun, retry-dead or remove many runs", "bulk:bulk",
+        (_option("action", metavar="ACTION", help="cancel, pause, unpause, resume, rerun, retry-dead or remove"),
          _option("runs", metavar="RUN", nargs="*", help="these; or those that the filters of `weft ls` find"),
          *RUN_FILTERS, CHILDREN,
          _flag("--preview", help="only say what would be done"),
@@ -399,7 +421,8 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "apply", "Change", "make definitions current, and their triggers active", "apply:apply",
         (_option("files", metavar="FILE|DIR", nargs="+",
-                 help="definitions in YAML or JSON, flows, directories of definitions, or - for standard input"),),
+                 help="definitions in YAML or JSON, flows, directories of definitions, or - for standard input"),
+         _flag("--dry-run", help="only show what would change")),
         "Triggers that a definition no longer has are deactivated; pauses stay. `weft run` activates nothing."
         " The leader fires what is due: some node must be there (`weft worker`).",
     ),
@@ -452,6 +475,13 @@ COMMANDS: tuple[Command, ...] = (
          _option("--role", choices=("viewer", "operator", "admin"), dest="api_role",
                  help="create: viewer reads, operator starts and stops work, admin may do everything"
                       " (default: viewer)"),
+         _option("--worker", metavar="NAME",
+                 help="create: for `weft worker --server`, and nothing else; the names of its nodes begin with NAME"),
+         _option("--label", metavar="K[=V]", action="append", default=[], dest="worker_label",
+                 help="create --worker: a label that all its nodes have, and no others; may be repeated"),
+         _option("--workflow", metavar="NAME", action="append", default=[], dest="worker_workflow",
+                 help="create --worker: only tasks of this workflow, or of all that begin so (nightly*); may be"
+                      " repeated"),
          _option("--expires", metavar="TIME", default="90d", help="create: after this, or never (default: 90d)")),
         "A token is shown once, when it is created; the store keeps its hash. Who did what is in `weft events`.",
     ),
@@ -465,10 +495,11 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "store", "Change", "show what the store holds, move it, or change its schema", "store:store",
         (_option("action", metavar="info|copy|migrate|downgrade", choices=("info", "copy", "migrate", "downgrade"),
-                 help="info: location, size, counts; copy: move everything to an empty PostgreSQL database;"
+                 help="info: location, size, counts; copy: move everything to another kind of store;"
                       " migrate: bring its tables to this version; downgrade: back to those of an older one"),
-         _option("--from", dest="source", metavar="STORE", help="copy: the store's file (default: the one in use)"),
-         _option("--to", dest="target", metavar="STORE", help="copy: postgresql://…, an empty database"),
+         _option("--from", dest="source", metavar="STORE", help="copy: what is moved (default: the store in use)"),
+         _option("--to", dest="target", metavar="STORE",
+                 help="copy: postgresql://… (an empty database) or etcd://…; from etcd://… also a file"),
          _flag("--wait", help="copy: drain the nodes that are at work, and wait until they have left"),
          _flag("--quick", help="copy: verify only runs that have not ended and the newest others"),
          _flag("--undo", help="copy: use the old store again after a copy that was broken off"),

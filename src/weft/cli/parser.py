@@ -5,7 +5,7 @@ import sys
 from typing import Any, NoReturn
 
 from weft.cli.arguments import shown
-from weft.cli.command_table import BY_NAME, COMMANDS, EXIT_CODES, JSON, SERVER, STORE, Command, Option
+from weft.cli.command_table import BY_NAME, COMMANDS, CONSISTENT, EXIT_CODES, JSON, SERVER, STORE, Command, Option
 from weft.cli.exit_codes import BAD_INPUT, GiveUp
 
 MESSAGE_MAX = 400  # argparse repeats what was given
@@ -69,7 +69,8 @@ def _add(commands: "argparse._SubParsersAction[Parser]", command: Command) -> No
 
 def all_options(command: Command) -> tuple[Option, ...]:
     shared = ((STORE, SERVER) if command.remote else (STORE,)) if command.store else ()
-    return (*command.options, *shared, JSON)
+    looks = (CONSISTENT,) if shared and command.group == "Look" else ()
+    return (*command.options, *looks, *shared, JSON)
 
 
 def usage(command: Command) -> str:

@@ -21,7 +21,7 @@ def alive(connection: Connection, node: NodeInfo) -> bool:
     """Its lease holds; and its process is there, where all share a file on this machine."""
     if node.state != "live" or node.lease_ms is None or node.lease_ms <= 0:
         return False
-    if node.pid is None or not isinstance(connection, StoreConnection) or connection.store.path is None:
+    if node.pid is None or not isinstance(connection, StoreConnection) or connection.store.kind != "sqlite":
         return True
     try:
         os.kill(node.pid, 0)
@@ -37,6 +37,14 @@ def workers(connection: Connection) -> list[NodeInfo]:
     return [n for n in connection.nodes() if n.scope is None and n.slots != 0 and alive(connection, n)]
 
 
+def facts_here(session: CommandSession, workflows: list[Workflow]) -> NodeFacts:
+    """The node that this process would be to run these."""
+    added, down = plugins_here(session.config, plugin_kinds(workflows))
+    return own_facts(
+        session.local(), session.config, down=engines_down(session.config, workflows) | down, plugins=added
+    )
+
+
 def refuse_unplaceable(
     session: CommandSession, args: Namespace, connection: Connection, workflows: Iterable[Workflow]
 ) -> None:
@@ -45,10 +53,7 @@ def refuse_unplaceable(
     if session.server is not None or getattr(args, "detach", False):
         return
     workflows = list(workflows)
-    added, down = plugins_here(session.config, plugin_kinds(workflows))
-    here = own_facts(
-        session.local(), session.config, down=engines_down(session.config, workflows) | down, plugins=added
-    )
+    here = facts_here(session, workflows)
     nodes = [facts_of(node) for node in workers(connection)]
     for workflow in workflows:
         why = unplaceable(workflow, nodes, here)

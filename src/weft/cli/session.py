@@ -13,7 +13,7 @@ from weft.cli.arguments import shown
 from weft.cli.exit_codes import BAD_INPUT, NOT_FOUND, GiveUp
 from weft.cli.terminal.terminal import Terminal, printable
 from weft.core.definition.problems import encodes
-from weft.store.postgres.url import PostgresUrl
+from weft.store.urls import StoreUrl
 
 if TYPE_CHECKING:
     from weft.client.local import StoreConnection
@@ -35,7 +35,10 @@ _FLAGS = (
     "gpus",
     "host",
     "port",
+    "grpc",
     "root_path",
+    "tls_cert",
+    "tls_key",
     "log_format",
 )
 
@@ -86,7 +89,14 @@ class CommandSession:
             self._check(store_place(self.config, self.directory), create)
             if self.args.command in OF_NODES:
                 self._check_node()
-            self._connection = open_connection(self.config, self.directory, self._say_of_store)
+            self._connection = open_connection(
+                self.config, self.directory, self._say_of_store, node=self.args.command in OF_NODES
+            )
+            if getattr(self.args, "consistent", False) and self._connection.store.kind == "etcd":
+                from weft.store.replicated.log_store import LogStore
+
+                assert isinstance(self._connection.store, LogStore)
+                self._connection.store.wait_for_head()
         return self._connection
 
     def _check_node(self) -> None:
@@ -99,7 +109,7 @@ class CommandSession:
                 raise GiveUp(BAD_INPUT, str(error)) from None
         # Arguments can be read by everybody on the machine for as long as the process lives.
         store = self.config.store
-        if self.config.sources["store"] == "flag" and isinstance(store, PostgresUrl) and store.has_password:
+        if self.config.sources["store"] == "flag" and isinstance(store, StoreUrl) and store.has_password:
             self._say_of_store(
                 "every user of this machine can read the password in --store while this runs:"
                 " give the address in WEFT_STORE, or the password in ~/.pgpass"
@@ -110,7 +120,7 @@ class CommandSession:
         from weft.client.opening import store_place
 
         found = self.server or store_place(self.config, self.directory)
-        return found.shown if isinstance(found, PostgresUrl) else str(found)
+        return found.shown if isinstance(found, StoreUrl) else str(found)
 
     def has_store(self) -> bool:
         """There is one already, or it is a server's."""
@@ -126,7 +136,7 @@ class CommandSession:
                 "use --store, or unset WEFT_SERVER (`server` in weft.toml)",
             )  # fmt: skip
 
-    def _check(self, path: "Path | PostgresUrl", create: bool) -> None:
+    def _check(self, path: "Path | StoreUrl", create: bool) -> None:
         """Errors that are clearer when they come before a store is opened."""
         if not isinstance(path, Path):
             return

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.executors.output import StreamName
-from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.reading.output.attempts import AttemptOutput
 from weft.operations.replies import EventInfo
 
 if TYPE_CHECKING:

@@ -13,20 +13,21 @@ from weft.executors.output import StreamName
 from weft.node.local import LocalLink
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Operation, Request
-from weft.operations.reading.attempt_output import AttemptOutput, open_output
+from weft.operations.on_demand import submissions, tokens
+from weft.operations.reading.definition_diff import preview_of_apply
 from weft.operations.reading.figures import Figures, figures
 from weft.operations.reading.kept_files import open_kept_file
-from weft.operations.reading.output import read_output
+from weft.operations.reading.output.attempts import AttemptOutput, open_output
+from weft.operations.reading.output.parts import read_output
 from weft.operations.reading.results import open_artifact, output_of
 from weft.operations.reading.runs import find_run
 from weft.operations.replies import OutputPart, TokenInfo
-from weft.operations.resources.submissions import AppliedWorkflow
-from weft.operations.resources.tokens import holder
 from weft.operations.run_scope import RunScope, ScopeNeed, need_of
 from weft.store.protocol import Store
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
+    from weft.operations.resources.submissions import AppliedWorkflow
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -112,7 +113,9 @@ class StoreConnection(Connection):
         self._check_scope("submit")
         return self.access.commit_each(commands, ids)
 
-    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> AppliedWorkflow:
+    def apply(
+        self, loaded: "Loaded", source: str | None = None, by: str | None = None, *, preview: bool = False
+    ) -> "AppliedWorkflow":
         self._check_scope(None)
         workflow = loaded.workflow
         if workflow.triggers and loaded.children:
@@ -122,14 +125,16 @@ class StoreConnection(Connection):
                 f"{workflow.name} runs {named} by file, and what a trigger starts has no file to look in; apply"
                 " that one too, and name it: `workflow: NAME`",
             )
+        if preview:
+            return preview_of_apply(self.access, loaded)
         self.link.committer.know(workflow)
         command = c.Apply(workflow.hash, workflow.name, loaded.encoded, source, workflow.triggers, by)
         reply = self.access.commit(command)
-        return AppliedWorkflow(existing=reply.existing, **reply.data)
+        return submissions.AppliedWorkflow(existing=reply.existing, **reply.data)
 
     def token_holder(self, token: str) -> TokenInfo | None:
         """Whose token this is, if it can be used now; for servers."""
-        return holder(self.access, token)
+        return tokens.holder(self.access, token)
 
     def figures(self) -> Figures:
         """For a monitor."""

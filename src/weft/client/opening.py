@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft import config as settings
+from weft.store.etcd.url import EtcdUrl
 from weft.store.postgres.url import PostgresUrl
 from weft.store.private_files import create_private, make_private_directory, tighten
 from weft.store.protocol import Store, StoreBusy, StoreUnusable
+from weft.store.urls import StoreUrl
 
 if TYPE_CHECKING:
     from weft.client.local import StoreConnection
@@ -21,12 +23,12 @@ PRIVATE = ("output", "artifacts", "sessions")
 RETRY_S = (0.1, 0.25, 0.5, 1.0)
 
 
-def store_place(config: settings.Config, directory: Path) -> Path | PostgresUrl:
+def store_place(config: settings.Config, directory: Path) -> Path | StoreUrl:
     place = config.store
     if place is None:
         found = settings.find_upward(directory, f"{STORE_DIRECTORY}/{STORE_FILE}")
         return found or directory / STORE_DIRECTORY / STORE_FILE
-    if isinstance(place, PostgresUrl):
+    if isinstance(place, StoreUrl):
         return place
     return place / STORE_FILE if os.path.isdir(place) else place
 
@@ -61,6 +63,11 @@ def open_store(
         tries += 1
 
 
+def files_root(directory: Path) -> Path:
+    """The nearest .weft upward, or a new one here: where replicas and output of nodes are."""
+    return settings.find_upward(directory, STORE_DIRECTORY, directories=True) or directory / STORE_DIRECTORY
+
+
 def make_home(directory: Path) -> None:
     """A .weft is for its user only, and nothing of it belongs into a repository. In another directory, which may have
     other uses, that goes for what we keep there."""
@@ -84,17 +91,27 @@ def need_psycopg(place: PostgresUrl) -> None:
 
 
 def open_connection(
-    config: settings.Config, directory: Path, log: Callable[[str], None] = lambda text: None
+    config: settings.Config, directory: Path, log: Callable[[str], None] = lambda text: None, *, node: bool = True
 ) -> "StoreConnection":
-    """Nodes of this process keep their output beside a store that is a file, else in the nearest .weft upward."""
+    """Nodes of this process keep their output beside a store that is a file, else in the nearest .weft upward.
+    `node`: this process may be one, and keep a replica of a replicated store."""
     from weft.client.local import StoreConnection
     from weft.operations.access import StoreAccess
 
     place = store_place(config, directory)
     root: Path | None = None
-    if isinstance(place, PostgresUrl):
-        root = settings.find_upward(directory, STORE_DIRECTORY, directories=True) or directory / STORE_DIRECTORY
-    store = open_store(place, config.store_wait, log)
+    if isinstance(place, StoreUrl):
+        root = files_root(directory)
+    if isinstance(place, EtcdUrl):
+        from weft.store.replicated.opening import open_replicated
+
+        assert root is not None
+        make_home(root)
+        store: Store = open_replicated(
+            place, root, keeps=node, log=log, wait_s=config.store_wait, copies=config.output_copies
+        )
+    else:
+        store = open_store(place, config.store_wait, log)
     store.log = log
     access = StoreAccess(store, root=root, role=config.role, artifacts=config.artifacts, workspaces=config.workspaces)
     access.wait_s = config.store_wait

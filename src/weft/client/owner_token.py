@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 from weft import config as settings
 from weft.client.opening import STORE_DIRECTORY, make_home
-from weft.store.postgres.url import PostgresUrl
 from weft.store.private_files import create_private, tighten
+from weft.store.urls import StoreUrl
 
 FILE = "token"
 _TOKEN = re.compile(r"[\x21-\x7e]{16,256}")
@@ -75,7 +75,7 @@ def token_for(url: str, config: settings.Config, directory: Path) -> str | None:
 def _file(config: settings.Config, directory: Path) -> Path | None:
     """Beside the store that is set, else in the nearest .weft upward that has one."""
     place = config.store
-    if place is not None and not isinstance(place, PostgresUrl):
+    if place is not None and not isinstance(place, StoreUrl):
         beside = (place if place.is_dir() else place.parent) / FILE
         if beside.is_file():
             return beside

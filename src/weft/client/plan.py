@@ -1,4 +1,4 @@
-"""What a run of a definition would do, told without running it."""
+"""A dry run: what a run of a definition would do."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,49 +8,18 @@ import msgspec
 from weft.client.verbs import Connection
 from weft.core.definition.child_workflows import kind_of, references_of
 from weft.core.placement.demands import demand_of
-from weft.core.placement.eligibility import eligible
+from weft.core.placement.eligibility import NodeFacts, eligible
 from weft.core.workflow import Workflow
 from weft.operations.errors import NotFound
 from weft.operations.reading.placement import facts_of, unplaceable
 from weft.operations.replies import NodeInfo
+from weft.operations.resources.definitions import Plan, PlannedTask
 
 NOWHERE = ("wait", "workflow")  # kinds of tasks that take no node
 NODES_SHOWN = 20
+WHY_SHOWN = 5
 PROBLEMS_SHOWN = 20
-
-
-class PlannedTask(msgspec.Struct, kw_only=True, omit_defaults=True):
-    name: str
-    level: int  # all tasks of level 0 could start at once, those of level 1 after some of level 0, and so on
-    type: str
-    needs: list[str] = []
-    when: str = "all_success"
-    condition: str | None = None
-    mapped: bool = False  # becomes as many tasks as its array has elements, known when it starts
-    replicas: int | None = None
-    retries: int = 0
-    timeout_ms: int | None = None
-    allow_failure: bool = False
-    pools: list[str] = []
-    secrets: list[str] = []  # by name; never their values
-    spec: str = ""  # what its executor gets, as JSON; templates are not resolved yet
-    nodes: list[str] | None = None  # that could run it now; None: it needs none
-
-
-class Plan(msgspec.Struct, kw_only=True):
-    """`problems` would hold up the run, or have it refused. `widest` is the largest number of tasks in one level."""
-
-    name: str
-    hash: str
-    inputs: dict[str, Any]
-    on_failure: str
-    max_parallel: int | None
-    total: int
-    levels: int
-    widest: int
-    nodes: int  # alive now
-    problems: list[str]
-    tasks: list[PlannedTask]
+PlacedNode = tuple[str, NodeFacts]
 
 
 def live_nodes(connection: Connection) -> list[NodeInfo]:
@@ -66,9 +35,12 @@ def plan_of(
     after: int = 0,
     limit: int = 50,
     spec_max: int = 500,
+    here: NodeFacts | None = None,
 ) -> Plan:
-    """`after` counts tasks, in the order of levels and then of the document."""
-    nodes = live_nodes(connection)
+    """`after` counts tasks, in the order of levels and then of the document. `here` is the node that this process
+    will be."""
+    nodes = [(node.node, facts_of(node)) for node in live_nodes(connection)]
+    nodes += [] if here is None else [("this node", here)]
     order = sorted(range(len(workflow.tasks)), key=workflow.levels.__getitem__)
     by_level: dict[int, int] = {}
     for level in workflow.levels:
@@ -81,9 +53,9 @@ def plan_of(
     )  # fmt: skip
 
 
-def _problems(connection: Connection, workflow: Workflow, nodes: Sequence[NodeInfo]) -> list[str]:
+def _problems(connection: Connection, workflow: Workflow, nodes: Sequence[PlacedNode]) -> list[str]:
     found = [] if nodes else ["no node is alive: tasks would wait for one (weft worker, weft serve)"]
-    why = unplaceable(workflow, [facts_of(node) for node in nodes])
+    why = unplaceable(workflow, [facts for _, facts in nodes])
     found += [] if why is None else [why]
     for reference in references_of(workflow):
         if kind_of(reference) != "name":
@@ -96,20 +68,24 @@ def _problems(connection: Connection, workflow: Workflow, nodes: Sequence[NodeIn
     return found[:PROBLEMS_SHOWN]
 
 
-def _planned(workflow: Workflow, pos: int, nodes: Sequence[NodeInfo], spec_max: int) -> PlannedTask:
+def _planned(workflow: Workflow, pos: int, nodes: Sequence[PlacedNode], spec_max: int) -> PlannedTask:
     task = workflow.tasks[pos]
     text = msgspec.json.encode(task.spec).decode()
+    able, why = ([], []) if task.kind in NOWHERE else _able(workflow, pos, nodes)
     return PlannedTask(
         name=task.name, level=workflow.levels[pos], type=task.kind,
         needs=[workflow.tasks[need].name for need in task.needs], when=task.when, condition=task.condition,
         mapped=task.mapped, replicas=task.replicas, retries=task.retry.max, timeout_ms=task.timeout_ms,
         allow_failure=task.allow_failure, pools=list(task.pools), secrets=list(task.secrets),
         spec=text if len(text) <= spec_max else text[:spec_max] + "…",
-        nodes=None if task.kind in NOWHERE else _able(workflow, pos, nodes),
+        nodes=None if task.kind in NOWHERE else able, why=why,
     )  # fmt: skip
 
 
-def _able(workflow: Workflow, pos: int, nodes: Sequence[NodeInfo]) -> list[str]:
+def _able(workflow: Workflow, pos: int, nodes: Sequence[PlacedNode]) -> tuple[list[str], list[str]]:
+    """(nodes that could run it, why none could)."""
     body = demand_of(workflow.tasks[pos])[1] if workflow.own is None else workflow.own[1]
     demand = msgspec.json.decode(body)
-    return [node.node for node in nodes if not eligible(demand, facts_of(node))][:NODES_SHOWN]
+    reasons = {name: eligible(demand, facts) for name, facts in nodes}
+    able = [name for name, why in reasons.items() if not why]
+    return able[:NODES_SHOWN], [] if able else [f"{n}: {', '.join(w)}" for n, w in list(reasons.items())[:WHY_SHOWN]]

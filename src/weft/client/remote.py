@@ -24,8 +24,8 @@ from weft.executors.output import StreamName
 from weft.operations.declare import NoArguments, Operation, Request
 from weft.operations.errors import NotFound
 from weft.operations.ids import new_id
-from weft.operations.reading.attempt_output import AttemptOutput, Piece
-from weft.operations.reading.output import PART_MAX
+from weft.operations.reading.output.attempts import AttemptOutput, Piece
+from weft.operations.reading.output.parts import PART_MAX
 from weft.operations.replies import CallerInfo, OutputPart
 from weft.operations.resources import server
 from weft.operations.resources.streams import (
@@ -39,7 +39,7 @@ from weft.operations.resources.streams import (
 from weft.operations.resources.submissions import AppliedWorkflow, Batch, BatchItem, Started
 from weft.operations.run_scope import RunScope
 from weft.store.artifact_files import ArtifactError
-from weft.store.protocol import StoreError
+from weft.store.protocol import StoreError, StoreUnusable
 from weft.store.shipment import CHUNK_MAX
 
 if TYPE_CHECKING:
@@ -190,9 +190,11 @@ class ServerConnection(Connection):
             replies += [_of_batch(item) for item in batch.runs]
         return replies
 
-    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> AppliedWorkflow:
+    def apply(
+        self, loaded: "Loaded", source: str | None = None, by: str | None = None, *, preview: bool = False
+    ) -> AppliedWorkflow:
         path = path_of("/v1/workflows/{name}", {"name": loaded.name})
-        body = {"definition": msgspec.Raw(loaded.encoded), "source": source}
+        body = {"definition": msgspec.Raw(loaded.encoded), "source": source, "preview": preview}
         found: AppliedWorkflow = self._write("PUT", path, body).value(AppliedWorkflow)
         return found
 
@@ -216,7 +218,10 @@ class RemoteOutput:
         self._of = (run_id, task, attempt, stream)
 
     def read(self, offset: int, limit: int = CHUNK_MAX) -> Piece:
-        part = self._connection.read_output(*self._of, offset=offset, limit=limit)
+        try:
+            part = self._connection.read_output(*self._of, offset=offset, limit=limit)
+        except StoreUnusable:
+            return Piece(offset, b"", "away")
         if part.data:
             return Piece(part.offset, part.data, "more")
         # Whether its node runs it or only still sends what it wrote makes no difference here: more may come.

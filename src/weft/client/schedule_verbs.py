@@ -1,17 +1,19 @@
 """The verbs about what happens by itself: triggers, backfills, notifications. And what all verbs are made of: one
 operation each, or pages of one."""
 
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from weft.core.commands import BY_REQUEST
 from weft.operations import parameters as p
 from weft.operations.declare import NoArguments, Operation, Request
+from weft.operations.on_demand import backfills, notifications, triggers
 from weft.operations.replies import FireInfo, NotificationInfo, TriggerInfo
-from weft.operations.resources import backfills, notifications, triggers
-from weft.operations.resources.backfills import BackfillInfo, BackfillStarted
-from weft.operations.resources.triggers import TriggerDone
+
+if TYPE_CHECKING:
+    from weft.operations.resources.backfills import BackfillInfo, BackfillStarted
+    from weft.operations.resources.triggers import TriggerDone
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -58,31 +60,31 @@ class ScheduleVerbs:
         request = triggers.ListNextTimesRequest(name=found.workflow, trigger=found.name, count=count)
         return self.call(triggers.list_next_times, request).times
 
-    def pause_trigger(self, ref: str, *, paused: bool = True) -> TriggerDone:
+    def pause_trigger(self, ref: str, *, paused: bool = True) -> "TriggerDone":
         found = self.trigger(ref)
         operation = triggers.pause_trigger if paused else triggers.resume_trigger
         return self.call(operation, triggers.OneTriggerRequest(name=found.workflow, trigger=found.name))
 
-    def fire(self, ref: str, body: Any = None) -> TriggerDone:
+    def fire(self, ref: str, body: Any = None) -> "TriggerDone":
         """Fire a trigger now, by hand."""
         found = self.trigger(ref)
         return self.call(
             triggers.fire_trigger, triggers.FireTriggerRequest(name=found.workflow, trigger=found.name, body=body)
         )
 
-    def start_backfill(self, ref: str, first: int, last: int, **options: Any) -> BackfillStarted:
+    def start_backfill(self, ref: str, first: int, last: int, **options: Any) -> "BackfillStarted":
         """One run for each fire time of a trigger from one moment to another. `options`: parallel, reverse, again,
         inputs, preview."""
         request = backfills.StartBackfillRequest(trigger=ref, first=first, last=last, **options)
         return self.call(backfills.start_backfill, request)
 
-    def backfills(self, limit: int = 20) -> list[BackfillInfo]:
+    def backfills(self, limit: int = 20) -> list["BackfillInfo"]:
         return self.call(backfills.list_backfills, backfills.ListBackfillsRequest(limit=limit)).backfills
 
-    def backfill(self, id: str) -> BackfillInfo:
+    def backfill(self, id: str) -> "BackfillInfo":
         return self.call(backfills.get_backfill, backfills.OneBackfillRequest(backfill=id))
 
-    def cancel_backfill(self, id: str, reason: str = BY_REQUEST) -> BackfillInfo:
+    def cancel_backfill(self, id: str, reason: str = BY_REQUEST) -> "BackfillInfo":
         """Start no more runs of it, and cancel those that have not ended."""
         return self.call(backfills.cancel_backfill, backfills.CancelBackfillRequest(backfill=id, reason=reason))
 

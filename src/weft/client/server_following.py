@@ -15,7 +15,7 @@ from weft.client.event_stream_reader import EventStreamReader
 from weft.client.following import PollingSource
 from weft.client.http_connection import HttpConnection, path_of
 from weft.executors.output import StreamName
-from weft.operations.reading.attempt_output import AttemptOutput, Piece
+from weft.operations.reading.output.attempts import AttemptOutput, Piece
 from weft.operations.replies import EventInfo
 from weft.operations.resources.streams import stream_events, stream_run_events, stream_task_output
 from weft.store.shipment import CHUNK_MAX

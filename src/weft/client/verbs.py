@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self
 
+import msgspec
+
 from weft import __version__
 from weft.client.schedule_verbs import ALL, PAGE, Q, R, ScheduleVerbs
 from weft.core.artifacts import ArtifactReference
@@ -17,6 +19,19 @@ from weft.core.workflow import Workflow
 from weft.operations import parameters as p
 from weft.operations.declare import NoArguments, Operation
 from weft.operations.errors import NotFound
+from weft.operations.on_demand import (
+    bulk,
+    events,
+    history,
+    nodes,
+    repair,
+    run_changes,
+    runs,
+    store,
+    tasks,
+    tokens,
+    workflows,
+)
 from weft.operations.reading.budgets import RunBudget
 from weft.operations.replies import (
     ArtifactList,
@@ -42,31 +57,19 @@ from weft.operations.replies import (
     WantedSignal,
     WorkflowInfo,
 )  # fmt: skip
-from weft.operations.resources import (
-    bulk,
-    events,
-    nodes,
-    repair,
-    run_changes,
-    runs,
-    store,
-    tasks,
-    tokens,
-    workflows,
-)
-from weft.operations.resources.nodes import Draining
-from weft.operations.resources.repair import Correction
-from weft.operations.resources.run_changes import Changed, PrunedRuns, RerunPlan
-from weft.operations.resources.store import PoolSet
-from weft.operations.resources.tokens import TokenRevoked
 from weft.operations.run_scope import RunScope
 
 if TYPE_CHECKING:
     from weft.authoring.load import Loaded
     from weft.client.following import EventFollower
     from weft.executors.output import StreamName
-    from weft.operations.reading.attempt_output import AttemptOutput
+    from weft.operations.reading.output.attempts import AttemptOutput
+    from weft.operations.resources.nodes import Draining
+    from weft.operations.resources.repair import Correction
+    from weft.operations.resources.run_changes import Changed, PrunedRuns, RerunPlan
+    from weft.operations.resources.store import PoolSet
     from weft.operations.resources.submissions import AppliedWorkflow
+    from weft.operations.resources.tokens import TokenRevoked
 
 WORKFLOWS_KEPT: Final = 100
 #: Names in paths that cannot be anything's: they are not asked for.
@@ -102,10 +105,10 @@ class Connection(ScheduleVerbs):
 
     @staticmethod
     def check_names(operation: Operation[Q, R], request: Q) -> None:
-        for field in operation.fields:
-            if field.location == "path" and field.name in _PATTERNS:
-                pattern, message = _PATTERNS[field.name]
-                value = getattr(request, field.name)
+        for name in operation.names_in_path:
+            if name in _PATTERNS:
+                pattern, message = _PATTERNS[name]
+                value = getattr(request, name)
                 if pattern.fullmatch(value) is None:
                     raise NotFound(message.format(value))
 
@@ -184,9 +187,12 @@ class Connection(ScheduleVerbs):
         )  # fmt: skip
         return self._pages(runs.list_runs, request, "runs", limit)[0]
 
-    def change_runs(self, request: bulk.ChangeRunsRequest) -> bulk.ChangedRuns:
-        """The same to many runs: some hundred at a time, and where the filter goes on."""
-        return self.call(bulk.change_runs, request)
+    def change_runs(self, request: "bulk.ChosenRunsRequest") -> "bulk.ChangedRuns":
+        """The same to many runs: some hundred at a time, and where the filter goes on. Without an action they are
+        removed."""
+        if isinstance(request, bulk.ChangeRunsRequest):
+            return self.call(bulk.change_runs, request)
+        return self.call(bulk.remove_runs, request)
 
     def diff_runs(self, old: str, new: str) -> RunDiff:
         """How two runs differ: definition, inputs, durations, outcomes."""
@@ -247,10 +253,23 @@ class Connection(ScheduleVerbs):
             raise Refused("invalid", found.error)
         return found.output
 
-    def why(self, ref: str, task: str | None = None) -> list[Explanation]:
+    def why(self, ref: str, task: str | None = None, event: int | None = None) -> list[Explanation]:
+        """With `event`: as it was after that event of the run."""
         if task is None:
-            return self.call(runs.explain_run, runs.OneRunRequest(run=ref)).explanations
-        return self.call(tasks.explain_task, tasks.OneTaskRequest(run=ref, task=task)).explanations
+            return self.call(runs.explain_run, runs.ExplainRunRequest(run=ref, event=event)).explanations
+        request = tasks.ExplainTaskRequest(run=ref, task=task, event=event)
+        return self.call(tasks.explain_task, request).explanations
+
+    def run_at(self, ref: str, event: int, task: str | None = None) -> "history.RunThen":
+        """A run and all its tasks, or one of them, as they were after this event of the run."""
+        page = history.GetRunAtRequest(run=ref, event=max(0, event), task=task, limit=PAGE)
+        found = self.call(history.get_run_at, page)
+        after = found.next
+        while after is not None:
+            more = self.call(history.get_run_at, msgspec.structs.replace(page, cursor=after))
+            found.tasks += more.tasks
+            after = more.next
+        return found
 
     def verify(self, ref: str) -> Verification:
         return self.call(runs.verify_run, runs.OneRunRequest(run=ref))
@@ -376,7 +395,7 @@ class Connection(ScheduleVerbs):
     def leader(self) -> LeaderInfo:
         return self.call(nodes.get_leader, NoArguments())
 
-    def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> Draining:
+    def drain(self, ref: str, deadline_ms: int, reason: str = "drained by request") -> "Draining":
         """No new claims for this node; what still runs at the deadline is requeued; then it leaves."""
         return self.call(nodes.drain_node, nodes.DrainNodeRequest(node=ref, deadline_ms=deadline_ms, reason=reason))
 
@@ -388,7 +407,7 @@ class Connection(ScheduleVerbs):
 
     def set_pool(
         self, name: str, size: int, *, usd: float | None = None, tokens: int | None = None, renew: bool = False
-    ) -> PoolSet:
+    ) -> "PoolSet":
         """Create a pool, or change its size; 0 lets nothing more start. `usd`, `tokens`: what its tasks may spend."""
         request = store.SetPoolRequest(name=name, size=size, usd=usd, tokens=tokens, renew=renew)
         return self.call(store.set_pool, request)
@@ -430,8 +449,11 @@ class Connection(ScheduleVerbs):
                 return found
             request.cursor = page.next
 
-    def apply(self, loaded: "Loaded", source: str | None = None, by: str | None = None) -> "AppliedWorkflow":
-        """Make this the current version of its workflow, and its triggers the active ones."""
+    def apply(
+        self, loaded: "Loaded", source: str | None = None, by: str | None = None, *, preview: bool = False
+    ) -> "AppliedWorkflow":
+        """Make this the current version of its workflow, and its triggers the active ones; or only say what that
+        would change."""
         raise NotImplementedError
 
     # Changing runs
@@ -443,40 +465,40 @@ class Connection(ScheduleVerbs):
         """Many runs in one transaction, under these command ids. A refusal stands in its place and stops no other."""
         raise NotImplementedError
 
-    def cancel(self, ref: str, task: str | None = None, reason: str = BY_REQUEST, *, now: bool = False) -> Changed:
+    def cancel(self, ref: str, task: str | None = None, reason: str = BY_REQUEST, *, now: bool = False) -> "Changed":
         if task is None:
             return self.call(run_changes.cancel_run, run_changes.CancelRunRequest(run=ref, reason=reason, now=now))
         return self.call(run_changes.cancel_task, run_changes.CancelTaskRequest(run=ref, task=task, reason=reason))
 
-    def release(self, ref: str, task: str, reason: str = "released by request") -> Changed:
+    def release(self, ref: str, task: str, reason: str = "released by request") -> "Changed":
         """Go on without the proof that a lost attempt on an engine was stopped."""
         return self.call(run_changes.release_task, run_changes.ReleaseTaskRequest(run=ref, task=task, reason=reason))
 
-    def resume(self, ref: str) -> Changed:
+    def resume(self, ref: str) -> "Changed":
         return self.call(run_changes.resume_run, runs.OneRunRequest(run=ref))
 
-    def correct(self, ref: str, definition: Any, *, preview: bool = False) -> Correction:
+    def correct(self, ref: str, definition: Any, *, preview: bool = False) -> "Correction":
         """Go on with a corrected definition of a run that has ended; `preview`: only say what would run again."""
         request = repair.CorrectRunRequest(run=ref, definition=definition, preview=preview)
         return self.call(repair.correct_run, request)
 
-    def skip(self, ref: str, tasks: list[str], reason: str = "skipped by request") -> Changed:
+    def skip(self, ref: str, tasks: list[str], reason: str = "skipped by request") -> "Changed":
         """Skip tasks that have not started, or of an ended run: in a new generation."""
         return self.call(repair.skip_tasks, repair.SkipTasksRequest(run=ref, tasks=tasks, reason=reason))
 
-    def mark(self, ref: str, tasks: list[str], output: Any = None, reason: str = "marked by request") -> Changed:
+    def mark(self, ref: str, tasks: list[str], output: Any = None, reason: str = "marked by request") -> "Changed":
         """Let tasks count as succeeded, with this output, without running them."""
         request = repair.MarkTasksRequest(run=ref, tasks=tasks, output=output, reason=reason)
         return self.call(repair.mark_tasks, request)
 
-    def pause(self, ref: str, reason: str = "paused by request") -> Changed:
+    def pause(self, ref: str, reason: str = "paused by request") -> "Changed":
         """Let nothing more of a run start."""
         return self.call(repair.pause_run, repair.PauseRunRequest(run=ref, reason=reason))
 
-    def unpause(self, ref: str, reason: str = "unpaused by request") -> Changed:
+    def unpause(self, ref: str, reason: str = "unpaused by request") -> "Changed":
         return self.call(repair.unpause_run, repair.UnpauseRunRequest(run=ref, reason=reason))
 
-    def advance(self, ref: str, *, by_task: bool = False) -> Changed:
+    def advance(self, ref: str, *, by_task: bool = False) -> "Changed":
         """Continue a run that is paused between levels, by one level or one task."""
         return self.call(run_changes.advance_run, run_changes.AdvanceRunRequest(run=ref, by_task=by_task))
 
@@ -484,7 +506,7 @@ class Connection(ScheduleVerbs):
         """What a run may spend, has spent, and has reserved; and what its tasks have spent."""
         return self.call(runs.get_run_budget, runs.OneRunRequest(run=ref))
 
-    def set_budget(self, ref: str, *, usd: float | None = None, tokens: int | None = None) -> Changed:
+    def set_budget(self, ref: str, *, usd: float | None = None, tokens: int | None = None) -> "Changed":
         """Change what a run may spend in all, in US dollars and tokens."""
         request = run_changes.SetRunBudgetRequest(run=ref, usd=usd, tokens=tokens)
         return self.call(run_changes.set_run_budget, request)
@@ -496,24 +518,24 @@ class Connection(ScheduleVerbs):
         fresh: bool = False,
         inputs: dict[str, Any] | None = None,
         from_tasks: Sequence[str] = (),
-    ) -> Changed:
+    ) -> "Changed":
         """A new run with the same definition and inputs, but for those that are given. `from_tasks`: only these tasks
         and what follows them run; the results of all others are taken over."""
         request = run_changes.RerunRunRequest(run=ref, fresh=fresh, inputs=inputs or {}, from_tasks=list(from_tasks))
         return self.call(run_changes.rerun_run, request)
 
-    def preview_rerun(self, ref: str, from_tasks: Sequence[str]) -> RerunPlan:
+    def preview_rerun(self, ref: str, from_tasks: Sequence[str]) -> "RerunPlan":
         """What a rerun from these tasks would run, and what it would take over."""
         request = run_changes.PreviewRerunRequest(run=ref, from_tasks=list(from_tasks))
         return self.call(run_changes.preview_rerun, request)
 
-    def retry_dead(self, ref: str, tasks: list[str] | None = None) -> Changed:
+    def retry_dead(self, ref: str, tasks: list[str] | None = None) -> "Changed":
         for task in tasks or ():
             if wrong := self._task_name_error(ref, task):
                 raise wrong
         return self.call(run_changes.retry_dead, run_changes.RetryDeadRequest(run=ref, tasks=tasks))
 
-    def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> Changed:
+    def signal(self, ref: str, name: str, data: Any = None, reject: str | None = None) -> "Changed":
         """Answer a wait, now or before it is reached. `data` is any JSON value, and becomes the wait's output."""
         request = run_changes.SignalRunRequest(run=ref, name=name, data=data, reject=reject)
         return self.call(run_changes.signal_run, request)
@@ -524,7 +546,7 @@ class Connection(ScheduleVerbs):
 
     def prune(
         self, finished_before: int, states: list[Any] | None = None, *, cache: bool = False
-    ) -> Iterator[PrunedRuns]:
+    ) -> Iterator["PrunedRuns"]:
         """Remove finished runs, some at a time. `cache`: results that tasks kept before that moment go too; expired
         ones always do."""
         request = run_changes.PruneRunsRequest(before=max(0, finished_before), states=states, cache=cache)
@@ -539,13 +561,22 @@ class Connection(ScheduleVerbs):
     def tokens(self) -> list[TokenInfo]:
         return self._pages(tokens.list_tokens, tokens.ListTokensRequest(), "tokens", ALL)[0]
 
-    def create_token(self, label: str, role: Any, expires_ms: int | None = None) -> NewToken:
-        """Its text is in the reply, and nowhere else."""
-        return self.call(
-            tokens.create_token, tokens.CreateTokenRequest(label=label, role=role, expires_ms=expires_ms)
+    def create_token(
+        self,
+        label: str,
+        role: Any,
+        expires_ms: int | None = None,
+        *,
+        labels: dict[str, str] | None = None,
+        workflows: Sequence[str] = (),
+    ) -> NewToken:
+        """Its text is in the reply, and nowhere else. `labels` and `workflows` bind the token of a worker."""
+        request = tokens.CreateTokenRequest(
+            label=label, role=role, expires_ms=expires_ms, labels=labels, workflows=list(workflows) or None
         )
+        return self.call(tokens.create_token, request)
 
-    def revoke_token(self, ref: str) -> TokenRevoked:
+    def revoke_token(self, ref: str) -> "TokenRevoked":
         """By its id, a unique beginning of it, or its label."""
         found = tokens.token_of(self.tokens(), ref)
         return self.call(tokens.revoke_token, tokens.RevokeTokenRequest(id=found.id))

@@ -76,7 +76,10 @@ def reference_of(result: str | None) -> ArtifactReference | None:
         found = msgspec.json.decode(result, type=_Result)
     except msgspec.ValidationError:
         return None
-    return found.artifact if found.output is None else None
+    reference = found.artifact if found.output is None else None
+    if reference is None or _SHA256.fullmatch(reference.sha256) is None:  # it becomes a part of a path
+        return None
+    return None if reference.run is not None and _RUN.fullmatch(reference.run) is None else reference
 
 
 def with_output(result: str, output: str) -> str:

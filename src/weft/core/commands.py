@@ -63,6 +63,9 @@ class Exchange(msgspec.Struct):
     want_slotless: int = 0  # so many of those
     spends: bool = False  # the session may hold attempts that spend
     spent: list[tuple[int, int, int, int]] = []  # task, attempt, what it has spent since it was said last
+    workflows: list[str] = []  # claim only of these (core/placement/worker_binding.py); none: of all
+    #: nothing but ends of its own attempts has woken the node since the last one: what that one saw may count as well
+    undisturbed: bool = False
 
 
 class Claim(msgspec.Struct, gc=False):
@@ -159,6 +162,7 @@ class Register(msgspec.Struct):
     body: str
     role: Role = "auto"
     gave_up: str | None = None  # this process's session before, given up because the store did not answer
+    token: str | None = None  # the id of the worker's token that it comes with
 
 
 class Expire(msgspec.Struct):
@@ -306,6 +310,7 @@ class Prune(msgspec.Struct):
     cache: bool = False  # results kept by `cache` before that moment go too
     older_ms: int | None = None  # instead of `finished_before`: by the store's clock
     term: int | None = None  # of the leader whose chore this is; None: a person asks
+    nos: list[int] | None = None  # only these of them, with what their tasks started; nothing else is tidied up
 
 
 class Tidy(msgspec.Struct):
@@ -341,6 +346,7 @@ class CreateToken(msgspec.Struct):
     label: str
     role: ApiRole
     expires_ms: int | None = None  # from now; None: it never does
+    binding: str | None = None  # JSON of a WorkerBinding, of a worker's
 
 
 class RevokeToken(msgspec.Struct):

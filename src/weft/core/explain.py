@@ -289,6 +289,8 @@ def _ended(s: Situation) -> tuple[str, list[str]]:
         return s.task.reason, details  # the state is shown before it
     if s.origin is not None:
         details.append(f"nothing ran: its result was taken over from {s.origin}")
+    if s.task.reason and s.task.state == "succeeded" and s.task.elements is None:
+        return f"it was marked as succeeded: {s.task.reason}", details
     word = {"dead_letter": "it used up its retries", "succeeded": "it succeeded", "failed": "it failed"}.get(
         s.task.state, f"it was {s.task.state}"
     )

@@ -160,6 +160,7 @@ class SessionRow(msgspec.Struct):
     role: str = "auto"  # auto, leader, worker, observer
     drain_at: int | None = None  # of a draining one: what still runs then goes back
     gave_up: bool = False  # its process goes on, and gave it up because the store did not answer
+    token: str | None = None  # the id of the worker's token that it came with; None: it has the store itself
 
 
 class LeadershipRow(msgspec.Struct):
@@ -367,7 +368,7 @@ class NotificationRow(msgspec.Struct):
 
 
 #: Of a token: looks; starts and stops work; changes what everybody works with.
-ApiRole = Literal["viewer", "operator", "admin"]
+ApiRole = Literal["viewer", "operator", "admin", "worker"]
 
 
 class TokenRow(msgspec.Struct):
@@ -380,3 +381,4 @@ class TokenRow(msgspec.Struct):
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
+    binding: str | None = None  # JSON of a WorkerBinding, of a worker's

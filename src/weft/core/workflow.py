@@ -144,6 +144,7 @@ class TaskDef(msgspec.Struct, frozen=True):
     ] = ()  # it takes a place of each while it runs: named ones and the workflow's own, ascending
     scored: bool = False  # the leader picks its node
     allow: tuple[str, ...] | None = None  # what its token may do besides looking at its run; None: it has no `allow`
+    plain: bool = False  # it starts from its spec as it stands: nothing to resolve, to mask, to fetch or to keep
 
     def called(self, idx: int) -> str:
         """As people know it: "transform", or "transform.3" for an element."""

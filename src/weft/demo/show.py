@@ -52,7 +52,7 @@ class Stage:
         return subprocess.Popen(command, cwd=self.directory, env=environment, stdout=out, stderr=errors)
 
 
-def show(terminal: Terminal, *, json: bool) -> int:
+def show(terminal: Terminal, *, json: bool, ui: bool = False) -> int:
     """The exit code: 0 if everything was as promised."""
     began = time.monotonic()
     if json:
@@ -63,15 +63,26 @@ def show(terminal: Terminal, *, json: bool) -> int:
         facts = _crash(stage)
         if facts is not None:
             _resume(stage, facts)
+            facts["took_s"] = round(time.monotonic() - began, 1)
+            if ui:
+                _look(stage)
     if facts is None:
         return FAILED
-    facts["took_s"] = round(time.monotonic() - began, 1)
     if json:
         from weft.cli.session import json_text
 
         sys.stdout.write(json_text(facts, indent=2) + "\n")
     good = facts["succeeded"] and facts["kept"] and not facts["left_running"]
     return OK if good else FAILED
+
+
+def _look(stage: Stage) -> None:
+    """The page of the demo's store, until ^C."""
+    server = stage.weft("ui", "--port", "0")
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        server.wait(WAIT_MAX_S)
 
 
 def _crash(stage: Stage) -> dict[str, Any] | None:

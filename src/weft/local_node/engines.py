@@ -9,7 +9,7 @@ import msgspec
 
 from weft.core.placement.eligibility import NOT_CHECKED
 from weft.core.workflow import Workflow
-from weft.executors.protocol import CheckedExecutor, Ended, Handle, Launch, RemoteExecutor, StopReason
+from weft.executors.protocol import CheckedExecutor, Ended, Executor, Handle, Launch, RemoteExecutor, StopReason
 
 if TYPE_CHECKING:
     from weft.config import Config
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 #: Of tasks that every node has executors for, if it has the engine, or what else they need.
 ENGINE_KINDS: Final = ("container", "kubernetes", "http", "cloud_run")
 _SETTLE_S = 15.0
-_E = TypeVar("_E", bound=CheckedExecutor)
+_E = TypeVar("_E", bound=Executor)
+_C = TypeVar("_C", bound=CheckedExecutor)
 
 
 class EngineOptions(msgspec.Struct, frozen=True):
@@ -33,10 +34,10 @@ class EngineOptions(msgspec.Struct, frozen=True):
     cloud_run_token_file: str | None = None
 
 
-class ExecutorOnDemand(Generic[_E]):
-    """An executor that is made by its first check."""
+class StartedOnDemand(Generic[_E]):
+    """An executor that is made by its first start."""
 
-    def __init__(self, kind: str, make: Callable[[], _E], *, takes_slot: bool = False) -> None:
+    def __init__(self, kind: str, make: Callable[[], _E], *, takes_slot: bool) -> None:
         self.kinds = frozenset({kind})
         self.takes_slot = takes_slot
         self._make = make
@@ -46,20 +47,11 @@ class ExecutorOnDemand(Generic[_E]):
     @property
     def _executor(self) -> _E:
         if self._made is None:
-            raise RuntimeError("its engine has not been checked")
+            self._made = self._make()
         return self._made
 
     async def open(self) -> None:
-        """Nothing to do before the first check."""
-
-    async def check(self) -> str | None:
-        if self._made is None:
-            made = self._make()
-            await made.open()
-            if self._trusted_until is not None:
-                made.trust(self._trusted_until)
-            self._made = made
-        return await self._made.check()
+        """Nothing to do before it is made."""
 
     def start(self, launch: Launch, on_ended: Ended) -> None:
         self._executor.start(launch, on_ended)
@@ -79,6 +71,25 @@ class ExecutorOnDemand(Generic[_E]):
     async def close(self) -> None:
         if self._made is not None:
             await self._made.close()
+
+
+class ExecutorOnDemand(StartedOnDemand[_C]):
+    """An executor that is made by its first check."""
+
+    @property
+    def _executor(self) -> _C:
+        if self._made is None:
+            raise RuntimeError("its engine has not been checked")
+        return self._made
+
+    async def check(self) -> str | None:
+        if self._made is None:
+            made = self._make()
+            await made.open()
+            if self._trusted_until is not None:
+                made.trust(self._trusted_until)
+            self._made = made
+        return await self._made.check()
 
 
 class EngineOnDemand(ExecutorOnDemand[RemoteExecutor]):
@@ -123,7 +134,7 @@ def engines(options: EngineOptions, shell: "ShellExecutor | None" = None) -> dic
     return {
         kind: EngineOnDemand(kind, remote[kind], takes_slot=kind == "container")
         if kind in remote
-        else ExecutorOnDemand(kind, http)
+        else ExecutorOnDemand(kind, http, takes_slot=False)
         for kind in ENGINE_KINDS
     }
 

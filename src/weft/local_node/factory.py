@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,8 +22,7 @@ from weft.executors.protocol import Executor
 from weft.executors.python.executor import PythonExecutor
 from weft.executors.run_as import BadUser, User, find_user
 from weft.executors.shell.executor import ShellExecutor
-from weft.local_node.agents import AgentOnDemand
-from weft.local_node.engines import ENGINE_KINDS, engines, options_of
+from weft.local_node.engines import ENGINE_KINDS, StartedOnDemand, engines, options_of
 from weft.local_node.machine_resources import cpu_count, disk_bytes, gpu_count, memory_bytes
 from weft.local_node.notifier import LocalNotifier
 from weft.local_node.plugin_executors import described, plugin_executors
@@ -32,13 +31,15 @@ from weft.node.attempts.run_tokens import KEY_FACT
 from weft.node.attempts.secrets import Secrets
 from weft.node.attempts.workspaces import Workspaces
 from weft.node.chores.resources import Machine
+from weft.node.local import LocalChores
 from weft.node.node import Node
-from weft.node.ports import NodeSettings, Ports, SmtpSettings
+from weft.node.ports import Link, NodeSettings, Ports, SmtpSettings
 from weft.store.artifact_files import ArtifactFiles
 from weft.store.kept_files import DirectoryFiles, FileStorage, StoreFiles
 from weft.store.private_files import make_private_directory
 
-STORE_SECRETS = ("PGPASSWORD",)  # a node's way to its database: tasks that need it list it as their secret
+#: A node's way to its store: tasks that need one of them list it as their secret.
+STORE_SECRETS = ("PGPASSWORD", "WEFT_ETCD_PASSWORD")
 KINDS = ("shell", "python", "agent", *ENGINE_KINDS)  # of tasks that every node has executors for
 
 
@@ -46,6 +47,14 @@ def node_settings(
     connection: StoreConnection, *, slots: int, workdir: Path | None = None, **more: Any
 ) -> NodeSettings:
     """Settings of a node on this store; `more` are fields of NodeSettings."""
+    more["workspace_root"] = str(connection.access.workspaces(more.get("workspace_root")))
+    more["files_in_store"] = connection.store.takes_output and more.get("artifact_root") is None
+    more["artifact_root"] = str(artifact_root(connection, more.get("artifact_root")))
+    return settings_here(connection.access.output_root, slots=slots, workdir=workdir, **more)
+
+
+def settings_here(output_root: Path, *, slots: int, workdir: Path | None = None, **more: Any) -> NodeSettings:
+    """Settings of a node on this machine, with what is found out about it."""
     more.setdefault("name", socket.gethostname().split(".")[0] or "node")
     found: dict[str, Callable[[], float | None]] = {
         "memory": memory_bytes, "disk": lambda: disk_bytes(workdir or Path.cwd()), "cpus": cpu_count,
@@ -54,12 +63,7 @@ def node_settings(
     for name, sample in found.items():
         if more.get(name) is None:
             more[name] = sample()
-    more["workspace_root"] = str(connection.access.workspaces(more.get("workspace_root")))
-    more["files_in_store"] = connection.store.takes_output and more.get("artifact_root") is None
-    more["artifact_root"] = str(artifact_root(connection, more.get("artifact_root")))
-    return NodeSettings(
-        slots=slots, output_root=str(connection.access.output_root), workdir=str(workdir or Path.cwd()), **more
-    )
+    return NodeSettings(slots=slots, output_root=str(output_root), workdir=str(workdir or Path.cwd()), **more)
 
 
 def own_facts(
@@ -142,10 +146,47 @@ def make_node(
     single attempts. `plugins`: the types of plugins that it shall have; None: all of them, or none if it works for
     one run only."""
     store = connection.store
-    make_home(connection.access.home)
-    with suppress(OSError):  # an executor that cannot write there says so
-        make_private_directory(connection.access.output_root)
     store.patience_ms = min(store.patience_ms, settings.patience_ms)
+    parts = assemble(
+        connection.link, connection.access.home, settings, store.path, inline=inline, plugins=plugins,
+        python_runners=python_runners, log=log, log_line=log_line,
+    )  # fmt: skip
+    ports, settings = parts.ports, parts.settings
+    ports.chores, ports.contended = LocalChores(connection.link), connection.link.contended
+    if store.takes_output:
+        ports.secrets.learn(STORE_SECRETS)
+    ports.notifier = LocalNotifier(settings, ports.secrets, parts.shell)
+    if store.takes_output:
+        ports.ship = connection.link.ship
+    _keep_files_in(ports, connection, settings, parts.user)
+    return Node(ports, settings, parts.facts if url is None else {**parts.facts, "url": url})
+
+
+class Assembled(NamedTuple):
+    """A node's parts, but for those that differ with its way to the store."""
+
+    ports: Ports
+    settings: NodeSettings
+    facts: dict[str, object]
+    shell: ShellExecutor
+    user: User | None
+
+
+def assemble(
+    link: Link,
+    home: Path,
+    settings: NodeSettings,
+    store_path: Path | None,
+    *,
+    inline: Mapping[str, InlineFunction] | None = None,
+    plugins: Collection[str] | None = None,
+    python_runners: int | None = None,
+    log: Callable[[str, dict[str, Any]], None] = lambda message, fields: None,
+    log_line: Callable[[str, str, dict[str, Any]], None] | None = None,
+) -> Assembled:
+    make_home(home)
+    with suppress(OSError):  # an executor that cannot write there says so
+        make_private_directory(Path(settings.output_root))
     user = _user(settings)
     shell = ShellExecutor(answer_max=settings.artifact_max, user=user)
     python = PythonExecutor(python_runners, shell=shell, workdir=settings.workdir, value_max=settings.artifact_max)
@@ -154,29 +195,28 @@ def make_node(
     if plugins is None and settings.scope is not None:
         plugins = ()
     added = plugin_executors(plugins, settings, log)
-    agents = AgentOnDemand(shell, settings.agent_command, store.path, settings.artifact_max)
+
+    def agent() -> Executor:
+        from weft.executors.agent.executor import AgentExecutor
+
+        store = None if store_path is None else str(store_path)
+        return AgentExecutor(shell, settings.agent_command, store=store, answer_max=settings.artifact_max)
+
+    agents = StartedOnDemand("agent", agent, takes_slot=True)
     executors: list[Executor] = [*added.values(), *remote.values(), agents, python, shell]
     if inline:
         executors.append(InlineExecutor(inline, boottime))
         settings = msgspec.structs.replace(settings, functions=tuple(sorted(inline)))
     by_kind = {kind: executor for executor in executors for kind in executor.kinds}
     machine = Machine(settings.workdir, boottime)
-    ports = Ports(
-        connection.link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine
-    )
-    ports.contended, ports.log_line = connection.link.contended, log_line
+    ports = Ports(link, by_kind, boottime, random.Random(secrets.randbits(64)), new_session_id, log, machine)
+    ports.log_line = log_line
     ports.secrets = Secrets(os.environ, settings.secrets_dir, log)
-    if store.path is None:
-        ports.secrets.learn(STORE_SECRETS)
-    ports.notifier = LocalNotifier(settings, ports.secrets, shell)
-    if store.takes_output:
-        ports.ship = connection.link.ship
-    _keep_files_in(ports, connection, settings, user)
     facts: dict[str, object] = {"host": socket.gethostname(), "pid": os.getpid(), "boot": boot_id()}
     if added:
         facts["plugins"] = described(added)
     facts[KEY_FACT] = ports.token_key = secrets.token_hex(32)
-    return Node(ports, settings, facts if url is None else {**facts, "url": url})
+    return Assembled(ports, settings, facts, shell, user)
 
 
 def _keep_files_in(ports: Ports, connection: StoreConnection, settings: NodeSettings, user: User | None) -> None:

@@ -22,7 +22,7 @@ class Message(msgspec.Struct, frozen=True):
 
 def message_of(row: NotificationRow, target: NotifyTarget, result: str | None, public_url: str | None) -> Message:
     facts: dict[str, Any] = msgspec.json.decode(row.facts)
-    link = None if public_url is None or row.run is None else f"{public_url}/v1/runs/{row.run}"
+    link = None if public_url is None or row.run is None else f"{public_url}/#/runs/{row.run}"
     title = _title(row, facts)
     text = "\n".join([title, *_details(row, facts, result), *([] if link is None else [link])])
     run = {

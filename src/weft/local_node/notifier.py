@@ -31,6 +31,7 @@ _ANSWER_MAX: Final = 64 * 1024
 _OUTPUT_MAX: Final = 64 * 1024
 _REFERENCE: Final = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _GRACE_S: Final = 2.0
+_NOT_RUN: Final = (126, 127)  # there is no such program, or it cannot be run: later tries would end in the same way
 
 
 class LocalNotifier:
@@ -139,7 +140,8 @@ class LocalNotifier:
                 raise
         finally:
             shutil.rmtree(directory, ignore_errors=True)
-        return Delivery(None if outcome.ok else _why(outcome))
+        gone = outcome.startable and outcome.exit_code in _NOT_RUN
+        return Delivery() if outcome.ok else Delivery(_why(outcome), final=gone)
 
 
 def _settle(ended: "asyncio.Future[Outcome]") -> Callable[[Outcome], None]:

@@ -9,9 +9,9 @@ from weft.core.history.kinds import EventKind
 from weft.mcp import arguments as a
 from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
-from weft.operations.parameters import EventCursor, Moment, RunRef, TaskRef, TriggerCursor
+from weft.operations.parameters import EventCursor, EventNumber, Moment, RunRef, TaskCursor, TaskRef, TriggerCursor
 from weft.operations.replies import EventInfo, TaskDiff, TriggerInfo
-from weft.operations.resources import events, runs, tasks, triggers
+from weft.operations.resources import events, history, runs, tasks, triggers
 
 tools = Tools()
 DIFF_LINES = 200
@@ -68,6 +68,40 @@ def _event_line(event: EventInfo) -> EventLine:
     return EventLine(
         seq=event.seq, at=event.at, kind=event.kind, run=event.run_id, task=event.task, node=event.node,
         data={} if cut else event.data, data_cut=cut,
+    )  # fmt: skip
+
+
+class RunThenLines(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`event` is the last one of the run that is not later than the one asked for."""
+
+    run: r.RunLine
+    event: EventLine
+    tasks: list[r.TaskLine]
+    next: str | None = None
+
+
+class GetRunAtArguments(a.Arguments):
+    run: RunRef
+    event: EventNumber
+    task: TaskRef | None = None
+    cursor: TaskCursor | None = None
+    limit: a.Limit = 50
+
+
+@tools(role="viewer", scope="run")
+def get_run_at(context: RequestContext, request: GetRunAtArguments) -> RunThenLines:
+    """A run and its tasks as they were after an event of its history; list_events has the numbers of events. What led
+    to a failure: go back from the event before it. explain_task takes `event`, too."""
+    found = context.connection.call(
+        history.get_run_at,
+        history.GetRunAtRequest(
+            run=request.run, event=request.event, task=request.task, cursor=request.cursor, limit=request.limit
+        ),
+    )
+    event = found.past.event
+    return RunThenLines(
+        run=r.run_line(found.run), event=EventLine(seq=event.seq, at=event.at, kind=event.kind, task=event.task),
+        tasks=[r.task_line(task, event.at) for task in found.tasks], next=found.next,
     )  # fmt: skip
 
 

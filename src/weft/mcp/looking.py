@@ -13,6 +13,7 @@ from weft.mcp import replies as r
 from weft.mcp.tools import RequestContext, Tools
 from weft.operations.parameters import (
     DeadCursor,
+    EventNumber,
     Moment,
     NodeCursor,
     NodeRef,
@@ -173,13 +174,14 @@ def list_nodes(context: RequestContext, request: ListNodesArguments) -> r.NodeLi
 class ExplainTaskArguments(a.Arguments):
     run: RunRef
     task: Annotated[TaskRef | None, Meta(description="One task; without it, those not ended, or failed")] = None
+    event: EventNumber | None = None
 
 
 @tools(role="viewer", scope="run")
 def explain_task(context: RequestContext, request: ExplainTaskArguments) -> r.Why:
     """Why a task is where it is: what it waits for, which nodes could run it and why the others cannot, why it was
     skipped or failed. The same rules answer that decide."""
-    found = context.connection.why(request.run, request.task)
+    found = context.connection.why(request.run, request.task, request.event)
     return r.Why(
         explanations=[
             r.WhyLine(

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from weft.client.critical_path import task_ms
-from weft.client.plan import PlannedTask
 from weft.operations.replies import BudgetInfo, NodeInfo, RunInfo, TaskInfo
+from weft.operations.resources.definitions import DefinitionMistake, PlannedTask
 
 REASON_MAX = 500
 VALUE_MAX = 32 * 1024  # of a value, as JSON
@@ -196,14 +196,6 @@ class Slack(msgspec.Struct, kw_only=True):
     task: str
     took_ms: int
     slack_ms: int
-
-
-class DefinitionMistake(msgspec.Struct, kw_only=True, omit_defaults=True):
-    message: str
-    fix: str | None = None
-    line: int | None = None
-    column: int | None = None
-    path: str | None = None  # in the definition: tasks.a.needs[0]
 
 
 class Validated(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from weft.mcp.definition_language import outline_schema
 from weft.mcp.tools import RequestContext, Tools
 from weft.operations.errors import ApiError, bad_inputs
 from weft.operations.parameters import WorkflowName
+from weft.operations.resources.definitions import DefinitionMistake
 from weft.operations.resources.submissions import AppliedWorkflow, ApplyWorkflowRequest, RunRequest, Source
 from weft.operations.submission import LABEL_NAME_MAX, LABEL_VALUE_MAX
 
@@ -117,7 +118,7 @@ def validate_workflow(context: RequestContext, request: ValidateWorkflowArgument
         loaded = context.state.definitions.loaded(RunRequest(definition=request.definition, format=request.format))
     except DefinitionErrors as wrong:
         shown = [
-            r.DefinitionMistake(
+            DefinitionMistake(
                 message=r.shortened(one.message, TOLD_MAX) or "", fix=r.shortened(one.fix, TOLD_MAX), line=one.line,
                 column=one.column, path=r.shortened(one.path),
             )

@@ -14,7 +14,7 @@ import msgspec
 from weft.core import commands as c
 from weft.core.artifacts import File, Files, FilesNeeded
 from weft.core.decision.decide import decide
-from weft.core.decision.draft import Draft, Hint
+from weft.core.decision.draft import RULES_VERSION, Draft, Hint
 from weft.core.definition.compile import compile_workflow
 from weft.core.definition.document import decode_document
 from weft.core.rows import RunRow, StoredWorkflow, TriggerRow
@@ -58,6 +58,7 @@ class Committer:
         self.workflows = KnownWorkflows()
         self._wake = wake
         self.artifacts: ArtifactFiles | None = None  # where a `map` finds outputs that are not in the store
+        self.rules = RULES_VERSION
         self.contended = 0  # how often another writer was at it, or had changed a row
         self.failed = False  # the last transaction, because of the store
         self.committed: Callable[[], None] | None = None  # called after every COMMIT, in whatever thread
@@ -87,9 +88,9 @@ class Committer:
         with self._transaction() as transaction:
             assert transaction is not None
             if command_id is None:
-                reply, wake = self._apply(transaction, command, files, actor)
+                reply, wake = self.apply(transaction, command, files, actor)
             else:
-                reply, wake = self._apply_once(transaction, command, command_id, files, actor)
+                reply, wake = self.apply_once(transaction, command, command_id, files, actor)
             _reach(command, "before_commit")
         _reach(command, "committed")
         self._wake_nodes(wake)
@@ -108,7 +109,7 @@ class Committer:
             assert transaction is not None
             for command, command_id in zip(commands, ids, strict=True):
                 try:
-                    reply, wakes = self._apply_once(transaction, command, command_id, files, actor)
+                    reply, wakes = self.apply_once(transaction, command, command_id, files, actor)
                 except c.Refused as refused:  # the rules said no before anything was written
                     replies.append(refused)
                     continue
@@ -125,7 +126,7 @@ class Committer:
                 if transaction is None:
                     self.contended += 1
                     return None
-                reply, wake = self._apply(transaction, command, {})
+                reply, wake = self.apply(transaction, command, {})
                 _reach(command, "before_commit")
         except FilesNeeded:
             return None
@@ -164,7 +165,7 @@ class Committer:
         if workflow.hash not in self.workflows:
             self.workflows[workflow.hash] = workflow
 
-    def _apply(
+    def apply(
         self, transaction: Transaction, command: c.Command, files: Files, actor: str | None = None
     ) -> tuple[Any, Hint]:
         self.workflows.trim()
@@ -172,6 +173,7 @@ class Committer:
             self._learn(command)
         draft = Draft(0, self.workflows)
         draft.files = files
+        draft.rules = self.rules
         rule = decide(draft, command)
         try:
             needs = next(rule)
@@ -202,13 +204,13 @@ class Committer:
             if hash not in self.workflows:
                 self.workflows[hash] = compile_workflow(decode_document(document), hash)
 
-    def _apply_once(
+    def apply_once(
         self, transaction: Transaction, command: c.Command, command_id: str, files: Files, actor: str | None
     ) -> tuple[Any, Hint]:
         body_hash = _body_hash(command)
         try:
             transaction.remember(command_id, body_hash)
-            reply, wake = self._apply(transaction, command, files, actor)
+            reply, wake = self.apply(transaction, command, files, actor)
         except Remembered as known:
             return msgspec.json.decode(known.reply, type=c.Reply), Hint()
         transaction.keep_reply(command_id, body_hash, msgspec.json.encode(reply).decode())

@@ -32,6 +32,7 @@ FACTS_MAX = 1000
 GATHER_S, GATHER_LONG_S = 0.02, 0.05
 ONLOOKER_S = 0.05  # a node without slots need not see each submission by itself
 ROUNDS = 2  # of the event loop in which what was just started may end: that needs no timer and no waiter
+LEAST_S = 0.001  # a wait below the resolution of the loop's clock ends at once, and would be repeated for ever
 RETRY_S = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0)
 
 
@@ -52,6 +53,7 @@ class ExchangeLoop:
         self._lease = lease
         self._meter = meter or Meter()
         self._reason = asyncio.Event()
+        self._disturbed = True  # since the last exchange, by more than the ends of its own attempts
         self._number = 0
         self._facts: OrderedDict[int, RunFacts] = OrderedDict()
         self._values = Values(ports.link, ports.artifacts)
@@ -78,7 +80,11 @@ class ExchangeLoop:
     def wake(self, hint: Hint = EVERYONE) -> None:
         """A node without room leaves queued tasks to others; when it has room again, it looks by itself."""
         if hint.everyone or (hint.queued and self._has_room) or (hint.ended and self._scope is not None):
-            self._reason.set()
+            self._disturb()
+
+    def _disturb(self) -> None:
+        self._disturbed = True
+        self._reason.set()
 
     @property
     def _has_room(self) -> bool:
@@ -88,15 +94,25 @@ class ExchangeLoop:
     def in_flight(self) -> bool:
         return self._in_flight is not None
 
+    @property
+    def holds_nothing(self) -> bool:
+        """Neither attempts nor ends of attempts that the store may not know yet."""
+        reporting = self._in_flight is not None and bool(self._in_flight.reports)
+        return self._settled is not None and not (self.worker.held or self.worker.has_reports or reporting)
+
+    @property
+    def can_rest(self) -> bool:
+        return self._in_flight is None and self.holds_nothing
+
     def learn_engines(self, down: dict[str, str]) -> None:
         """By kind: why its engine cannot be used now. Tasks for engines that answer again may be waiting."""
         self.eligible.set_down(down)
-        self._reason.set()
+        self._disturb()
 
     def adopt(self, orphan: tuple[int, int]) -> None:
         """Ask for this (task, attempt) with the next exchange."""
         self._handles.offers.append(orphan)
-        self._reason.set()
+        self._disturb()
 
     @property
     def stuck_s(self) -> float:
@@ -115,6 +131,7 @@ class ExchangeLoop:
         wake_in: float | None = 0.0
         while not self.dead:
             await self._wait_for_reason(wake_in)
+            await self._lease.refresh()
             self._round_since = self._ports.clock()
             self.worker.give_back_unstarted()
             reply = await self._exchange_once()
@@ -137,9 +154,13 @@ class ExchangeLoop:
         while not self._reason.is_set() and (left := due - self._ports.clock()) > 0:
             poll = self._settings.poll_s * (2 if self._ports.link.hears else 1)  # then hardly a wake-up is lost
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left, poll * (0.9 + 0.2 * self._ports.random.random()))):
+                patience_s = min(left, poll * (0.9 + 0.2 * self._ports.random.random()))
+                async with asyncio.timeout(max(LEAST_S, patience_s)):
                     await self._reason.wait()
-            if self._reason.is_set() or self._has_news or (look := await self._look()) is None or look.worthwhile:
+            if self._reason.is_set() or self._has_news:
+                break
+            if (look := await self._look()) is None or look.worthwhile:
+                self._disturbed = True
                 break
             if look.wake_in_ms is not None:
                 due = self._ports.clock() + max(0.001, look.wake_in_ms / 1000)
@@ -200,6 +221,7 @@ class ExchangeLoop:
             notes=self._handles.take_notes(), adopt=self._handles.take_offers(),
             spent=self._usage.take(self._ports.clock()), spends=self._usage.known or self.eligible.spends,
         )  # fmt: skip
+        command.undisturbed, self._disturbed = not self._disturbed, False
         command.remote = self._handles.take_remote(command.reports)
         if self.eligible.slotless and self._lease.trusted:
             command.slotless, command.want_slotless = self.eligible.slotless, worker.want_slotless()
@@ -233,7 +255,7 @@ class ExchangeLoop:
                     self._round_since = self._ports.clock()
                 await asyncio.sleep(RETRY_S[min(tries, len(RETRY_S) - 1)])
                 tries += 1
-                if self.dead or not self._lease.trusted:
+                if self.dead or not (self._lease.trusted or self._lease.may_lapse):
                     self.dead = True  # its attempts are killed: they may be another node's by now
                     return None
             except StoreUnusable:
@@ -298,7 +320,10 @@ class ExchangeLoop:
         for task_id, attempt, why in reply.stops:
             self.worker.stop(task_id, attempt, why)
         self.worker.start_waiting()
-        if again or (self._full and self._has_room) or self.worker.has_reports:
+        if again or (self._full and self._has_room):
+            self._disturbed = True
+            return 0.0
+        if self.worker.has_reports:
             return 0.0
         if reply.wake_in_ms is None:
             return None

@@ -66,9 +66,11 @@ class Leader:
         term: int | None = None
         try:
             async with asyncio.timeout(min(DELIVER_MAX_S, settings.notify_timeout_s)):
-                box = await ports.link.outbox(0, 1)
+                box = await ports.chore_link.outbox(0, 1)
                 if (box.due or box.late) and ports.notifier is not None:
-                    reply: LeadReply = await ports.link.commit(Lead(self._session, int(settings.leader_ttl_s * 1000)))
+                    reply: LeadReply = await ports.chore_link.commit(
+                        Lead(self._session, int(settings.leader_ttl_s * 1000))
+                    )
                     term = reply.term
                 if term is not None:
                     await self._deliveries.notify_all(ports, settings, term)
@@ -78,7 +80,7 @@ class Leader:
             await self._deliveries.stop()
             if term is not None:
                 with contextlib.suppress(LinkLost):
-                    await ports.link.commit(Resign(self._session, term))
+                    await ports.chore_link.commit(Resign(self._session, term))
 
     async def resign(self) -> None:
         """Hand it over now, instead of letting the term run out."""
@@ -87,13 +89,13 @@ class Leader:
         term, self.term = self.term, None
         if term is not None:
             with contextlib.suppress(LinkLost):
-                await self._ports.link.commit(Resign(self._session, term))
+                await self._ports.chore_link.commit(Resign(self._session, term))
 
     async def _others_left_s(self) -> float:
         """How long the cluster is led by another node for certain."""
         late = self._ports.clock() >= self._late_at - RETRY_S  # rather now than in an extra look
         try:
-            watch = await self._ports.link.watch(late=late)
+            watch = await self._ports.chore_link.watch(late=late)
             if late:
                 every_s = standby_every_s(self._settings, watch.live, self._ports.random.random())
                 self._late_at = self._ports.clock() + every_s
@@ -107,7 +109,7 @@ class Leader:
         sent = self._ports.clock()
         ttl_ms = int(self._settings.leader_ttl_s * 1000)
         try:
-            reply: LeadReply = await self._ports.link.commit(Lead(self._session, ttl_ms))
+            reply: LeadReply = await self._ports.chore_link.commit(Lead(self._session, ttl_ms))
         except LinkLost:
             return self._trusted
         if reply.term is None or self._resigned:

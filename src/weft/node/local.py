@@ -7,7 +7,7 @@ because a commit waits for the network; but for exchanges of a node that runs no
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from weft.core import commands as c
+from weft.core.decision.draft import Hint
 from weft.core.expressions.run_names import Ended
 from weft.core.liveness import agree
 from weft.core.rows import BackfillRow, HandleRow, MemoRow, TriggerRow
 from weft.core.workflow import Workflow
 from weft.node.committer import Committer
-from weft.node.ports import LinkFull, LinkLost, Renewal, RunFacts
+from weft.node.ports import LinkFull, LinkLost, Renewal, RestingLease, RunFacts
 from weft.node.session_files import SessionFiles
 from weft.node.wakeup import WakeFile
 from weft.store.artifact_files import ArtifactFiles
@@ -54,9 +55,8 @@ class LocalLink:
         self.wakeups: Wakeups = store.wakeups() or WakeFile(
             None if directory is None else directory / "wake", store.changed_by_others
         )
-        self.committer = Committer(store, self.wakeups.wake_all)
-        self._exchanges = Committer(store, self.wakeups.wake_others)
-        self._exchanges.workflows = self.committer.workflows
+        self.committer, self._exchanges = _committers(store, self.wakeups.wake_all, self._wake_others)
+        self.beside: Woken | None = None  # others in this process who want to know what exchanges leave to do
         self._files = None if directory is None else SessionFiles(directory / "sessions")
         self._seen: dict[int, None] = {}  # runs of which a task was claimed, oldest first
         self._facts: dict[int, RunFacts] = {}  # of those that were just claimed from for the first time
@@ -96,7 +96,7 @@ class LocalLink:
         """On the loop's own thread, which has nothing else to do, while the store answers quickly: the way to a
         thread and back costs 0.15 ms. None: it did not answer in its moment."""
         began = time.monotonic()
-        with _lost_if_busy():
+        with lost_if_busy:
             reply: c.ExchangeReply | None = self._exchanges.try_commit(command)
         self._exchange_s = time.monotonic() - began
         if reply is not None:
@@ -120,12 +120,15 @@ class LocalLink:
             while len(self._seen) > SEEN_MAX:
                 del self._seen[next(iter(self._seen))]
             with contextlib.suppress(StoreBusy, StoreSlow):  # then they are read when asked for
-                self._facts = {facts.no: facts for facts in self._read_facts(new, wait=wait)}
+                self._facts = {facts.no: facts for facts in run_facts(self._store, new, wait=wait)}
+
+    async def _commit_in_thread(self, command: c.Command) -> Any:
+        return await self._in_thread(lambda: self.committer.commit(command))
 
     async def _commit(self, committer: Committer, command: c.Command) -> Any:
         reply = None
         if self._store.on_loop:
-            with _lost_if_busy():
+            with lost_if_busy:
                 reply = committer.try_commit(command)
         return reply if reply is not None else await self._in_thread(lambda: committer.commit(command))
 
@@ -136,7 +139,7 @@ class LocalLink:
             stored = self._store.renew(session, ttl_ms, facts, own=own)
             return Renewal(stored is not None, stored is None or digest is None or agree(digest, stored))
 
-        with _lost_if_busy():
+        with lost_if_busy:
             return await asyncio.get_running_loop().run_in_executor(self._renewals, work)
 
     async def look(self, session: str, demands: list[str], known_demands: int) -> Look:
@@ -153,14 +156,21 @@ class LocalLink:
         except StoreError as error:
             raise LinkLost(str(error)) from error
 
-    async def commit(self, command: c.Command) -> Any:
-        return await self._in_thread(lambda: self.committer.commit(command))
+    async def reconcile(self, command: c.Reconcile) -> c.Reply:
+        reply: c.Reply = await self._commit_in_thread(command)
+        return reply
 
-    async def watch(self, *, late: bool = False) -> Watch:
-        return await self._read(lambda: self._store.watch(late=late))
+    async def drain(self, command: c.Drain) -> c.Reply:
+        reply: c.Reply = await self._commit_in_thread(command)
+        return reply
 
-    async def expire_dead(self, own: str) -> int:
-        return await self._in_thread(lambda: self.end_gone(own))
+    async def open_handle(self, command: c.OpenHandle) -> c.HandleReply:
+        reply: c.HandleReply = await self._commit_in_thread(command)
+        return reply
+
+    async def close_handles(self, command: c.CloseHandles) -> c.Reply:
+        reply: c.Reply = await self._commit_in_thread(command)
+        return reply
 
     def end_gone(self, own: str = "") -> int:
         """The same, for whoever has no event loop."""
@@ -172,27 +182,6 @@ class LocalLink:
                 ended += self.committer.commit(c.Expire(session, "process")).state == "dead"
                 self._files.forget(session)
         return ended
-
-    async def place(self, term: int | None) -> int:
-        if not await self._read(self._store.placing_waits):
-            return 0
-        reply: c.Reply = await self._in_thread(lambda: self.committer.commit(c.Place(term)))
-        return reply.changed
-
-    async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
-        return await self._read(self._store.due_triggers)
-
-    async def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
-        return await self._read(lambda: self._store.backfills_to_step(limit))
-
-    async def outbox(self, term: int, limit: int) -> OutboxLook:
-        return await self._read(lambda: self._store.outbox(term, limit))
-
-    async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
-        return await self._read(lambda: self._store.ends_to_follow(limit))
-
-    async def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
-        return await self._read(lambda: self._store.triggers_behind(lag))
 
     async def leave(self, session: str) -> None:
         try:
@@ -218,17 +207,16 @@ class LocalLink:
         known, self._facts = self._facts, {}
         if all(no in known for no in run_nos):
             return [known[no] for no in run_nos]
-        return await self._read(lambda: self._read_facts(run_nos))
+        return await self._read(lambda: run_facts(self._store, run_nos))
 
-    def _read_facts(self, run_nos: list[int], *, wait: bool = True) -> list[RunFacts]:
-        return [
-            RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh), generation)
-            for no, id, name, workflow, inputs, source, fresh, generation in self._store.run_facts(run_nos, wait=wait)
-        ]
+    def _wake_others(self, hint: Hint) -> None:
+        self.wakeups.wake_others(hint)
+        if self.beside is not None:
+            self.beside(hint)
 
     async def workflow(self, hash: str) -> Workflow:
         found = self.committer.workflows.get(hash)
-        return found if found is not None else await self._in_thread(lambda: self._read_workflow(hash))
+        return found if found is not None else await self._in_thread(lambda: self.read_workflow(hash))
 
     async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
         return await self._read(lambda: [Ended(*row) for row in self._store.ends_at(run_no, positions)])
@@ -247,7 +235,10 @@ class LocalLink:
     async def array(self, run_no: int, pos: int, generation: int) -> Any:
         return await self._read(lambda: self._store.array_of(run_no, pos, generation))
 
-    def _read_workflow(self, hash: str) -> Workflow:
+    def read_workflow(self, hash: str) -> Workflow:
+        found = self.committer.workflows.get(hash)
+        if found is not None:
+            return found
         with self._store.transaction() as transaction:
             assert transaction is not None
             return self.committer.workflow(transaction, hash)
@@ -265,18 +256,18 @@ class LocalLink:
 
         return stop
 
-    def listen(self, woken: Woken) -> Callable[[], None]:
+    def listen(self, woken: Woken, rest: RestingLease | None = None) -> Callable[[], None]:
         return self.wakeups.listen(woken)
 
     async def _read(self, work: Callable[[], T]) -> T:
         """A few rows: on the loop's own thread if nobody writes right now. A hop to a thread and back costs more."""
         if self._store.busy:
             return await self._in_thread(work)
-        with _lost_if_busy():
+        with lost_if_busy:
             return work()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
-        with _lost_if_busy():
+        with lost_if_busy:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def close(self) -> None:
@@ -286,11 +277,75 @@ class LocalLink:
         self.wakeups.close()
 
 
-@contextlib.contextmanager
-def _lost_if_busy() -> Iterator[None]:
-    try:
-        yield
-    except (StoreFull, StoreCrowded) as error:
-        raise LinkFull(str(error)) from error
-    except StoreBusy as error:
-        raise LinkLost(str(error)) from error
+class LocalChores:
+    """What the leader needs besides, on the same store."""
+
+    def __init__(self, link: LocalLink) -> None:
+        self._link = link
+
+    async def commit(self, command: c.Command) -> Any:
+        return await self._link._commit_in_thread(command)
+
+    async def watch(self, *, late: bool = False) -> Watch:
+        return await self._link._read(lambda: self._link._store.watch(late=late))
+
+    async def expire_dead(self, own: str) -> int:
+        return await self._link._in_thread(lambda: self._link.end_gone(own))
+
+    async def place(self, term: int | None) -> int:
+        if not await self._link._read(self._link._store.placing_waits):
+            return 0
+        reply: c.Reply = await self._link._in_thread(lambda: self._link.committer.commit(c.Place(term)))
+        return reply.changed
+
+    async def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
+        return await self._link._read(self._link._store.due_triggers)
+
+    async def backfills_to_step(self, limit: int) -> list[tuple[BackfillRow, TriggerRow]]:
+        return await self._link._read(lambda: self._link._store.backfills_to_step(limit))
+
+    async def outbox(self, term: int, limit: int) -> OutboxLook:
+        return await self._link._read(lambda: self._link._store.outbox(term, limit))
+
+    async def ends_to_follow(self, limit: int) -> list[tuple[Any, ...]]:
+        return await self._link._read(lambda: self._link._store.ends_to_follow(limit))
+
+    async def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
+        return await self._link._read(lambda: self._link._store.triggers_behind(lag))
+
+
+def _committers(store: Store, wake_all: Woken, wake_others: Woken) -> tuple[Committer, Committer]:
+    """For what people and chores ask for, and for exchanges, after which only other nodes are woken."""
+    if store.kind == "etcd":
+        from weft.node.log_committer import log_committer  # not above: few processes need it
+
+        both = log_committer(store, wake_all, wake_others)
+        return both, both
+    committer, exchanges = Committer(store, wake_all), Committer(store, wake_others)
+    exchanges.workflows = committer.workflows
+    return committer, exchanges
+
+
+class LostIfBusy:
+    """A block in which a busy store is a lost link. Every exchange is in one, so it is no generator."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, (StoreFull, StoreCrowded)):
+            raise LinkFull(str(error)) from error
+        if isinstance(error, StoreBusy):
+            raise LinkLost(str(error)) from error
+
+
+def run_facts(store: Store, run_nos: list[int], *, wait: bool = True) -> list[RunFacts]:
+    return [
+        RunFacts(no, id, name, workflow, msgspec.json.decode(inputs), source, bool(fresh), generation)
+        for no, id, name, workflow, inputs, source, fresh, generation in store.run_facts(run_nos, wait=wait)
+    ]
+
+
+lost_if_busy = LostIfBusy()

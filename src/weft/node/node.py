@@ -11,7 +11,9 @@ import json
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-from weft.core.commands import Drain, Refused, Register
+import msgspec
+
+from weft.core.commands import Drain, Refused, Register, Reply
 from weft.node.attempts.output import OutputShipper
 from weft.node.chores.engines import Engines, watch_engines
 from weft.node.chores.gone import bury_forever
@@ -29,6 +31,12 @@ FLUSH_MAX_S = 10.0  # for output that was not sent when the node ends
 #: The shortest wait for the drain's deadline: a wait below the resolution of the loop's clock ends at once, and the
 #: drain would spin.
 DRAIN_LOOK_S = 0.001
+
+
+def granted(settings: NodeSettings, reply: Reply) -> NodeSettings:
+    """With the name and the labels that the session got, where a server gave it others than it asked for."""
+    given = {name: reply.data[key] for key, name in (("node", "name"), ("labels", "labels")) if key in reply.data}
+    return msgspec.structs.replace(settings, **given) if given else settings
 
 
 class Node:
@@ -113,17 +121,21 @@ class Node:
         registered = await self._register()
         if registered is None:
             return
-        sent, scope = registered
+        sent, reply = registered
         lease = LeaseKeeper(self._ports, self._settings, self.session, self._lease_lost, self._outage, self._renewals)
         lease.granted(sent)
-        self.loop = loop = ExchangeLoop(self._ports, self._settings, self.session, scope, lease, self._meter)
+        settings = granted(self._settings, reply)
+        self.loop = loop = ExchangeLoop(self._ports, settings, self.session, reply.run_no, lease, self._meter)
+        lease.loop = loop
         loop.drained = self._drained
         if self._output is not None:
             self._output.session = self.session
             loop.worker.output = self._output
-        self.leader = leader = Leader(self._ports, self._settings, self.session)
-        loop.unled = leader.look
-        unlisten = self._ports.link.listen(loop.wake)
+        self.leader = leader = None
+        if self._ports.chores is not None:
+            self.leader = leader = Leader(self._ports, self._settings, self.session)
+            loop.unled = leader.look
+        unlisten = self._ports.link.listen(loop.wake, lease)
         chores = [asyncio.create_task(chore) for chore in self._chores(loop, lease, leader)]
         self._ready.set()
         exchange = asyncio.create_task(loop.run())
@@ -146,13 +158,16 @@ class Node:
             await asyncio.gather(*chores, exchange, return_exceptions=True)
             await self._end_session(loop)
 
-    def _chores(self, loop: ExchangeLoop, lease: LeaseKeeper, leader: Leader) -> Iterator[Coroutine[Any, Any, None]]:
+    def _chores(
+        self, loop: ExchangeLoop, lease: LeaseKeeper, leader: Leader | None
+    ) -> Iterator[Coroutine[Any, Any, None]]:
         """What goes on beside the exchanges for as long as the session lives."""
         ports, settings = self._ports, self._settings
         yield lease.keep(loop)
-        yield leader.keep()
-        yield bury_forever(ports, settings, self.session, leader.look)
-        yield place_forever(ports, settings, lambda: loop.eligible.scored, lambda: leader.term)
+        if leader is not None:
+            yield leader.keep()
+            yield bury_forever(ports, settings, self.session, leader.look)
+            yield place_forever(ports, settings, lambda: loop.eligible.scored, lambda: leader.term)
         yield watch_engines(ports, settings, loop, self._engines_checked)
         yield measure_forever(
             ports, settings, lambda facts, now: lease.publish(facts, now=now), self._counted, self._measure_again
@@ -163,8 +178,8 @@ class Node:
         if self._output is not None:
             yield self._output.keep()
 
-    async def _register(self) -> tuple[float, int | None] | None:
-        """(when its first renewal was sent, the scope's run number); None: stopped before it was done. Every try has
+    async def _register(self) -> tuple[float, Reply] | None:
+        """(when its first renewal was sent, what the store said); None: stopped before it was done. Every try has
         a new session id: a registration whose reply was lost may have been applied, and then expires by itself."""
         ttl_ms = int(self._settings.lease_ttl_s * 1000)
         body = json.dumps(
@@ -180,13 +195,15 @@ class Node:
                 "gpus": self._settings.gpus,
                 "gpu_memory": self._settings.gpu_memory,
                 "functions": self._settings.functions,
+                "slotless": sorted(self._ports.slotless),
                 "lease_ttl_ms": ttl_ms,
             }
         )
         while not self._stopping.is_set():
             self.session = self._ports.new_id()
             try:
-                await self._ports.link.expire_dead(self.session)
+                if self._ports.chores is not None:
+                    await self._ports.chores.expire_dead(self.session)
                 command = Register(
                     self.session, self._settings.name, ttl_ms, self._settings.scope, body, self._settings.role,
                     self._gave_up,
@@ -200,7 +217,7 @@ class Node:
             self._outage.is_over()
             sent = await self._first_renewal(ttl_ms)
             if sent is not None:
-                return sent, reply.run_no
+                return sent, reply
             with contextlib.suppress(LinkLost):
                 await self._ports.link.leave(self.session)
         return None
@@ -243,13 +260,14 @@ class Node:
         if not self._over.done():
             self._over.set_result(None)
 
-    async def _drain(self, loop: ExchangeLoop, leader: Leader) -> None:
+    async def _drain(self, loop: ExchangeLoop, leader: Leader | None) -> None:
         await self._stopping.wait()
         loop.worker.accepting = False
         loop.finishing = True
         loop.worker.give_back_unstarted(0)
         loop.wake()
-        await leader.resign()
+        if leader is not None:
+            await leader.resign()
         if loop.worker.held and not self.drained:
             await self._say_drained()
         while not self._killing.is_set() and (left := self._drain_until - self._ports.clock()) > 0:
@@ -267,7 +285,7 @@ class Node:
         """So that people see it; nothing depends on it: this node claims nothing any more anyway."""
         left_ms = int(max(0.0, self._drain_until - self._ports.clock()) * 1000)
         with contextlib.suppress(LinkLost, Refused):
-            await self._ports.link.commit(Drain(self.session, left_ms, "its process was asked to stop"))
+            await self._ports.link.drain(Drain(self.session, left_ms, "its process was asked to stop"))
 
     async def _end_session(self, loop: ExchangeLoop) -> None:
         if loop.dead:

@@ -18,6 +18,8 @@ POINTS = (
     "copy.marked",  # the source takes nothing more, the target has nothing yet
     "copy.filled",  # the target has everything, verified, and nothing is committed
     "copy.committed",  # the target is open, the source does not know yet
+    "move.marked",  # no node starts on the log any more, its content is nowhere else yet
+    "move.kept",  # it is in a file beside the replica
     "fire.before_commit",  # a trigger's fire was decided, nothing is stored
     "fire.committed",  # its run is stored, the leader does not know yet
     "notify.sent",  # a notification is delivered, the store does not know yet

@@ -3,7 +3,7 @@ under a virtual clock with seeded faults."""
 
 import random
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -16,7 +16,7 @@ from weft.executors.protocol import Executor, is_checked, is_remote, takes_slot
 from weft.node.attempts.files import AttemptFiles
 from weft.node.attempts.secrets import Secrets
 from weft.node.attempts.workspaces import Workspaces
-from weft.store.artifact_files import ArtifactFiles
+from weft.store.artifact_files import ArtifactStorage
 from weft.store.protocol import Look, OutboxLook, Watch, Woken
 from weft.store.shipment import Shipment
 
@@ -51,12 +51,37 @@ class Renewal(msgspec.Struct, frozen=True):
     agrees: bool = True  # about the attempts that it holds
 
 
+class RestRenewal(NamedTuple):
+    """A renewal that goes with a wait for work: when it is sent, and what `Link.renew` would be told."""
+
+    sent: float
+    ttl_ms: int
+    facts: str | None
+    digest: tuple[int, int, int] | None
+
+
+class RestingLease(Protocol):
+    """The lease of a node that may hold nothing. Then its waits for work renew it, and nothing else does."""
+
+    def rest(self) -> RestRenewal | None:
+        """A wait is about to be sent: with this renewal, or with none, because the node holds something."""
+        ...
+
+    def rested(self, renewal: RestRenewal, *, renewed: bool) -> None:
+        """The wait is over; `renewed`: the store took its renewal."""
+        ...
+
+
 class Link(Protocol):
-    """A node's way to the store: local, or over HTTP. Every call may raise LinkLost."""
+    """What every node needs of the store to work: on the store itself, or over HTTP. Every call may raise LinkLost.
+    The commands that a node commits are named one by one: a server takes no others."""
 
     off_loop: bool  # an exchange leaves the node's own loop free: attempts go on meanwhile
 
-    async def register(self, command: c.Register) -> c.Reply: ...
+    async def register(self, command: c.Register) -> c.Reply:
+        """`data` of the reply may hold the `node` and `labels` that the session has instead of those asked for."""
+        ...
+
     async def exchange(self, command: c.Exchange, *, alone: bool = False) -> c.ExchangeReply:
         """`alone`: this node holds no attempt, so nothing waits for its loop meanwhile."""
         ...
@@ -77,8 +102,53 @@ class Link(Protocol):
         """Is an exchange worthwhile for a node that has nothing to report?"""
         ...
 
+    async def reconcile(self, command: c.Reconcile) -> c.Reply: ...
+    async def drain(self, command: c.Drain) -> c.Reply:
+        """May raise Refused."""
+        ...
+
+    async def leave(self, session: str) -> None: ...
+    def forget(self, session: str) -> None:
+        """This node works under it no more, whatever the store knows of that: its lease ends it."""
+        ...
+
+    async def open_handle(self, command: c.OpenHandle) -> c.HandleReply: ...
+    async def orphans(self, engines: list[str]) -> list[tuple[HandleRow, bool]]:
+        """Handles on these engines whose sessions are over, the first hundred; and whether their tasks shall stop."""
+        ...
+
+    async def close_handles(self, command: c.CloseHandles) -> c.Reply: ...
+    async def facts(self, run_nos: list[int]) -> list[RunFacts]: ...
+    async def workflow(self, hash: str) -> Workflow: ...
+    async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
+        """How the tasks at these positions of a run ended, for the templates of those that follow."""
+        ...
+
+    async def context(self, run_no: int) -> dict[str, Any]:
+        """The run's context as it is now."""
+        ...
+
+    async def cached(self, keys: list[str]) -> list[MemoRow]:
+        """Results kept under these keys that may be used now."""
+        ...
+
+    async def once(self, command: c.Once) -> c.OnceReply: ...
+
+    async def array(self, run_no: int, pos: int, generation: int) -> Any:
+        """What a map over the context maps over, as it was when the map opened; or the outcome of a run."""
+        ...
+
+    def listen(self, woken: Woken, rest: RestingLease | None = None) -> Callable[[], None]:
+        """Call `woken` on the event loop when something may be there to do; returns how to stop that. A link that has
+        to ask for wake-ups renews a resting lease with that."""
+        ...
+
+
+class ChoreLink(Protocol):
+    """What a node needs besides that may lead: only one that has the store itself."""
+
     async def commit(self, command: c.Command) -> Any:
-        """Any other command and its reply. May raise Refused."""
+        """Any command and its reply. May raise Refused."""
         ...
 
     async def expire_dead(self, own: str) -> int:
@@ -112,39 +182,6 @@ class Link(Protocol):
 
     async def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
         """(the newest event's number, triggers that follow runs and are so many events behind it)."""
-        ...
-
-    async def leave(self, session: str) -> None: ...
-    def forget(self, session: str) -> None:
-        """This node works under it no more, whatever the store knows of that: its lease ends it."""
-        ...
-
-    async def orphans(self, engines: list[str]) -> list[tuple[HandleRow, bool]]:
-        """Handles on these engines whose sessions are over, the first hundred; and whether their tasks shall stop."""
-        ...
-
-    async def facts(self, run_nos: list[int]) -> list[RunFacts]: ...
-    async def workflow(self, hash: str) -> Workflow: ...
-    async def ends(self, run_no: int, positions: list[int]) -> list[Ended]:
-        """How the tasks at these positions of a run ended, for the templates of those that follow."""
-        ...
-
-    async def context(self, run_no: int) -> dict[str, Any]:
-        """The run's context as it is now."""
-        ...
-
-    async def cached(self, keys: list[str]) -> list[MemoRow]:
-        """Results kept under these keys that may be used now."""
-        ...
-
-    async def once(self, command: c.Once) -> c.OnceReply: ...
-
-    async def array(self, run_no: int, pos: int, generation: int) -> Any:
-        """What a map over the context maps over, as it was when the map opened; or the outcome of a run."""
-        ...
-
-    def listen(self, woken: Woken) -> Callable[[], None]:
-        """Call `woken` on the event loop when something may be there to do; returns how to stop that."""
         ...
 
 
@@ -251,8 +288,10 @@ class Ports(msgspec.Struct):
     measure: Callable[[], dict[str, Any]] | None = None  # what the machine has left; called in a thread
     secrets: Secrets = msgspec.field(default_factory=lambda: Secrets({}))
     token_key: str | None = None  # with which tokens of attempts are made; the session's row has it, too
+    server: Callable[[], str | None] = lambda: None  # through which the node works, if it has no store
+    chores: ChoreLink | None = None  # None: it never leads, and ends nobody else's session
     ship: Ship | None = None  # None: whoever wants output reads the files
-    artifacts: ArtifactFiles | None = None  # None: an output that is too large fails its attempt
+    artifacts: ArtifactStorage | None = None  # None: an output that is too large fails its attempt
     workspaces: Workspaces | None = None
     files: AttemptFiles | None = None  # keeps and fetches the files of attempts
     notifier: NotificationSender | None = None  # None: this node delivers nothing
@@ -267,3 +306,9 @@ class Ports(msgspec.Struct):
         self.checked = frozenset(kind for kind, executor in self.executors.items() if is_checked(executor))
         self.remote = frozenset(kind for kind, executor in self.executors.items() if is_remote(executor))
         self.slotless = frozenset(kind for kind, executor in self.executors.items() if not takes_slot(executor))
+
+    @property
+    def chore_link(self) -> ChoreLink:
+        """Of a node that may lead."""
+        assert self.chores is not None
+        return self.chores

@@ -63,8 +63,12 @@ class WakeFile:
         return stop
 
     def _wake_listeners(self) -> None:
-        for _, woken in list(self._listeners):
-            woken(EVERYONE)
+        here = asyncio.get_running_loop()
+        for loop, woken in list(self._listeners):
+            if loop is here:
+                woken(EVERYONE)
+            else:
+                loop.call_soon_threadsafe(woken, EVERYONE)
 
     def _start_watching(self) -> None:
         loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ from weft.core.definition.document import decode_document
 from weft.core.workflow import Workflow
 from weft.node.local import LocalLink
 from weft.operations.errors import NotFound, Observing
+from weft.operations.history.run_replay import RunReplays
 from weft.operations.ids import new_id
 from weft.operations.reading import nodes as node_reading
 from weft.operations.run_scope import RunScope
@@ -53,6 +54,7 @@ class StoreAccess:
         self.command_id: str | None = None  # of the request that is carried out
         self.actor: str | None = None  # who asked, for the history
         self.scope: RunScope | None = None  # the token of an attempt asks: it sees its own run
+        self.replays = RunReplays()
         self._commands = 0
         self._readers = threading.local()
 
@@ -67,7 +69,7 @@ class StoreAccess:
 
     def run_states(self, run_ids: list[str]) -> dict[str, str]:
         """Of those of the runs that there are, by id."""
-        return dict(self.read("run_states", msgspec.json.encode(run_ids).decode()))
+        return {id: state for id, state, _ in self.read("run_states", msgspec.json.encode(run_ids).decode())}
 
     def read(self, name: str, *parameters: Any) -> list[Any]:
         return self.reader().read(name, *parameters)
@@ -157,7 +159,7 @@ class StoreAccess:
             try:
                 return work()
             except StoreBusy as error:
-                if self.store.path is not None or time.monotonic() > until:
+                if self.store.kind == "sqlite" or time.monotonic() > until:
                     raise  # SQLite has waited by itself
                 if not notified:
                     self.store.log(f"waiting for the store: {error}")

@@ -25,8 +25,9 @@ from weft.operations.errors import ERRORS
 
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
-Role = Literal["anyone", "viewer", "operator", "admin"]
-RANK: Final[dict[str, int]] = {"anyone": 0, "viewer": 1, "operator": 2, "admin": 3}
+Role = Literal["anyone", "viewer", "operator", "admin", "worker"]
+#: A worker's token opens its own operations and nothing else, and no other token opens those.
+RANK: Final[dict[str, int]] = {"anyone": 0, "worker": 0, "viewer": 1, "operator": 2, "admin": 3}
 Location = Literal["path", "query", "header", "body"]
 JSON: Final = "application/json"
 _IN_PATH = re.compile(r"\{([a-z_]+)\}")
@@ -111,7 +112,11 @@ class Operation(Generic[Q, R]):
 
     @cached_property
     def fields(self) -> tuple[RequestField, ...]:
-        return _fields(self.request, self.path, self.writes)
+        return _fields(self.request, self.names_in_path, self.writes)
+
+    @cached_property
+    def names_in_path(self) -> list[str]:
+        return _IN_PATH.findall(self.path)
 
     @cached_property
     def body_type(self) -> Any:
@@ -236,8 +241,7 @@ def _errors(role: Role, own: tuple[str, ...], has_body: bool, fields: tuple[Requ
     return tuple(dict.fromkeys((*own, *general)))
 
 
-def _fields(request: type[Request], path: str, writes: bool) -> tuple[RequestField, ...]:
-    in_path = _IN_PATH.findall(path)
+def _fields(request: type[Request], in_path: list[str], writes: bool) -> tuple[RequestField, ...]:
     hints = get_type_hints(request, include_extras=True)
     fields = []
     for info in msgspec.structs.fields(request):

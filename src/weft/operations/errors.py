@@ -48,6 +48,8 @@ class Kind(NamedTuple):
 ERRORS: Final[dict[str, Kind]] = {
     "json": Kind(400, "the body is not JSON: Input data was truncated"),
     "http": Kind(400, "Invalid HTTP request received."),
+    "worker_message": Kind(400, "exchange: the message is cut off",
+                           "install the same version of Weft for the server and its workers"),
     "delivery": Kind(400, "a signed delivery needs an id or a signed X-Weft-Timestamp"),
     "unauthorized": Kind(401, "a token is needed", "send the header Authorization: Bearer TOKEN"),
     "forbidden": Kind(403, "this needs the role operator, and the token has viewer", "use a token with that role"),

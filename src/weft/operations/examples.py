@@ -69,6 +69,17 @@ OF: Final[dict[str, dict[str, Any]]] = {
     "RunGraph": _GRAPH,
     "WorkflowGraph": _GRAPH,
     "RunStates": {"states": "sr", "letters": {"s": "succeeded", "r": "running"}, "attempts": [1, 1]},
+    "HistoryEvent": {"kind": "assigned", "number": 5},
+    "PastMoment": {"total": 7, "previous": 1233, "next": 1235},
+    "ElementStates": {"task": "load", "elements": 3, "states": "ssr", "letters": {"s": "succeeded", "r": "running"}},
+    "Timeline": {"nodes": ["worker-1"], "pos": [0, 1], "idx": [-1, -1], "attempt": [1, 1], "generation": [1, 1],
+                 "node": [0, 0], "ready": [2, 1300], "began": [5, 1304], "ended": [1200, -1],
+                 "began_event": [1230, 1234], "ended_event": [1233, 0], "states": "sr", "path": [0, 1],
+                 "slack": [0, 0]},
+    "ClusterTimeline": {"since": AT - 300_000, "nodes": ["worker-1"], "runs": [RUN], "node": [0], "run": [0],
+                        "task": ["load"], "attempt": [1], "began": [AT + 5], "ended": [0], "states": "r"},
+    "ClusterMark": {"kind": "leader_elected"},
+    "RunHistoryInfo": {"total": 7, "every": 1, "events": [1228, 1229, 1230, 1231, 1232, 1233, 1234]},
     "SignInLink": {"code": "6dfd96e04327b106c78866c29d881701", "expires_in_ms": 60_000},
     "CallerInfo": {"name": "dashboard", "role": "viewer"},
     "RunInfo": {"state": "succeeded", "finished_at": AT + 1200, "succeeded": 2},
@@ -107,6 +118,7 @@ TEXTS: Final = {
     "weft_dead_letters 0.0\n",
     "text/html": "<!doctype html>\n<html lang=\"en\"><head><title>Weft</title></head><body>…</body></html>\n",
     "application/octet-stream": "42 rows\n",
+    "application/vnd.weft.worker+msgpack": "(bytes: version, whether it is compressed, msgpack)",
 }  # fmt: skip
 
 

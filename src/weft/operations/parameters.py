@@ -63,6 +63,9 @@ RunText = Annotated[
 ]
 RunStates = Annotated[list[RunState], Meta(description="Only runs in this state; may be repeated")]
 TaskStates = Annotated[list[TaskState], Meta(description="Only tasks in this state; may be repeated")]
+EventNumber = Annotated[
+    int, Meta(ge=0, le=ID_MAX, description="As it was after this event: the last one of the run that is not later")
+]
 Reason = Annotated[str, Meta(max_length=1000, description="Kept in the history")]
 BudgetUsd = Annotated[float, Meta(ge=0, le=1_000_000, description="US dollars that may be spent")]
 BudgetTokens = Annotated[int, Meta(ge=0, le=10**12, description="Tokens that may be spent, of input and output")]

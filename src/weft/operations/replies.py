@@ -119,6 +119,11 @@ class TaskInfo(msgspec.Struct, kw_only=True):
         """Its name, and its label if it has one."""
         return titled(self.name, self.label)
 
+    @property
+    def by_hand(self) -> bool:
+        """It was marked as succeeded: nothing ran."""
+        return self.state == "succeeded" and self.reason is not None and self.node is None and self.elements is None
+
 
 class TaskLaunch(msgspec.Struct, kw_only=True):
     """What a task is given, worked out anew when it is read; long values are cut. No value of a secret is in it."""
@@ -212,12 +217,14 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     host: str | None = None
     drain_at: int | None = None
     seen_at: int | None = None  # its last renewal
+    server: str | None = None  # that it came through, of a worker without the store
     resources: dict[str, Any] = {}  # as it measured them last
     cpus: float | None = None  # that its tasks may reserve
     measured_at: int | None = None
     stale_reports: int | None = None  # refused ones, counted where one node is shown
     url: str | None = None  # of its HTTP server, if it has one
     executors: dict[str, ExecutorInfo] = {}  # by type of task
+    behind: int | None = None  # revisions of the log that its replica had not applied yet when it was last heard of
 
     @property
     def address(self) -> str:
@@ -323,6 +330,8 @@ class TokenInfo(msgspec.Struct, kw_only=True):
     created_at: int
     expires_at: int | None
     revoked_at: int | None
+    labels: dict[str, str] | None = None  # of a worker's: those that all its nodes have; null: each says its own
+    workflows: list[str] = []  # of a worker's: those whose tasks its nodes may run; none: all
 
 
 class CallerInfo(msgspec.Struct, kw_only=True):

@@ -18,7 +18,8 @@ _OWN_RUN: Final = frozenset(
     (
         "get_run", "get_run_output", "get_run_budget", "get_run_context", "explain_run", "list_run_tasks", "get_task",
         "get_task_launch", "explain_task", "list_run_events", "stream_run_events", "get_task_output",
-        "stream_task_output", "get_task_artifact", "get_document", "get_clock",
+        "stream_task_output", "search_task_output", "get_task_artifact", "get_document", "get_clock",
+        "get_run_at",
     )
 )  # fmt: skip
 _SUBMITTING: Final = frozenset(("submit_run", "submit_task", "submit_runs"))

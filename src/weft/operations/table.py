@@ -6,8 +6,10 @@ from weft.operations.declare import Operation, Resource
 from weft.operations.resources import (
     backfills,
     bulk,
+    definitions,
     events,
     graph,
+    history,
     nodes,
     notifications,
     repair,
@@ -25,8 +27,9 @@ from weft.operations.resources import (
 
 RESOURCES: Final[tuple[Resource, ...]] = (
     submissions.resource, runs.resource, run_changes.resource, repair.resource, bulk.resource, tasks.resource,
-    graph.resource, workflows.resource, events.resource, nodes.resource, store.resource, triggers.resource,
-    backfills.resource, streams.resource, tokens.resource, notifications.resource, server.resource,
+    graph.resource, history.resource, workflows.resource, definitions.resource, events.resource, nodes.resource,
+    store.resource,
+    triggers.resource, backfills.resource, streams.resource, tokens.resource, notifications.resource, server.resource,
 )  # fmt: skip
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = tuple(
     operation for resource in RESOURCES for operation in resource.operations

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from weft.core.artifacts import ArtifactReference
 from weft.store.private_files import DIRECTORY_MODE, sync_directory
@@ -18,6 +18,20 @@ from weft.store.private_files import DIRECTORY_MODE, sync_directory
 
 class ArtifactError(Exception):
     """An artifact that cannot be written or read; the text says which, where and why."""
+
+
+class ArtifactStorage(Protocol):
+    """Where a node keeps outputs that are too large for the store. Both raise ArtifactError."""
+
+    def write(self, run_id: str, data: bytes) -> ArtifactReference: ...
+    def read(self, run_id: str, reference: ArtifactReference) -> bytes: ...
+
+
+def check_size(data: bytes, bytes_max: int) -> None:
+    if len(data) > bytes_max:
+        raise ArtifactError(
+            f"its output of {len(data):,} bytes is over artifact_max ({bytes_max:,}): write a file and give its path"
+        )
 
 
 class ArtifactFiles:
@@ -28,11 +42,7 @@ class ArtifactFiles:
 
     def write(self, run_id: str, data: bytes) -> ArtifactReference:
         """Durable when this returns."""
-        if len(data) > self._bytes_max:
-            raise ArtifactError(
-                f"its output of {len(data):,} bytes is over artifact_max ({self._bytes_max:,}):"
-                " write a file and give its path"
-            )
+        check_size(data, self._bytes_max)
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(run_id, digest)
         try:

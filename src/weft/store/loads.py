@@ -131,6 +131,8 @@ def _at(need: n.TasksAt, tx: Loading) -> Load:
 def _queued(need: n.QueuedTasks | n.QueuedTasksPerDemand, name: str) -> Load:
     if not need.demands or not need.limit:
         return None
+    if need.workflows:
+        return f"{name}_of_workflows", (need.demands, need.limit, json_of(need.workflows)), tasks
     if need.root is None:
         return name, (need.demands, need.limit), tasks
     return f"{name}_of_family", (need.demands, need.limit, need.root), tasks
@@ -182,7 +184,7 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.RunOrigin: lambda need, tx: ("run_origin", (need.run_no,), plain),
     n.RunInputs: lambda need, tx: ("run_inputs", (need.run_no,), _inputs),
     n.RunsToSweep: _sweeping,
-    n.FinishedRuns: lambda need, tx: ("runs_finished", (need.before, need.states, need.limit), runs),
+    n.FinishedRuns: lambda need, tx: ("runs_finished", (need.before, need.states, need.limit, need.nos), runs),
     n.Takeovers: lambda need, tx: ("takeovers", (need.nos,), plain) if need.nos else None,
     n.RunsKeptForOthers: lambda need, tx: ("runs_kept", (need.before, need.states, need.limit), plain),
     n.EndsToTakeOver: lambda need, tx: (
@@ -221,7 +223,9 @@ LOADS: dict[type, Callable[[Any, Loading], Load]] = {
     n.TaskEnds: lambda need, tx: ("ends_at", (need.run_no, json_of(need.positions)), _as(Ended)),
     n.HeldEnds: lambda need, tx: ("ends_held", (need.task_ids,), plain) if need.task_ids else None,
     n.NewDemands: lambda need, tx: ("demands_above", (need.above,), plain),
-    n.DemandsWithQueued: lambda need, tx: ("demands_waiting", (need.demands,), plain) if need.demands else None,
+    n.DemandsWithQueued: lambda need, tx: (
+        ("demands_waiting", (json_of(need.demands),), plain) if need.demands else None
+    ),
     n.PlacementDemands: lambda need, tx: ("demands_placing", (), plain),
     n.RunningByDemand: lambda need, tx: ("demands_occupied", (), plain),
     n.DemandBodies: lambda need, tx: ("demand_bodies", (need.ids,), plain) if need.ids else None,

@@ -1,4 +1,4 @@
-"""What a store must offer. Two exist: sqlite/ and postgres/; one conformance suite runs on both.
+"""What a store must offer. Three exist: sqlite/, postgres/ and replicated/. One conformance suite runs on all.
 
 Plain synchronous code. A store knows rows and guards, never rules.
 """
@@ -109,6 +109,9 @@ EVERYONE = Hint(everyone=True)
 Woken = Callable[[Hint], None]
 
 
+LeaseRenewal = tuple[str, int, str | None]  # session, ttl_ms, facts
+
+
 class Look(NamedTuple):
     """What a node that has nothing to report would find in an exchange."""
 
@@ -181,6 +184,12 @@ class Store(Protocol):
         """Lengthen a lease on a connection of its own, and keep what the node says of itself (JSON, None: nothing
         new). Gives (last exchange number, how many attempts the session holds, their checksum); None: this session
         is dead. Where that connection cannot be had, another one serves, unless `own`."""
+        ...
+
+    def renew_each(
+        self, renewals: "Sequence[LeaseRenewal]", *, own: bool = False
+    ) -> list[tuple[int, int, int] | None]:
+        """The same for several sessions, in one transaction: their ids ascend."""
         ...
 
     def look(self, session: str, demands: list[str], known_demands: int) -> Look:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
@@ -81,7 +81,7 @@ class Query(NamedTuple):
 
 def _types(row: type[msgspec.Struct]) -> dict[str, str]:
     """Columns and their types as parameters."""
-    hints = get_type_hints(row)
+    hints = row.__annotations__
     out = {}
     for name in columns(row):
         arms = [arm for arm in get_args(hints[name]) or (hints[name],) if arm is not type(None)]
@@ -154,7 +154,8 @@ def _sources(dialect: str) -> list[str]:
 
 
 @cache
-def queries(dialect: str) -> dict[str, Query]:
+def _heads(dialect: str) -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
+    """Head and body of every statement as they are written, and the marks in them."""
     marks = dict(_marks())
     heads: dict[str, tuple[str, str]] = {}
     for source in _sources(dialect):
@@ -169,12 +170,21 @@ def queries(dialect: str) -> dict[str, Query]:
             marks[name] = body
         else:
             heads[name] = (head, body)
-    found = {}
-    for name, (head, body) in heads.items():
-        match = _HEAD.fullmatch(_filled(head, marks))
-        assert match is not None, f"the head of {name} cannot be read: {head}"
-        found[name] = Query(_filled(body, marks), _declared(match[3]), _declared(match[4]), match[5] is not None)
-    return found
+    return heads, marks
+
+
+@cache
+def query(dialect: str, name: str) -> Query:
+    """A command uses few of them: to read all would cost each 2 ms."""
+    heads, marks = _heads(dialect)
+    head, body = heads[name]
+    match = _HEAD.fullmatch(_filled(head, marks))
+    assert match is not None, f"the head of {name} cannot be read: {head}"
+    return Query(_filled(body, marks), _declared(match[3]), _declared(match[4]), match[5] is not None)
+
+
+def queries(dialect: str) -> dict[str, Query]:
+    return {name: query(dialect, name) for name in _heads(dialect)[0]}
 
 
 class RunView(NamedTuple):

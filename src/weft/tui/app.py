@@ -26,7 +26,7 @@ HELP: Final = (
     "enter   open what is selected; esc   go back",
     "/words   show only what has all of these words; a state is a word, too",
     ":runs :nodes :dead :triggers :pools :run ID :quit   go there; tab completes",
-    "[ ] { }   of a run: go through its history; esc   back to now",
+    "[ ] { }   of a run: go through its history; < >   to the ends of its generations; esc   back to now",
     "capital letters   of a run's screen: what is done to the whole run",
     "The last lines of the screen list the keys that work for what is selected, with your role.",
 )
@@ -106,12 +106,13 @@ class TopApp(App[None]):
 
     # Text
 
-    def explain(self, run_id: str, task: str | None) -> None:
-        self.run_worker(self._explain(run_id, task), group="why")
+    def explain(self, run_id: str, task: str | None, event: int | None = None) -> None:
+        """With `event`: as it was after it."""
+        self.run_worker(self._explain(run_id, task, event), group="why")
 
-    async def _explain(self, run_id: str, task: str | None) -> None:
+    async def _explain(self, run_id: str, task: str | None, event: int | None) -> None:
         try:
-            found = await self.link.ask(lambda connection: connection.why(run_id, task))
+            found = await self.link.ask(lambda connection: connection.why(run_id, task, event))
         except ERRORS as problem:
             self.say(str(problem))
             return

@@ -43,6 +43,7 @@ class FramedScreen(Screen[None]):
     title_text = ""
     columns: Sequence[Column] = ()
     filterable = True
+    filter_word = "filter"
 
     def __init__(self, link: TopLink) -> None:
         super().__init__()
@@ -120,7 +121,7 @@ class FramedScreen(Screen[None]):
         """Those that work now, for this row and this role."""
         verbs = [(verb.key, verb.name) for verb, _ in self.verbs()]
         back = [("esc", "back")] if len(self.app.screen_stack) > 2 or self.filter else []
-        filtering = [("/", "filter")] if self.filterable else []
+        filtering = [("/", self.filter_word)] if self.filterable else []
         return [*self.more_keys(), *verbs, *filtering, (":", "go to"), *back, ("?", "help"), ("q", "quit")]
 
     def _key_text(self, width: int) -> Text:

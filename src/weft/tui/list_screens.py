@@ -13,6 +13,7 @@ from weft.tui.looks import BOLD, DIM, PLAIN, YELLOW, Cell, bar, state_cell
 from weft.tui.prompts import Words
 
 DEAD_MAX = 1000
+RUNS_ASKED = 20  # runs whose state is asked for, to offer no retry that would be refused
 
 
 class ListScreen(LiveScreen):
@@ -135,6 +136,7 @@ class NodeScreen(ListScreen):
 
 class DeadScreen(ListScreen):
     title_text = "dead letters"
+    _open_runs: frozenset[str] = frozenset()
     columns = (
         Column("run", 12), Column("task", 0), Column("tries", 5, 3, right=True), Column("ended", 8, 4, right=True),
         Column("node", 12, 5), Column("reason", 20, 1, wide=40),
@@ -142,7 +144,15 @@ class DeadScreen(ListScreen):
 
     def load(self, connection: Any) -> list[TaskInfo]:
         found: list[TaskInfo] = connection.dead_letters(limit=DEAD_MAX)[0]
+        runs = {task.run_id for task in found}
+        asked = runs if len(runs) <= RUNS_ASKED else ()
+        self._open_runs = frozenset(run for run in asked if not connection.run(run).finished)
         return found
+
+    def subject(self) -> Any:
+        """Of a run that goes on no dead letter can be retried."""
+        row = self.table.row
+        return None if row is None or row.run_id in self._open_runs else row
 
     def words(self, row: TaskInfo) -> str:
         return f"{row.run_id} {row.title} {row.node or ''} {row.reason or ''}"

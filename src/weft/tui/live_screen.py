@@ -6,26 +6,31 @@ screen but the head, which says since when; the next answer brings everything up
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from textual import events
+from textual.app import SuspendNotSupported
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from weft.authoring.errors import DefinitionErrors
 from weft.cli.terminal.terminal import printable
+from weft.client.verbs import Connection
 from weft.core.commands import Refused
-from weft.operations.errors import Ambiguous, NotFound
+from weft.operations.errors import Ambiguous, ApiError, NotFound
 from weft.tui.framed_screen import FramedScreen
 from weft.tui.link import UNANSWERED, TopLink
-from weft.tui.prompts import Ask, Confirm, PromptLine
+from weft.tui.prompts import Ask, Confirm, PromptLine, edited
 from weft.tui.verbs import Verb
 
 if TYPE_CHECKING:
     from weft.tui.app import TopApp
 
 EVERY_S: Final = 1.0
+Preview = Callable[[Connection, Any, str], str]
 PLACES: Final = ("runs", "nodes", "dead", "triggers", "pools", "run ", "quit")
-ERRORS: Final = (NotFound, Ambiguous, Refused, ValueError, *UNANSWERED)
+ERRORS: Final = (NotFound, Ambiguous, ApiError, Refused, DefinitionErrors, ValueError, *UNANSWERED)
 
 
 class LiveScreen(FramedScreen):
@@ -163,7 +168,12 @@ class LiveScreen(FramedScreen):
 
     async def _carry_out(self, verb: Verb, subject: Any) -> None:
         answer = ""
-        if verb.ask is not None:
+        if verb.edit is not None:
+            text = await self._edit(verb, subject)
+            if text is None:
+                return
+            answer = text
+        elif verb.ask is not None:
             asked = await self.app.push_screen_wait(Ask(verb.ask))
             if asked is None:
                 return
@@ -175,3 +185,33 @@ class LiveScreen(FramedScreen):
         except ERRORS as problem:
             self.say(f"{verb.name}: {problem}", error=True)
         self.soon()
+
+    async def _edit(self, verb: Verb, subject: Any) -> str | None:
+        """The text that a person has edited and agreed to; None: it is left as it was. What is wrong with a text can
+        be mended: nothing that was written is lost."""
+        edit, preview = verb.edit, verb.preview
+        assert edit is not None
+        assert preview is not None
+        try:
+            text = first = await self.link.ask(lambda connection: edit(connection, subject))
+            while True:
+                text = edited(self.app, text)
+                if text == first:
+                    self.say(f"{verb.name}: nothing was changed")
+                    return None
+                question, agreed = await self._previewed(preview, subject, text)
+                yes = await self.app.push_screen_wait(Confirm(question))
+                if agreed or not yes:
+                    return text if yes else None
+        except (*ERRORS, SuspendNotSupported) as problem:
+            self.say(f"{verb.name}: {problem}", error=True)
+            return None
+
+    async def _previewed(self, preview: Preview, subject: Any, text: str) -> tuple[str, bool]:
+        """(a question, whether a yes to it means to go on; otherwise, to edit again)."""
+        try:
+            return await self.link.ask(lambda connection: preview(connection, subject, text)), True
+        except UNANSWERED:
+            raise
+        except ERRORS as problem:
+            return f"{problem}\n\nEdit it again?", False

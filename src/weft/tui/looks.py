@@ -9,6 +9,7 @@ from weft.cli.terminal.formats import state_word
 PLAIN: Final = Style()
 DIM: Final = Style(dim=True)
 BOLD: Final = Style(bold=True)
+REVERSE: Final = Style(reverse=True)
 RED: Final = Style(color="red")
 YELLOW: Final = Style(color="yellow")
 CYAN: Final = Style(color="cyan")

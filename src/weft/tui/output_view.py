@@ -15,7 +15,7 @@ from textual.strip import Strip
 from weft.cli.terminal.terminal import width_of
 from weft.operations.replies import OutputPart
 from weft.tui.ansi_text import LINE_MAX, segments_of
-from weft.tui.looks import DIM
+from weft.tui.looks import DIM, REVERSE
 
 TAIL: Final = 64 * 1024
 KEPT_MAX: Final = 4 * 1024 * 1024
@@ -29,6 +29,7 @@ class OutputView(ScrollView, can_focus=True):
         super().__init__(id="output")
         self.follow = True
         self.note = ""  # what stands there instead of output
+        self.wanted = ""  # what is searched for
         self.clear()
 
     def clear(self) -> None:
@@ -37,6 +38,8 @@ class OutputView(ScrollView, can_focus=True):
         self.next: int | None = None  # where to read on; None: nothing was read yet
         self.size_known = 0
         self.ended = False
+        self.found: int | None = None  # the line of the match that is shown
+        self.apart = False  # what is kept is not the end: more is read only where it is scrolled to
         self._open = ""  # the last line, which has no end yet
         self._bytes = 0
         self._left = 0
@@ -73,6 +76,8 @@ class OutputView(ScrollView, can_focus=True):
             self.first += len(self.lines[at].encode()) + 1
             at += 1
         del self.lines[:at]
+        if self.found is not None:
+            self.found = self.found - at if self.found >= at else None
 
     @property
     def earlier(self) -> tuple[int, int] | None:
@@ -89,15 +94,54 @@ class OutputView(ScrollView, can_focus=True):
         if part.offset > 0 and len(lines) > 1:
             self.first += len(lines.pop(0).encode()) + 1
         self.lines[:0] = lines
+        self.found = None if self.found is None else self.found + len(lines)
         self._bytes += len(text)
         self._measure()
         self.scroll_to(y=len(lines), animate=False, immediate=True)
+
+    def show_around(self, part: OutputPart, line_offset: int) -> None:
+        """A part from elsewhere instead of what is kept, with the line that begins there in the middle."""
+        wanted = self.wanted
+        self.clear()
+        self.wanted, self.follow, self.apart = wanted, False, True
+        self.feed(part)
+        self.found = part.data[self.first - part.offset : line_offset - part.offset].count(b"\n")
+        self.scroll_to(y=max(0, self.found - self.size.height // 2), animate=False, immediate=True)
+
+    @property
+    def wants_more(self) -> bool:
+        """What follows is to be read."""
+        return not self.apart or self.max_scroll_y - self.scroll_y <= self.size.height
+
+    def look_for(self, text: str) -> bool:
+        """The last line with it, in capitals or not; False: it is in none that is kept."""
+        self.wanted, self.found = text.lower(), None
+        self.refresh()
+        return not text or self.go_to_match(-1)
+
+    def go_to_match(self, by: int) -> bool:
+        lines = [*self.lines, self._open]
+        at = len(lines) if self.found is None else self.found
+        at += by
+        while 0 <= at < len(lines) and self.wanted not in lines[at].lower():
+            at += by
+        if not 0 <= at < len(lines):
+            return False
+        self.found, self.follow = at, False
+        self.scroll_to(y=max(0, at - self.size.height // 2), animate=False, immediate=True)
+        self.refresh()
+        return True
 
     def _measure(self) -> None:
         self.virtual_size = Size(self.size.width, max(1, len(self.lines) + bool(self._open)))
         if self.follow:
             self.scroll_end(animate=False, immediate=True)
+            self.call_after_refresh(self._stay_at_end)  # before it is laid out, the view does not know its height
         self.refresh()
+
+    def _stay_at_end(self) -> None:
+        if self.follow:
+            self.scroll_end(animate=False, immediate=True)
 
     def on_resize(self) -> None:
         self._measure()
@@ -136,6 +180,8 @@ class OutputView(ScrollView, can_focus=True):
         else:
             return Strip.blank(width)
         strip = Strip(segments_of(line))
+        if at == self.found:
+            strip = strip.apply_style(REVERSE)
         if self._left:
             strip = strip.crop(self._left, max(self._left, width_of(line) * 2 + width))
         return strip.adjust_cell_length(width)

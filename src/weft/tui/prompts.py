@@ -1,10 +1,15 @@
-"""What stands over a screen: a question, a line to be filled in, some text to be read."""
+"""What stands over a screen: a question, a line to be filled in, some text to be read; a person's editor."""
 
+import os
+import shlex
+import subprocess
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.text import Text
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.suggester import Suggester
@@ -130,3 +135,23 @@ class PromptLine(Input):
             event.prevent_default()
             self.value = self._suggestion
             self.cursor_position = len(self.value)
+
+
+class NoEditor(ValueError):
+    """The editor could not be started, or did not end well."""
+
+
+def edited(app: App[None], text: str) -> str:
+    """The text as it was saved. `VISUAL` or `EDITOR` names the program; without them it is `vi`."""
+    command = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="weft-") as place:
+        file = Path(place) / "workflow.yaml"
+        file.write_text(text, encoding="utf-8")
+        with app.suspend():
+            try:
+                code = subprocess.run([*command, str(file)], check=False).returncode
+            except OSError as problem:
+                raise NoEditor(f"{command[0]}: {problem.strerror}; set EDITOR to a program that is there") from None
+        if code != 0:
+            raise NoEditor(f"{command[0]} ended with {code}: nothing is changed")
+        return file.read_text(encoding="utf-8")

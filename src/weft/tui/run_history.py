@@ -1,24 +1,16 @@
-"""A run as it was after any of its events: replayed from a copy of its state that was kept on the way.
-
-A copy of ten thousand tasks takes milliseconds and some megabytes: at most `COPIES_MAX` are kept, evenly spread, so
-that any moment is at most a sixteenth of the history away from one.
-"""
+"""A run as it was after any of its events: replayed from a copy of its state that was kept on the way."""
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
+from weft.core.history.checkpoints import Checkpoints
 from weft.core.history.replay import Replay
 from weft.core.rows import WHOLE
 from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 from weft.operations.replies import EventInfo, RunInfo
 from weft.tui.graph_lines import GraphLine
-
-COPIES_MAX: Final = 16
-EVERY_MIN: Final = 256  # events between two copies
-NEAR: Final = 64  # events before the moment that is looked at, where one more copy is kept: its neighbours are next
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -65,9 +57,7 @@ class RunHistory:
         self.events: list[EventInfo] = []
         limited = run.max_parallel is not None or run.advance_state is not None
         self._last = _Moment(Replay(self.workflow, limited, self._find), {})
-        self._copies: list[tuple[int, _Moment]] = [(0, self._last.copy())]
-        self._every = EVERY_MIN
-        self._near: tuple[int, _Moment] = self._copies[0]
+        self._kept = Checkpoints(self._last)
         self._lines: dict[tuple[int, int], GraphLine] = {}  # made once, and changed for each moment
 
     @property
@@ -84,23 +74,26 @@ class RunHistory:
         for event in events:
             self._last.apply(event, self.workflow)
             self.events.append(event)
-            if len(self.events) - self._copies[-1][0] >= self._every:
-                self._copies.append((len(self.events), self._last.copy()))
-        while len(self._copies) > COPIES_MAX:
-            self._copies = self._copies[::2]
-            self._every *= 2
+            self._kept.offer(len(self.events), self._last)
 
     def at(self, count: int) -> list[GraphLine]:
         """The tasks after the first `count` events; the lines are changed by the next call."""
-        kept = [one for one in (*self._copies, self._near) if one[0] <= count]
-        done, near = max(kept, key=lambda one: one[0])
-        moment = near.copy()
+        done, moment = self._kept.before(count)
         for at in range(done, count):
-            if at == count - NEAR:
-                self._near = (at, moment.copy())
+            self._kept.passing(at, count, moment)
             moment.apply(self.events[at], self.workflow)
         moment.replay.settle()
         return self._lines_of(moment)
+
+    def generation_at(self, count: int) -> int:
+        return 1 + sum(event.kind == "resumed" for event in self.events[:count])
+
+    def generation_end(self, count: int, *, before: bool) -> int:
+        """How many events there are at the end of the generation before, or of the one after."""
+        ends = [at for at, event in enumerate(self.events) if event.kind == "resumed"] + [len(self.events)]
+        if before:
+            return max((end for end in ends if end < count), default=count)
+        return min((end for end in ends if end > count), default=count)
 
     def state_at(self, count: int) -> str:
         """Of the run: what the last event about it says."""

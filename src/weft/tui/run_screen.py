@@ -43,7 +43,7 @@ class RunScreen(LiveScreen):
         self.at = 0  # how many events that moment has
         self.history: RunHistory | None = None
         self._reading = False
-        self._signals: dict[int, str] = {}
+        self._signals: dict[int, str] | None = None  # that waits wait for, by position; None: not asked for yet
         self._seq: int | None = None
         self._stale = False  # events came that say less than a load
         self._loaded_at = 0.0
@@ -59,7 +59,9 @@ class RunScreen(LiveScreen):
     async def update(self) -> None:
         if self._seq is None:
             await self._load()
+        if self._signals is None:
             self._signals = await self.link.ask(self._find_signals)
+            self._show()
             return
         events = await self.link.ask(self._news)
         for event in events:
@@ -142,7 +144,9 @@ class RunScreen(LiveScreen):
             event = self.history.events[self.at - 1]
             what = f"{event.kind} {event.task or ''} {state_word(str(event.data.get('state', '')))}"
             state = self.history.state_at(self.at)
-            return f"AS IT WAS {clock(event.at)} · event {self.at} of {len(self.history.events)}: {what} · {state}"
+            generation = f" · generation {self.history.generation_at(self.at)}" if run.generation > 1 else ""
+            where = f"event {self.at} of {len(self.history.events)}"
+            return f"AS IT WAS {clock(event.at)} · {where}: {what} · {state}{generation}"
         state = "paused" if run.paused and not run.finished else run.state
         took = duration((run.finished_at or self._now()) - run.started_at) if run.started_at else ""
         counts = self.live.count()
@@ -164,7 +168,7 @@ class RunScreen(LiveScreen):
             lines = self.live if self.past is None else self.past
             name = f"{'▾' if row.pos in lines.opened else '▸'} {name} ×{row.elements}"
         node = row.node or (f"run {row.child}" if row.child else "")
-        if row.state == "waiting" and row.pos in self._signals:
+        if row.state == "waiting" and self._signals and row.pos in self._signals:
             node = f"← {self._signals[row.pos]}"
         return (
             (level, DIM), (name, BOLD), self._state(row), (printable(node), PLAIN),
@@ -197,7 +201,7 @@ class RunScreen(LiveScreen):
         row = self.table.row
         if row is None or self.run is None or self.past is not None:
             return None
-        return RunTask(self.run, row, self._signals.get(row.pos))
+        return RunTask(self.run, row, (self._signals or {}).get(row.pos))
 
     def verbs(self) -> list[tuple[Verb, Any]]:
         """Those of the task, and with capital letters those of its run."""
@@ -215,13 +219,14 @@ class RunScreen(LiveScreen):
             keys = [("enter", "elements" if mapped else "output"), ("w", "why")]
             if row.child and self.past is None:
                 keys.append(("o", "its run"))
+        generations = [("<", "generation before")] if self.run is not None and self.run.generation > 1 else []
         if self.past is None:
-            return [*keys, ("[", "back in time")]
-        return [*keys, ("[", "earlier"), ("]", "later"), ("{ }", "far"), ("esc", "now")]
+            return [*keys, ("[", "back in time"), *generations]
+        return [*keys, ("[", "earlier"), ("]", "later"), ("{ }", "far"), *generations, ("esc", "now")]
 
     async def pressed(self, key: str) -> bool:
         row = self.table.row
-        if key in ("[", "]", "{", "}"):
+        if key in ("[", "]", "{", "}", "<", ">"):
             self.travel(key)
         elif key == "escape" and self.past is not None:
             self._return()
@@ -233,7 +238,8 @@ class RunScreen(LiveScreen):
         elif key in ("enter", "l"):
             self.top.open_task(self.run_id, row.name)
         elif key == "w":
-            self.top.explain(self.run_id, row.name)
+            then = None if self.past is None or self.history is None else self.history.events[self.at - 1].seq
+            self.top.explain(self.run_id, row.name, then)
         elif key == "o" and row.child:
             self.top.open_run(row.child)
         else:
@@ -244,15 +250,18 @@ class RunScreen(LiveScreen):
 
     def travel(self, key: str) -> None:
         if self.history is None:
-            if key in ("[", "{") and not self._reading and self.run is not None:
+            if key in ("[", "{", "<") and not self._reading and self.run is not None:
                 self._reading = True
                 self.say("reading the history of the run")
-                self.run_worker(self._begin_travel(), group="history")
+                self.run_worker(self._begin_travel("[" if key == "{" else key), group="history")
             return
         count = len(self.history.events)
         far = max(10, count // 20)
         now = count if self.past is None else self.at
-        to = now + {"[": -1, "]": 1, "{": -far, "}": far}[key]
+        if key in ("<", ">"):
+            to = self.history.generation_end(now, before=key == "<")
+        else:
+            to = now + {"[": -1, "]": 1, "{": -far, "}": far}[key]
         if to >= count:
             if self.past is not None:
                 self._return()
@@ -277,7 +286,7 @@ class RunScreen(LiveScreen):
         self.past = None
         self._show()
 
-    async def _begin_travel(self) -> None:
+    async def _begin_travel(self, key: str) -> None:
         run = self.run
         assert run is not None
 
@@ -292,7 +301,7 @@ class RunScreen(LiveScreen):
         except ERRORS as problem:
             self.say(f"the history cannot be read: {problem}", error=True)
         else:
-            self.travel("[")
+            self.travel(key)
             self.say(counted(len(self.history.events), "event"))
         finally:
             self._reading = False

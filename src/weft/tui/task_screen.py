@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 from textual.widget import Widget
 
 from weft.cli.terminal.formats import clock, duration, size, state_word
@@ -12,11 +13,12 @@ from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
 from weft.operations.replies import AttemptInfo, Explanation, OutputPart, RunInfo, TaskInfo
+from weft.operations.resources.streams import SearchTaskOutputRequest, search_task_output
 from weft.operations.resources.tasks import OneTaskRequest, get_task
 from weft.tui.graph_lines import line_of
 from weft.tui.line_table import Column
 from weft.tui.link import TopLink
-from weft.tui.live_screen import LiveScreen
+from weft.tui.live_screen import ERRORS, LiveScreen
 from weft.tui.looks import LOOKS, PLAIN, Cell, state_cell
 from weft.tui.output_view import TAIL, OutputView
 from weft.tui.verbs import RunTask
@@ -25,6 +27,8 @@ LIVE_S: Final = 0.3
 LOOK_S: Final = 1.0
 PIECE: Final = 256 * 1024
 ATTEMPT_LINES: Final = 5
+MATCHES: Final = 1000  # in a page of a search
+PAGES: Final = 100  # of a search: each looks through 256 MiB at the most
 
 
 class TaskScreen(LiveScreen):
@@ -33,7 +37,7 @@ class TaskScreen(LiveScreen):
         Column("took", 7, 2, right=True), Column("exit", 4, 4, right=True), Column("error", 30, 5),
     )  # fmt: skip
 
-    filterable = False
+    filter_word = "search"
 
     def __init__(self, link: TopLink, run_id: str, task: str) -> None:
         super().__init__(link)
@@ -100,6 +104,10 @@ class TaskScreen(LiveScreen):
             begin, length = before
             view.put_before(await self.link.ask(lambda c: c.read_output(*of, offset=begin, limit=length)))
             return
+        if view.apart and view.follow:
+            view.clear()  # to the end again
+        if not view.wants_more:
+            return
         if view.next is None:
             part = await self.link.ask(lambda c: c.read_output(*of, offset=-TAIL, limit=TAIL))
             if not part.size and not self._chosen and self.stream == "stdout":
@@ -160,10 +168,19 @@ class TaskScreen(LiveScreen):
     def more_keys(self) -> list[tuple[str, str]]:
         other = "stderr" if self.stream == "stdout" else "stdout"
         keys = [("o", other), ("w", "why"), ("home/end", "begin/follow")]
+        keys += [("n/N", "earlier/later match")] if self.filter else []
         return [*keys, ("tab", "attempts")] if len(self.table.rows) > 1 else keys
 
+    async def filtered(self) -> None:
+        if not self.output.look_for(self.filter):
+            self.say("not in the output that is kept here; n looks through all of it")
+
     async def pressed(self, key: str) -> bool:
-        if key == "o":
+        if key in ("n", "N") and self.filter:
+            by = -1 if key == "n" else 1
+            if not self.output.go_to_match(by):
+                self.run_worker(self._find_elsewhere(by), group="find", exclusive=True)
+        elif key == "o":
             self.stream = "stderr" if self.stream == "stdout" else "stdout"
             self._chosen = True
             self.soon()
@@ -174,5 +191,44 @@ class TaskScreen(LiveScreen):
         self.draw_frame()
         return True
 
+    async def _find_elsewhere(self, by: int) -> None:
+        """The match before or after what is kept, found by the store or the server."""
+        attempt, view = self.table.row, self.output
+        if attempt is None or view.next is None:
+            return
+        of, edge = (self.run_id, self.task_name, attempt.attempt, self.stream), view.first if by < 0 else view.next
+        request = SearchTaskOutputRequest(
+            run=of[0], task=of[1], attempt=of[2], stream=of[3], text=self.filter, ignore_case=True, limit=MATCHES
+        )
+        self.say("looking through all of it")
+        try:
+            at = await self.link.ask(lambda connection: match_beyond(connection, request, edge, by))
+            if at is None:
+                self.say(f"no {'earlier' if by < 0 else 'later'} match in all of it")
+                return
+            begin = max(0, at - TAIL // 4)
+            part = await self.link.ask(lambda connection: connection.read_output(*of, offset=begin, limit=TAIL))
+        except ERRORS as problem:
+            self.say(str(problem), error=True)
+            return
+        if self._showing == (of[2], of[3]):
+            view.show_around(part, at)
+            self.say(f"line at byte {at:,} of {view.size_known:,}")
+
     def on_line_table_moved(self) -> None:
         self.soon()
+
+
+def match_beyond(connection: Connection, request: SearchTaskOutputRequest, edge: int, by: int) -> int | None:
+    """Where the line of the last match before this byte begins, or of the first from it on; None: there is none."""
+    found = None
+    for _ in range(PAGES):
+        page = connection.call(search_task_output, request)
+        for match in page.matches:
+            if match.line_offset >= edge:
+                return match.line_offset if by > 0 else found
+            found = match.line_offset if by < 0 else None
+        if page.next is None:
+            return found
+        request = msgspec.structs.replace(request, cursor=page.next)
+    return found

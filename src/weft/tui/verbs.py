@@ -13,10 +13,11 @@ from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.operations.declare import Operation
 from weft.operations.replies import NodeInfo, RunInfo, TaskInfo, TriggerInfo
-from weft.operations.resources import nodes, repair, run_changes, triggers
+from weft.operations.resources import definitions, nodes, repair, run_changes, triggers
 from weft.tui.graph_lines import GraphLine
 
 DRAIN_MS: Final = 60_000
+AGAIN_SHOWN: Final = 8  # names of tasks that would run again
 NOT_STARTED: Final = frozenset(("pending", "queued", "scheduled", "waiting"))
 
 
@@ -40,6 +41,8 @@ class Verb(NamedTuple):
     act: Callable[[Connection, Any, str], str]  # what to say when it is done
     confirm: Callable[[Any], str] | None = None  # the question before something is stopped or started
     ask: str | None = None  # the question whose answer it needs
+    edit: Callable[[Connection, Any], str] | None = None  # the text whose edited form it needs
+    preview: Callable[[Connection, Any, str], str] | None = None  # the question once the text is edited
 
 
 def _tasks(count: int) -> str:
@@ -63,8 +66,25 @@ def _resume(connection: Connection, run: RunInfo, answer: str) -> str:
     return f"{run.id} goes on: {_tasks(connection.resume(run.id).changed)}"
 
 
+def _definition(connection: Connection, run: RunInfo) -> str:
+    return connection.call(definitions.export_document, definitions.ExportDocumentRequest(hash=run.workflow)).text
+
+
+def _would_correct(connection: Connection, run: RunInfo, text: str) -> str:
+    planned = connection.correct(run.id, text, preview=True)
+    again = ", ".join(planned.again[:AGAIN_SHOWN]) + (", …" if len(planned.again) > AGAIN_SHOWN else "")
+    return (
+        f"Go on with it? {_tasks(len(planned.again))} would run again ({again}), {planned.kept} keep their results."
+    )
+
+
+def _correct(connection: Connection, run: RunInfo, text: str) -> str:
+    return f"{run.id} goes on with the corrected definition: {_tasks(len(connection.correct(run.id, text).again))}"
+
+
 def _rerun(connection: Connection, run: RunInfo, answer: str) -> str:
-    return f"new run {connection.rerun(run.id).run}"
+    inputs = msgspec.json.decode(answer, type=dict[str, Any]) if answer.strip() else None
+    return f"new run {connection.rerun(run.id, inputs=inputs).run}"
 
 
 def _pause(connection: Connection, run: RunInfo, answer: str) -> str:
@@ -153,8 +173,10 @@ VERBS: Final = (
     Verb("r", "resume", run_changes.resume_run, RunInfo,
          lambda run: run.state in ("failed", "cancelled"), _resume,
          lambda run: f"Resume {_of(run)}? What did not succeed runs again."),
+    Verb("e", "correct", repair.correct_run, RunInfo, lambda run: run.finished, _correct, edit=_definition,
+         preview=_would_correct),
     Verb("n", "rerun", run_changes.rerun_run, RunInfo, lambda run: True, _rerun,
-         lambda run: f"Start a new run like {_of(run)}?"),
+         ask="Start a new run like it. Inputs that change, as a JSON object; empty: none"),
     Verb("p", "pause", repair.pause_run, RunInfo, lambda run: not run.finished and not run.paused, _pause),
     Verb("p", "unpause", repair.unpause_run, RunInfo, lambda run: not run.finished and run.paused, _unpause),
     Verb("a", "advance", run_changes.advance_run, RunInfo,

@@ -85,9 +85,12 @@ EVENTS_MAX = 30  # of one command; more are counted
 
 class Story:
     def __init__(
-        self, definition: dict[str, Any], others: dict[str, dict[str, Any]] | None = None, store: Any = None
+        self,
+        definition: dict[str, Any],
+        others: dict[str, dict[str, Any]] | None = None,
+        engine: Engine | None = None,
     ) -> None:
-        self.engine = Engine(store)
+        self.engine = engine or Engine()
         self.definition = definition
         self.others = others or {}  # by the name of their file
         self.run_ids: list[str] = []
@@ -799,10 +802,10 @@ def _large(shape: str, count: int) -> dict[str, Any]:
     return tasks
 
 
-def play(text: str, store: Any = None) -> str:
+def play(text: str, engine: Engine | None = None) -> str:
     """The whole story again, with what happens now."""
     head, definition, body = text.split("---\n", 2)
-    story = Story(*read_files(definition), store)
+    story = Story(*read_files(definition), engine)
     out = [f"{head}---\n{definition}---"]
     for line in body.splitlines():
         if not line or line.startswith(" "):

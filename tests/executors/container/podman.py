@@ -83,8 +83,9 @@ class Podman:
 
     def run(self, *words: str, timeout: float = 60) -> str:
         done = subprocess.run(
-            [*self.command, *words], env=self._env, capture_output=True, text=True, timeout=timeout, check=False
-        )
+            [*self.command, *words], cwd=self.directory, env=self._env, capture_output=True, text=True,
+            timeout=timeout, check=False,
+        )  # fmt: skip
         if done.returncode:
             raise NoPodman(f"podman {words[0]}: {done.stderr.strip()[-500:]}")
         return done.stdout
@@ -98,10 +99,11 @@ class Podman:
         archive.unlink()
 
     def serve(self) -> None:
+        """In a directory of its own: conmon leaves a file `oom` where its engine was started."""
         self._service = subprocess.Popen(
             [*self.command, "system", "service", "--time", "0", f"unix://{self.socket}"],
-            env=self._env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            cwd=self.directory, env=self._env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         end = time.monotonic() + 30
         while not self.answers():
@@ -163,22 +165,25 @@ class Podman:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     def _end_processes(self) -> None:
-        """When a container ends conmon starts a cleanup process, which would mount things again."""
+        """When a container ends conmon starts a cleanup process, which would mount things again. The last will of a
+        node asks for an engine that is gone: it is not waited for."""
         end = time.monotonic() + 10
-        while pids := self._processes():
-            if time.monotonic() > end:
-                for pid in pids:
+        while found := self._processes():
+            for pid, command in found.items():
+                if b"remove_all.py" in command or time.monotonic() > end:
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
 
-    def _processes(self) -> list[int]:
-        found = []
+    def _processes(self) -> dict[int, bytes]:
+        """Those with this directory in their command, which is shown, too."""
+        found = {}
         for entry in os.listdir("/proc"):
             if entry.isdigit() and int(entry) != os.getpid():
                 with suppress(OSError):  # it has ended
-                    if os.fsencode(self.directory) in Path(f"/proc/{entry}/cmdline").read_bytes():
-                        found.append(int(entry))
+                    command = Path(f"/proc/{entry}/cmdline").read_bytes()
+                    if os.fsencode(self.directory) in command:
+                        found[int(entry)] = command
         return found
 
 

@@ -261,8 +261,9 @@ def test_labels_limits_and_options_reach_the_engine(containers: Containers) -> N
 
 
 def test_memory_that_runs_out_is_reported_as_that(containers: Containers) -> None:
-    # A child is killed, and the shell goes on: neither 137 nor the engine's word says it.
-    hog = "head -c 200000000 /dev/zero | tail -c 150000000 | wc -c; exit 7"
+    # A child is killed, and the shell goes on: neither 137 nor the engine's word says it. The child makes itself the
+    # kernel's first choice.
+    hog = "sh -c 'echo 1000 > /proc/self/oom_score_adj; exec tail -c 150000000 /dev/zero' || exit 7"
 
     async def story() -> None:
         async with containers.executor() as attempts:

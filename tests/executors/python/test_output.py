@@ -52,7 +52,9 @@ TASKS = """
             await asyncio.sleep(seconds)
         await asyncio.gather(*(inner(name) for _ in range(2)))
         return name
-    async def inner(name): print("inner", name); await asyncio.to_thread(print, "thread", name)
+    async def inner(name):  # each line is one write: `print` makes several, and another thread's may come between
+        sys.stdout.write(f"inner {name}\\n")
+        await asyncio.to_thread(sys.stdout.write, f"thread {name}\\n")
     async def handed():
         process = await asyncio.create_subprocess_exec("echo", "child", stdout=sys.stdout)
         await process.wait()

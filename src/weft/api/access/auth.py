@@ -11,6 +11,7 @@ import msgspec
 from starlette.requests import Request
 
 from weft.core.rows import ApiRole
+from weft.node.workers.checks import WorkerToken
 from weft.operations.declare import RANK, Operation
 from weft.operations.errors import ApiError, store_silent
 from weft.operations.run_scope import RunScope, need_of
@@ -24,6 +25,7 @@ class Caller(msgspec.Struct, frozen=True):
     name: str
     role: ApiRole
     scope: RunScope | None = None
+    worker: WorkerToken | None = None  # of a worker's token
 
 
 class Gate(Protocol):
@@ -58,23 +60,25 @@ def bearer(request: Request) -> str | None:
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
-async def allowed_caller(gate: Gate, operation: Operation[Any, Any], request: Request) -> Caller | None:
-    """The caller, if it may call this; None where anyone may call."""
+async def allowed_caller(
+    gate: Gate, operation: Operation[Any, Any], request: Request, token: str | None = None
+) -> Caller | None:
+    """The caller, if it may call this; None where anyone may call. `token` is used where no header has one."""
     role = operation.role
     if role == "anyone":
         return None
-    caller = await known_caller(gate, request)
+    caller = await known_caller(gate, request, token)
     if caller.scope is not None:
         caller.scope.check(need_of(operation))
-    elif RANK[caller.role] < RANK[role]:
+    elif RANK[caller.role] < RANK[role] or (caller.role == "worker") != (role == "worker"):
         detail = f"this needs the role {role}, and the token has {caller.role}"
         raise ApiError("forbidden", detail, "use a token with that role")
     return caller
 
 
-async def known_caller(gate: Gate, request: Request) -> Caller:
+async def known_caller(gate: Gate, request: Request, token: str | None = None) -> Caller:
     """Who asks, whatever they may do; also left in `request.state.caller`. An unknown caller is an ApiError."""
-    token = bearer(request)
+    token = bearer(request) or token
     try:
         caller = await gate.caller(token, request)
     except StoreError:

@@ -2,11 +2,13 @@
 
 A name that somebody else's DNS points at this machine is refused (Host), as is a page of another origin (Origin):
 a browser on this machine could otherwise be made to talk to this server. An address in digits needs no
-DNS and is always fine. There are no cookies, and no answer is for another origin's scripts.
+DNS and is always fine. The only cookie is that of the plain page (pages/token_form.py),
+and no answer is for another origin's scripts.
 """
 
 import asyncio
 import contextlib
+import functools
 import ipaddress
 import socket
 from collections.abc import Iterable
@@ -21,6 +23,7 @@ from weft.operations.errors import ApiError
 BODY_MAX = 32 * 1024 * 1024
 DISCARD_MAX = 4 * 1024 * 1024
 DISCARD_MAX_S = 2.0
+HOSTS_KNOWN = 64  # names whose answer is kept: parsing one takes as long as the rest of the guard
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -39,6 +42,7 @@ class RequestGuard:
         machine = socket.gethostname().lower()
         self._hosts = {"localhost", machine, machine.split(".")[0], *(host.lower() for host in hosts)}
         self._body_max = body_max
+        self._known = functools.lru_cache(HOSTS_KNOWN)(self._is_known)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,7 +85,7 @@ class RequestGuard:
             return ApiError("origin", "pages of other sites may not use this server", "type or paste its address")
         return self._too_long(headers.get(b"content-length"))
 
-    def _known(self, host: str) -> bool:
+    def _is_known(self, host: str) -> bool:
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:

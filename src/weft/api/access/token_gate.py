@@ -16,7 +16,9 @@ from starlette.requests import Request
 
 from weft.api.access.auth import Caller
 from weft.api.app_state import AppState
+from weft.core.placement.worker_binding import WorkerBinding
 from weft.node.attempts.run_tokens import PREFIX
+from weft.node.workers.checks import WorkerToken
 from weft.operations.errors import ApiError
 from weft.operations.replies import TokenInfo
 from weft.operations.run_scope import RunScope
@@ -108,4 +110,9 @@ class Tokens:
             scope = self._scope_of(token)
             return None if scope is None else Caller(scope.actor, "viewer", scope)
         found = self._holder(token)
-        return None if found is None else Caller(f"{found.id} {found.label}".strip(), found.role)
+        if found is None:
+            return None
+        worker = None
+        if found.role == "worker":
+            worker = WorkerToken(found.id, found.label, WorkerBinding(found.labels, tuple(found.workflows)))
+        return Caller(f"{found.id} {found.label}".strip(), found.role, worker=worker)

@@ -21,12 +21,13 @@ from starlette.responses import Response
 from weft.operations.declare import JSON, Operation
 
 POLICY: Final = (
-    "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
-    " require-trusted-types-for 'script'; trusted-types weft"
+    "default-src 'self'; img-src 'self' blob:; object-src 'none'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types weft"
 )
 FOREVER: Final = "public, max-age=31536000, immutable"
 TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".json": JSON, ".svg": "image/svg+xml"}
 VERBS: Final = "verbs.json"
+LATER: Final = "editor/"  # modules that load when they are needed
 
 
 class BrowserFile(NamedTuple):
@@ -67,10 +68,12 @@ class BrowserFiles:
 
     @cached_property
     def shell(self) -> BrowserFile:
-        """Modules that load each other would take a round trip for each depth: all are named here instead."""
+        """Modules that load each other would take a round trip for each depth: all are named here instead, but for
+        those that a person may never come to."""
         base = f"ui/{self.version}/"
         styles = [f'<link rel="stylesheet" href="{base}{escape(n)}">' for n in self.files if n.endswith(".css")]
-        modules = [f'<link rel="modulepreload" href="{base}{escape(n)}">' for n in self.files if n.endswith(".js")]
+        first = [name for name in self.files if name.endswith(".js") and not name.startswith(LATER)]
+        modules = [f'<link rel="modulepreload" href="{base}{escape(name)}">' for name in first]
         text = (files("weft") / "ui" / "index.html").read_text(encoding="utf-8")
         text = text.replace("<!-- files -->", "\n".join(styles + modules)).replace("ui/VERSION/", base)
         return _file(text.encode(), "text/html")

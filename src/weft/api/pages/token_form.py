@@ -1,108 +1,46 @@
-"""The plain page on a server that asks for a token: a browser opens it without one, and there are no cookies.
+"""Signing in to the plain page, without scripts: a form, and a cookie for that page alone.
 
-What comes instead, with the 401, is a form and a script. The script keeps the token for this tab only
-(sessionStorage), asks for the page with it in a header, and shows the answer below. The token is never in an address
-and never in a form that is sent (`form-action 'none'`). Only this script may run, by its hash, and it may talk to
-this server only; what it shows is parsed by a parser that runs nothing.
+A browser that asks for the page without a token gets the form with the 401. The form sends the token once; the cookie
+that comes back holds a code, which stands for the token in this process. It is read for `GET /plain` only, no script
+sees it, and nothing that another site starts takes it along. It has no `Path`: a browser then takes the directory of
+the address that set it, which is right below any prefix of a proxy.
 """
 
-import base64
-import hashlib
-from typing import Final
+import re
+from html import escape
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from weft.api.pages.plain_page import REFRESH_S, STYLE
+from weft.api.pages.plain_page import HEADERS, STYLE
 from weft.operations.errors import ApiError
 
-SCRIPT: Final = """
-"use strict";
-const KEY = "weft-token", AGAIN_MS = REFRESH_S * 1000;
-const at = (id) => document.getElementById(id);
-let timer, turn = 0;
+if TYPE_CHECKING:
+    from weft.api.app_state import AppState
 
-function askFor(text) {
-  sessionStorage.removeItem(KEY);
-  at("shown").replaceChildren();
-  at("said").textContent = text;
-  at("ask").hidden = false;
-  at("forget").hidden = true;
-  at("token").focus();
-}
-
-async function look() {
-  const mine = ++turn, token = sessionStorage.getItem(KEY);
-  clearTimeout(timer);
-  if (!token) return askFor("");
-  const record = location.hash.startsWith("#v1/");
-  const address = record ? location.hash.slice(1) : location.pathname + location.search;
-  let reply, text;
-  try {
-    const accept = record ? "application/json" : "text/html";
-    reply = await fetch(address, {headers: {Authorization: "Bearer " + token, Accept: accept}});
-    text = await reply.text();
-  } catch {
-    reply = null;
-  }
-  if (mine !== turn) return;
-  if (reply && reply.status === 401) return askFor("this token is not known here");
-  if (!reply || !reply.ok) {
-    const problem = reply && (reply.headers.get("content-type") || "").startsWith("application/problem+json");
-    at("said").textContent = problem ? JSON.parse(text).detail : "the server does not answer as it should";
-    timer = setTimeout(look, AGAIN_MS);
-    return;
-  }
-  at("said").textContent = "";
-  at("ask").hidden = true;
-  at("forget").hidden = false;
-  if (record) {
-    const shown = document.createElement("pre");
-    shown.textContent = JSON.stringify(JSON.parse(text), null, 2);
-    return at("shown").replaceChildren(shown);
-  }
-  const page = new DOMParser().parseFromString(text, "text/html");
-  for (const link of page.querySelectorAll('a[href^="v1/"]')) {
-    link.setAttribute("href", "#" + link.getAttribute("href"));
-  }
-  if (page.querySelector('meta[http-equiv="refresh"]')) timer = setTimeout(look, AGAIN_MS);
-  at("shown").replaceChildren(...page.body.childNodes);
-}
-
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  const token = at("token").value.trim();
-  at("token").value = "";
-  if (!/^[\\x21-\\x7e]+$/.test(token)) return askFor("this is not a token");
-  sessionStorage.setItem(KEY, token);
-  look();
-});
-at("forget").addEventListener("click", () => { turn++; clearTimeout(timer); askFor(""); });
-addEventListener("hashchange", look);
-look();
-""".replace("REFRESH_S", str(REFRESH_S))
+PAGE_PATH: Final = "/plain"
+TOKEN_PATH: Final = "/plain/token"
+FORGET_PATH: Final = "/plain/forget"
+COOKIE: Final = "weft-plain"
+BODY_MAX: Final = 4096
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
-def _hash(text: str) -> str:
-    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
-
-
-POLICY: Final = (
-    f"default-src 'none'; style-src {_hash(STYLE)}; script-src {_hash(SCRIPT)}; connect-src 'self';"
-    " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-PAGE: Final = f"""<!doctype html>
+def form(action: str, said: str = "") -> str:
+    return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Weft</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <style>{STYLE}</style></head><body>
-<form id="ask" hidden><label>Token <input id="token" type="password" autocomplete="off" required></label>
+<h1>Weft</h1>
+<form method="post" action="{action}">
+<label>Token <input name="token" type="password" autocomplete="off" required></label>
 <button>show</button>
-<span class="soft">one of <code>weft token create</code>; this tab forgets it when it closes</span></form>
-<p id="said" class="failed" role="status"></p>
-<noscript><p>This server asks for a token, which a browser can send by a script only.</p></noscript>
-<div id="shown"></div>
-<p><button id="forget" type="button" hidden>forget the token</button></p>
-<script>{SCRIPT}</script>
+<span class="soft">one of <code>weft token create</code>; forgotten when the browser closes, or after 12 hours</span>
+</form>
+<p class="failed" role="alert">{escape(said)}</p>
 </body></html>
 """
 
@@ -110,7 +48,60 @@ PAGE: Final = f"""<!doctype html>
 def sign_in(request: Request, error: ApiError) -> Response | None:
     """For a person with a browser who wants to see the page and has sent no token that we know."""
     wants = "text/html" in request.headers.get("accept", "")
-    if error.problem.status != 401 or request.scope["path"] != "/plain" or request.method != "GET" or not wants:
+    if error.problem.status != 401 or request.scope["path"] != PAGE_PATH or request.method != "GET" or not wants:
         return None
-    headers = {**error.headers, "Content-Security-Policy": POLICY}
-    return Response(PAGE, 401, media_type="text/html", headers=headers)
+    return _page(form("plain/token"), error)
+
+
+def _page(text: str, error: ApiError) -> Response:
+    return Response(text, error.problem.status, media_type="text/html", headers={**error.headers, **HEADERS})
+
+
+async def use_form(request: Request, state: "AppState") -> Response | None:
+    """What the two forms send; None: it is neither."""
+    path: str = request.scope["path"]
+    if request.method != "POST" or path not in (TOKEN_PATH, FORGET_PATH):
+        return None
+    if request.headers.get("origin") is None:  # whose page sent it must be known; the guard has compared it
+        raise ApiError("origin", "this form must be sent by a browser from the page itself")
+    if path == FORGET_PATH:
+        state.cookies.forget(_cookie(request))
+        return _back("", "; Max-Age=0", request)
+    body = await request.body()
+    if len(body) > BODY_MAX:
+        raise ApiError("too_large", f"a token's form may have {BODY_MAX:,} bytes")
+    token = parse_qs(body.decode("latin-1")).get("token", [""])[0].strip()
+    if not _TOKEN.fullmatch(token):
+        return _page(form("token", "this is not a token"), _unknown())
+    try:
+        known = await state.gate.caller(token, request)
+    except ApiError as error:  # too many that were wrong
+        return _page(form("token", error.problem.detail), error)
+    if known is None:
+        return _page(form("token", "this token is not known here"), _unknown())
+    return _back(state.cookies.create(token), "", request)
+
+
+def _unknown() -> ApiError:
+    return ApiError("unauthorized", "a token is needed", headers={"WWW-Authenticate": "Bearer"})
+
+
+def _back(value: str, more: str, request: Request) -> Response:
+    secure = "; Secure" if request.url.scheme == "https" else ""
+    cookie = f"{COOKIE}={value}; HttpOnly; SameSite=Strict{secure}{more}"
+    return Response(status_code=303, headers={"Location": PAGE_PATH, "Set-Cookie": cookie, **HEADERS})
+
+
+def token_of_cookie(request: Request, state: "AppState") -> str | None:
+    """Of a browser that asks for the plain page; a cookie says nothing anywhere else."""
+    if request.scope["path"] != PAGE_PATH or request.method != "GET":
+        return None
+    return state.cookies.token(_cookie(request))
+
+
+def _cookie(request: Request) -> str:
+    try:
+        found = SimpleCookie(request.headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""

@@ -1,6 +1,7 @@
 """What can be followed: the events of a run, those of the whole cluster, what a task prints."""
 
 import base64
+from collections.abc import Callable
 
 import msgspec
 
@@ -8,6 +9,7 @@ from weft.api.streams.hub import ANYWAY_S, Found, Position, StreamPiece
 from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
+from weft.operations.replies import EventInfo
 
 PAGE = 200
 PART_BYTES = 16 * 1024
@@ -20,23 +22,28 @@ def sent(id: str, data: object, event: str | None = None) -> bytes:
     return name + b"id: " + id.encode() + b"\ndata: " + msgspec.json.encode(data) + b"\n\n"
 
 
+def sent_event(event: EventInfo) -> bytes:
+    return sent(str(event.seq), event)
+
+
 class Events:
     """`run` None: of the whole cluster, which never ends. Positions are numbers of events."""
 
     every_s = ANYWAY_S
 
-    def __init__(self, connection: Connection, run: str | None) -> None:
+    def __init__(
+        self, connection: Connection, run: str | None, encode: Callable[[EventInfo], bytes] = sent_event
+    ) -> None:
         self._connection = connection
         self._run = run
+        self._encode = encode
 
     def read(self, at: Position) -> Found:
         run = (
             None if self._run is None else self._connection.run(self._run)
         )  # first: what follows its end is read then
         events = self._connection.events(self._run, after=at[0], limit=PAGE)
-        pieces = [
-            StreamPiece((event.seq,), event.kind, sent(str(event.seq), event), event.run_id) for event in events
-        ]
+        pieces = [StreamPiece((event.seq,), event.kind, self._encode(event), event.run_id) for event in events]
         ended = None
         if run is not None and run.finished and len(events) < PAGE and self._all_shown(run.generation):
             ended = "finished"
@@ -57,13 +64,26 @@ class Printed(msgspec.Struct, omit_defaults=True):
     base64: str | None = None
 
 
+def sent_output(attempt: int, offset: int, end: int, data: bytes) -> bytes:
+    return sent(f"{attempt}.{end}", _printed(attempt, offset, end, data))
+
+
 class Output:
     """What a task prints, attempt after attempt until it has ended; or one attempt. Positions are (attempt, byte)."""
 
     every_s = OUTPUT_EVERY_S
 
-    def __init__(self, connection: Connection, run: str, task: str, stream: StreamName, only: int | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        run: str,
+        task: str,
+        stream: StreamName,
+        only: int | None,
+        encode: Callable[[int, int, int, bytes], bytes] = sent_output,
+    ) -> None:
         self._connection = connection
+        self._encode = encode
         self._run = run
         self._task = task
         self._stream = stream
@@ -83,9 +103,7 @@ class Output:
         data = part.data if part.ended and part.next >= part.size else _whole_characters(part.data)
         if data:
             end = part.offset + len(data)
-            piece = StreamPiece(
-                (attempt, end), "output", sent(f"{attempt}.{end}", _printed(attempt, part.offset, end, data))
-            )
+            piece = StreamPiece((attempt, end), "output", self._encode(attempt, part.offset, end, data))
             return Found([piece], piece.at, more=True)
         offset = min(offset, part.size)  # whatever somebody claims to have seen
         if not part.ended:

@@ -1,14 +1,19 @@
-"""Streams (server-sent events): of a run, of the whole cluster, of what a task prints."""
+"""Streams: of a run, of the whole cluster, of what a task prints. What is followed, and from where; and the handlers
+over HTTP (server-sent events)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from starlette.responses import Response
 
+from weft.api.app_state import AppState
 from weft.api.calls import OperationCall, handles
 from weft.api.streams.event_stream import EventStream
-from weft.api.streams.followed_runs import Events, Output
+from weft.api.streams.followed_runs import Events, Output, sent_event, sent_output
 from weft.api.streams.hub import Position, StreamPiece
+from weft.api.streams.topic_reader import Followed
+from weft.client.verbs import Connection
 from weft.operations.errors import NotFound
+from weft.operations.replies import EventInfo
 from weft.operations.resources.streams import (
     StreamClusterEventsRequest,
     StreamEventsRequest,
@@ -28,28 +33,71 @@ def _after(request: StreamEventsRequest, otherwise: int, newest: int) -> Positio
     return (min(otherwise if request.after is None else request.after, newest),)
 
 
+async def followed_cluster(
+    state: AppState, request: StreamClusterEventsRequest, encode: Callable[[EventInfo], bytes] = sent_event
+) -> Followed:
+    newest = await state.off_loop(state.connection.last_event)
+    source = Events(state.connection, None, encode)
+    wanted = Wanted(request.kind, request.run)
+    return Followed(("events", encode), source, _after(request, newest, newest), wanted)
+
+
+async def followed_run(
+    state: AppState,
+    connection: Connection,
+    request: StreamRunEventsRequest,
+    encode: Callable[[EventInfo], bytes] = sent_event,
+) -> Followed:
+    """`connection` is the caller's: it says whether there is such a run for it."""
+    _, run_id = await state.off_loop(lambda: connection.find(request.run))
+    at = _after(request, 0, await state.off_loop(state.connection.last_event))
+    source = Events(state.connection, run_id, encode)
+    return Followed(("events", run_id, encode), source, at, Wanted(request.kind))
+
+
+async def followed_output(
+    state: AppState,
+    connection: Connection,
+    request: StreamTaskOutputRequest,
+    encode: Callable[[int, int, int, bytes], bytes] = sent_output,
+) -> Followed:
+    _, run_id = await state.off_loop(lambda: connection.find(request.run))
+    info = await state.off_loop(lambda: connection.task(run_id, request.task))
+    at: Position = (request.attempt or info.attempt, 0)
+    if request.last_id:
+        attempt, _, offset = request.last_id.partition(".")
+        at = (int(attempt), int(offset))
+    attempts = [at[0]] if request.attempt is None else [request.attempt, at[0]]
+    if max(attempts) > info.attempt or min(attempts) != max(attempts):
+        raise NotFound(f"{info.name} has no attempt {max(attempts)}; its last is {info.attempt}")
+    source = Output(state.connection, run_id, info.name, request.stream, request.attempt, encode)
+    return Followed(("output", run_id, info.name, request.stream, request.attempt, encode), source, at)
+
+
 @handles(stream_events)
 async def follow_cluster(call: OperationCall) -> Response:
-    state = call.state
-    request = call.request(StreamClusterEventsRequest)
-    newest = await state.off_loop(state.connection.last_event)
-    at = _after(request, newest, newest)
-    wanted = Wanted(request.kind, request.run)
-    return EventStream(call.http, state, "events", Events(state.connection, None), at, wanted)
+    followed = await followed_cluster(call.state, call.request(StreamClusterEventsRequest))
+    return EventStream(call.http, call.state, followed)
 
 
 @handles(stream_run_events)
 async def follow_run(call: OperationCall) -> Response:
-    state = call.state
     request = call.request(StreamRunEventsRequest)
-    _, run_id = await state.off_loop(lambda: call.connection.find(request.run))
-    at = _after(request, 0, await state.off_loop(state.connection.last_event))
-    source = Events(state.connection, run_id)
-    if request.last_id:
-        found = await state.off_loop(lambda: source.read(at))
+    return await _streamed(call, await followed_run(call.state, call.connection, request), request.last_id)
+
+
+@handles(stream_task_output)
+async def follow_output(call: OperationCall) -> Response:
+    request = call.request(StreamTaskOutputRequest)
+    return await _streamed(call, await followed_output(call.state, call.connection, request), request.last_id)
+
+
+async def _streamed(call: OperationCall, followed: Followed, last_id: str | None) -> Response:
+    if last_id:
+        found = await call.state.off_loop(lambda: followed.source.read(followed.at))
         if found.ended and not found.pieces:
             return Response(status_code=204)
-    return EventStream(call.http, state, ("events", run_id), source, at, Wanted(request.kind))
+    return EventStream(call.http, call.state, followed)
 
 
 class Wanted:
@@ -61,25 +109,3 @@ class Wanted:
 
     def __call__(self, piece: StreamPiece) -> bool:
         return (self._kinds is None or piece.kind in self._kinds) and (self._runs is None or piece.run in self._runs)
-
-
-@handles(stream_task_output)
-async def follow_output(call: OperationCall) -> Response:
-    state = call.state
-    request = call.request(StreamTaskOutputRequest)
-    _, run_id = await state.off_loop(lambda: call.connection.find(request.run))
-    info = await state.off_loop(lambda: call.connection.task(run_id, request.task))
-    at: Position = (request.attempt or info.attempt, 0)
-    if request.last_id:
-        attempt, _, offset = request.last_id.partition(".")
-        at = (int(attempt), int(offset))
-    attempts = [at[0]] if request.attempt is None else [request.attempt, at[0]]
-    if max(attempts) > info.attempt or min(attempts) != max(attempts):
-        raise NotFound(f"{info.name} has no attempt {max(attempts)}; its last is {info.attempt}")
-    source = Output(state.connection, run_id, info.name, request.stream, request.attempt)
-    if request.last_id:
-        found = await state.off_loop(lambda: source.read(at))
-        if found.ended and not found.pieces:
-            return Response(status_code=204)
-    key = ("output", run_id, info.name, request.stream, request.attempt)
-    return EventStream(call.http, state, key, source, at)

@@ -21,15 +21,16 @@ def apply(args: Namespace, session: CommandSession) -> int:
     connection = session.connection(create=True)
     replies: list[AppliedWorkflow] = []
     for one in loaded:
-        reply = connection.apply(
-            one, source_directory(one, session.config.workdir or session.directory), "weft apply"
-        )
+        source = source_directory(one, session.config.workdir or session.directory)
+        reply = connection.apply(one, source, "weft apply", preview=args.dry_run)
         replies.append(reply)
         if not args.json:
-            session.print(_line(reply))
+            for line in reply.lines:
+                session.print(line)
+            session.print(_line(reply, args.dry_run))
     if args.json:
         session.print_json({"applied": replies})
-    elif any(reply.triggers for reply in replies) and not connection.nodes():
+    elif not args.dry_run and any(reply.triggers for reply in replies) and not connection.nodes():
         session.warn("no node is there to fire them; start one with `weft worker`")
     return OK
 
@@ -63,9 +64,9 @@ def _load(files: list[str], defaults: SiteDefaults) -> list[Loaded]:
     return [one for _, one in loaded.values()]
 
 
-def _line(applied: AppliedWorkflow) -> str:
+def _line(applied: AppliedWorkflow, preview: bool = False) -> str:
     names = {"added": applied.added, "changed": applied.changed, "removed": applied.removed}
     text = [f"{how}: {', '.join(found)}" for how, found in names.items() if found]
-    version = "is current already" if applied.existing else "is current now"
+    version = "is current already" if applied.existing else "would be current" if preview else "is current now"
     count = counted(applied.triggers, "trigger")
     return f"{applied.workflow} {applied.hash[:12]} {version}, {count}" + (f" ({'; '.join(text)})" if text else "")

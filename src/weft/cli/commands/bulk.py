@@ -1,29 +1,36 @@
 """bulk: the same change to many runs."""
 
 from argparse import Namespace
-from typing import get_args
+from typing import Any, Final, get_args
 
 from weft.cli.commands.ls import filters_of
 from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import counted, state_word
 from weft.cli.terminal.tables import table
-from weft.operations.resources.bulk import AT_ONCE_MAX, ChangedRun, ChangeRunsRequest, RunAction
+from weft.operations.resources.bulk import AT_ONCE_MAX, ChangedRun, ChangeRunsRequest, ChosenRunsRequest, RunAction
+
+ACTIONS: Final = (*get_args(RunAction), "remove")
 
 
 def bulk(args: Namespace, session: CommandSession) -> int:
     action = args.action.replace("-", "_")
-    if action not in get_args(RunAction):
-        known = ", ".join(word.replace("_", "-") for word in get_args(RunAction))
+    if action not in ACTIONS:
+        known = ", ".join(word.replace("_", "-") for word in ACTIONS)
         raise GiveUp(BAD_INPUT, f"{args.action!r} cannot be done to many runs", f"known: {known}")
     connection = session.connection()
     found = filters_of(args, connection, connection.now())
-    request = ChangeRunsRequest(
-        action=action, preview=args.preview, reason=args.reason, state=found["states"], name=found["name"],
-        label=found["labels"] or None, input=found["inputs"] or None, trigger=found["trigger"],
-        backfill=found["backfill"], since=found["since"], until=found["until"], text=found["text"],
-        late=args.late, children=args.all,
-    )  # fmt: skip
+    chosen: dict[str, Any] = {
+        "preview": args.preview, "state": found["states"], "name": found["name"],
+        "label": found["labels"] or None, "input": found["inputs"] or None, "trigger": found["trigger"],
+        "backfill": found["backfill"], "since": found["since"], "until": found["until"], "text": found["text"],
+        "late": args.late, "children": args.all,
+    }  # fmt: skip
+    request = (
+        ChosenRunsRequest(**chosen)
+        if action == "remove"
+        else ChangeRunsRequest(**chosen, action=action, reason=args.reason)
+    )
     changed: list[ChangedRun] = []
     refused: list[ChangedRun] = []
     named = list(dict.fromkeys(args.runs))

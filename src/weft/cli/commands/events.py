@@ -105,7 +105,7 @@ def _line(session: CommandSession, event: EventInfo, *, with_run: bool) -> str:
 
 def why(args: Namespace, session: CommandSession) -> int:
     connection = session.connection()
-    found = connection.why(args.run, args.task)
+    found = connection.why(args.run, args.task, None if args.at is None else max(0, args.at))
     if args.json:
         session.print_json({"explanations": found})
         return OK
@@ -120,6 +120,10 @@ def why(args: Namespace, session: CommandSession) -> int:
 
 
 def verify(args: Namespace, session: CommandSession) -> int:
+    if args.replicas:
+        return _verify_replicas(args, session)
+    if args.run is None:
+        raise GiveUp(BAD_INPUT, "which run?", "weft verify RUN, or weft verify --replicas")
     connection = session.connection()
     found = connection.verify(args.run)
     if args.json:
@@ -132,6 +136,31 @@ def verify(args: Namespace, session: CommandSession) -> int:
         for line in found.differences:
             session.print(f"  {printable(line)}")
     return OK if found.ok else FAILED
+
+
+def _verify_replicas(args: Namespace, session: CommandSession) -> int:
+    from weft.store.replicated.log_store import LogStore
+
+    store = session.local().store
+    if not isinstance(store, LogStore):
+        raise GiveUp(BAD_INPUT, f"{store.name} has no replicas", "--replicas is for a store on etcd")
+    found = store.compare_replicas()
+    if args.json:
+        replicas = [
+            {"node": one.name, "replica": one.node, "revision": one.compared, "hash": one.hash}
+            for one in found.replicas
+        ]
+        session.print_json({"revision": found.revision, "replicas": replicas, "equal": found.equal})
+        return OK if found.equal else FAILED
+    for one in found.replicas:
+        late = one.compared < found.revision
+        session.print(f"{one.name}  {'has not answered yet' if late else one.hash}")
+    if found.equal:
+        text = f"the tables of {counted(len(found.replicas), 'replica')} are equal after entry {found.revision:,}"
+        session.print(f"{session.out.state('succeeded')} {text}")
+    else:
+        session.print(f"{session.out.state('failed')} not all replicas are known to be equal")
+    return OK if found.equal else FAILED
 
 
 def _plain(record: object) -> dict[str, object]:

@@ -55,4 +55,4 @@ def version(args: Namespace, session: CommandSession) -> int:
 def demo(args: Namespace, session: CommandSession) -> int:
     from weft.demo.show import show
 
-    return show(session.out, json=args.json)
+    return show(session.out, json=args.json, ui=args.ui)

@@ -11,6 +11,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
+from weft.cli.arguments import shown
 from weft.cli.exit_codes import BAD_INPUT, NOT_FOUND, OK, GiveUp
 from weft.cli.run_view.output_following import Prefixer, Streams, TailFilter, Take
 from weft.cli.run_view.tracker import Tracker
@@ -22,8 +25,9 @@ from weft.client.following import EventFollower
 from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
 from weft.executors.output import StreamName
-from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.reading.output.attempts import AttemptOutput
 from weft.operations.replies import TaskInfo
+from weft.operations.resources.streams import SearchTaskOutputRequest, search_task_output
 
 PREFIX_WIDTH_MAX = 24
 TAIL_MAX = 1_000_000
@@ -38,6 +42,8 @@ def logs(args: Namespace, session: CommandSession) -> int:
         raise GiveUp(BAD_INPUT, f"--tail must be from 0 to {TAIL_MAX:,}")
     connection = session.connection()
     _, run_id = connection.find(args.run)
+    if args.grep is not None:
+        return _grep(args, session, connection, run_id)
     chosen = _chosen(args, connection, run_id)
     many = args.task is None or chosen[0].elements is not None
     follower = connection.follow(run_id)
@@ -54,6 +60,34 @@ def logs(args: Namespace, session: CommandSession) -> int:
         output.streams.close()
         follower.close()
         sys.stdout.flush()
+    return OK
+
+
+def _grep(args: Namespace, session: CommandSession, connection: Connection, run_id: str) -> int:
+    """The server looks, and sends the lines that it finds."""
+    if args.task is None or args.follow or args.tail is not None:
+        raise GiveUp(
+            BAD_INPUT, "--grep looks through what one task has printed", "name the task; leave out -f, --tail"
+        )
+    streams: list[StreamName] = ["stdout", "stderr"] if args.stream is None else [args.stream]
+    found = 0
+    for stream in streams:
+        cursor, more = None, True
+        while more:
+            request = SearchTaskOutputRequest(
+                run=run_id, task=args.task, stream=stream, text=args.grep, ignore_case=args.ignore_case,
+                attempt=args.attempt, cursor=cursor, limit=1000,
+            )  # fmt: skip
+            page = connection.call(search_task_output, request)
+            cursor, more = page.next, page.next is not None
+            found += len(page.matches)
+            for one in page.matches:
+                if args.json:
+                    session.print_json({"stream": stream, **msgspec.to_builtins(one)}, line=True)
+                else:
+                    session.print(f"{one.line}: {one.text}")
+    if not found and not args.json:
+        session.warn(f"no line of {args.task} has {shown(args.grep)!r}")
     return OK
 
 

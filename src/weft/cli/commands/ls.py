@@ -137,8 +137,9 @@ def print_tasks(session: CommandSession, connection: Connection, found: list[Tas
     rows = []
     for task in found:
         row = [
-            task.title, state_word(task.state), task_took(task, now), str(task.attempt or ""), task.node or "",
-            printable(task.reason or "") if task.state != "succeeded" else "",
+            task.title, state_word(task.state), task_took(task, now),
+            "" if task.by_hand else str(task.attempt or ""), task.node or "",
+            printable(task.reason or "") if task.state != "succeeded" or task.by_hand else "",
         ]  # fmt: skip
         rows.append([task.run_id, *row] if with_run else row)
     if with_run:
@@ -148,6 +149,8 @@ def print_tasks(session: CommandSession, connection: Connection, found: list[Tas
 
 
 def task_took(task: TaskInfo, now: int) -> str:
+    if task.by_hand:
+        return "by hand"
     if task.cached:
         return "taken over" if task.cached.get("taken_over") else "cached"
     return duration(task_ms(task, now))

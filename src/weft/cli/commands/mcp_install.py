@@ -10,7 +10,7 @@ from weft.cli.exit_codes import BAD_INPUT, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.client.opening import store_place
 from weft.mcp.install import CLIENTS, CannotMerge, ClientFile, entry_of, merged, snippet, write_file
-from weft.store.postgres.url import PostgresUrl
+from weft.store.urls import StoreUrl
 
 
 def install(args: Namespace, session: CommandSession) -> int:
@@ -63,7 +63,7 @@ def _command(args: Namespace, session: CommandSession) -> list[str]:
     if session.server is not None:
         return [*argv, "--server", session.server]
     place = store_place(session.config, session.directory)
-    if isinstance(place, PostgresUrl):
+    if isinstance(place, StoreUrl):
         if place.has_password:
             raise GiveUp(BAD_INPUT, "the store's address has a password, which is not written into other programs'"
                 " files", "put it into ~/.pgpass, and leave it out of the address")  # fmt: skip

@@ -37,10 +37,17 @@ def nodes(args: Namespace, session: CommandSession) -> int:
         return OK
     now = connection.now()
     rows = [_row(connection, node, now) for node in found]
-    heads = (
+    heads: tuple[str, ...] = (
         "node", "session", "role", "state", "leader", "slots", "running", "load", "memory free", "labels",
-        "works for", "seen",
+        "works for", "seen", "through",
     )  # fmt: skip
+    if all(node.server is None for node in found):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    if any(node.behind is not None for node in found):
+        heads = (*heads, "behind")
+        rows = [
+            [*row, "" if node.behind is None else str(node.behind)] for row, node in zip(rows, found, strict=True)
+        ]
     for line in table(session.out, heads, rows, _STYLES):
         session.print(line)
     return OK
@@ -65,7 +72,7 @@ def _row(connection: Connection, node: NodeInfo, now: int) -> list[str]:
         f"term {node.term}" if node.leader else "",
         f"{min(node.running, node.slots or 0)}/{'?' if node.slots is None else node.slots}", str(node.running),
         "" if load is None else f"{load:g}", "" if free is None else size(free), _labels(node.labels),
-        node.scope or "everything", "" if seen is None else ago(now - seen),
+        node.scope or "everything", "" if seen is None else ago(now - seen), node.server or "",
     ]  # fmt: skip
 
 
@@ -88,6 +95,7 @@ def _show(args: Namespace, session: CommandSession, connection: Connection) -> i
         ("session", node.session),
         ("role", node.role),
         ("address", node.address),
+        ("through", node.server or ""),
         ("works for", node.scope or "everything"),
         ("started", f"{moment(node.started_at)} ({ago(now - node.started_at)})"),
         ("ended", moment(node.ended_at)),

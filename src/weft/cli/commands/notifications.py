@@ -58,7 +58,9 @@ def _retry(args: Namespace, session: CommandSession) -> int:
     if args.json:
         session.print_json({"changed": changed})
     else:
-        session.print(f"{changed} will be delivered again" if changed else "nothing to do: none of them has ended")
+        session.print(
+            f"{changed} will be delivered again" if changed else "nothing to do: they are being delivered right now"
+        )
     return OK
 
 

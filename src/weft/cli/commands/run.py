@@ -1,11 +1,12 @@
 """run, submit, resume, rerun and watch: a run is stored, then worked on here or left to workers, and watched."""
 
 import contextlib
+import json
 import re
 from argparse import Namespace
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from weft.authoring.children import workflows_of
 from weft.authoring.errors import DefinitionErrors
@@ -15,7 +16,7 @@ from weft.cli.arguments import shown
 from weft.cli.command_table import OF_A_NODE
 from weft.cli.definition_input import given_inputs, load, load_named, read_inputs, source_directory
 from weft.cli.exit_codes import BAD_INPUT, FAILED, NOT_FOUND, OK, GiveUp
-from weft.cli.placement_checks import refuse_unplaceable, waits, workers
+from weft.cli.placement_checks import facts_here, refuse_unplaceable, waits, workers
 from weft.cli.run_view.following import Options
 from weft.cli.run_view.summary import summarise, summary_lines
 from weft.cli.run_view.watching import watch_run
@@ -29,12 +30,16 @@ from weft.core.definition.document import encode_document
 from weft.core.definition.suggest import nearest
 from weft.core.workflow import Workflow
 from weft.operations.replies import RunInfo
-from weft.operations.resources.run_changes import Changed, RerunPlan
 from weft.operations.submission import KEY_MAX, LABEL_NAME_MAX, LABEL_VALUE_MAX, PRIORITY_MAX, submission
+
+if TYPE_CHECKING:
+    from weft.operations.resources.definitions import PlannedTask
+    from weft.operations.resources.run_changes import Changed, RerunPlan
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
-SHOWN_MAX: Final = 50  # tasks that run again
+SHOWN_MAX: Final = 50  # tasks that run again, or of a level
+NEEDS_SHOWN: Final = 5
 
 
 def run(args: Namespace, session: CommandSession) -> int:
@@ -43,6 +48,8 @@ def run(args: Namespace, session: CommandSession) -> int:
     if args.argv is not None and waiting_input():
         session.warn("CMD gets no standard input, which no second attempt could read: put it into a file")
     connection = session.connection(create=True)
+    if args.dry_run:
+        return _dry_run(args, session, connection, loaded, inputs)
     refuse_unplaceable(session, args, connection, workflows_of(loaded))
     reply = _store_run(args, session, connection, loaded, inputs)
     assert reply.run_id is not None
@@ -51,8 +58,53 @@ def run(args: Namespace, session: CommandSession) -> int:
         if connection.run(reply.run_id).finished:
             code = _say_end(args, session, connection, reply.run_id)
             return code if args.argv is None else _command_code(connection, reply.run_id, code)
-    code = work_here(args, session, connection, reply.run_id, 0, own=not reply.existing)
+    if args.ui:
+        code = _work_beside_page(args, session, connection, reply)
+    else:
+        code = work_here(args, session, connection, reply.run_id, 0, own=not reply.existing)
     return code if args.argv is None else _command_code(connection, reply.run_id, code)
+
+
+def _work_beside_page(args: Namespace, session: CommandSession, connection: Connection, reply: Reply) -> int:
+    from weft.cli.commands.ui import PageOfRun  # a server is heavy to import
+
+    assert reply.run_id is not None
+    page = PageOfRun(session, reply.run_id)
+    try:
+        code = work_here(args, session, connection, reply.run_id, 0, own=not reply.existing)
+        page.stay(session)
+    finally:
+        page.close()
+    return code
+
+
+def _dry_run(args: Namespace, session: CommandSession, connection: Connection, loaded: Loaded, inputs: str) -> int:
+    from weft.client.plan import plan_of
+
+    here = None if session.server is not None else facts_here(session, list(workflows_of(loaded)))
+    workflow = loaded.workflow
+    plan = plan_of(connection, workflow, json.loads(inputs), limit=len(workflow.tasks) or 1, here=here)
+    if args.json:
+        session.print_json(plan)
+        return OK
+    for level in range(plan.levels):
+        tasks = [task for task in plan.tasks if task.level == level]
+        session.print(f"level {level}: {counted(len(tasks), 'task')}")
+        for task in tasks[:SHOWN_MAX]:
+            session.print(f"  {_planned_line(task)}")
+        if len(tasks) > SHOWN_MAX:
+            session.print(f"  … and {len(tasks) - SHOWN_MAX:,} more")
+    for problem in plan.problems:
+        session.warn(problem)
+    return OK
+
+
+def _planned_line(task: "PlannedTask") -> str:
+    facts = ["mapped" if task.mapped else task.type]
+    facts += [] if task.condition is None else [f"if {task.condition}"]
+    facts += [] if not task.needs else [f"after {', '.join(task.needs[:NEEDS_SHOWN])}"]
+    where = "" if task.nodes is None else f"  on {', '.join(task.nodes)}" if task.nodes else "  on no live node"
+    return f"{task.name}  ({'; '.join(facts)}){where}"
 
 
 def _command_code(connection: Connection, run_id: str, code: int) -> int:
@@ -198,6 +250,8 @@ def _resume_corrected(args: Namespace, session: CommandSession, connection: Conn
     refuse_unplaceable(session, args, connection, [loaded.workflow])
     after = connection.last_event(run_id)
     done = connection.correct(run_id, loaded.document)
+    from weft.operations.resources.run_changes import Changed
+
     reply = Changed(run=done.run, state=done.state, existing=False, changed=len(done.again))
     return go_on(args, session, connection, reply, after)
 
@@ -225,7 +279,7 @@ def advance(args: Namespace, session: CommandSession) -> int:
     return go_on(args, session, connection, connection.advance(run_id, by_task=args.task), after)
 
 
-def go_on(args: Namespace, session: CommandSession, connection: Connection, reply: Changed, after: int) -> int:
+def go_on(args: Namespace, session: CommandSession, connection: Connection, reply: "Changed", after: int) -> int:
     """After a resume: work on it here, or say that somebody else has to."""
     assert reply.run is not None
     now = connection.run(reply.run)
@@ -270,7 +324,7 @@ def rerun(args: Namespace, session: CommandSession) -> int:
     return work_here(args, session, connection, reply.run, 0)
 
 
-def _print_plan(args: Namespace, session: CommandSession, planned: RerunPlan) -> None:
+def _print_plan(args: Namespace, session: CommandSession, planned: "RerunPlan") -> None:
     if args.json:
         if args.preview:
             session.print_json(planned)

@@ -5,7 +5,8 @@ import logging
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ from weft.cli.session import CommandSession
 from weft.local_node.definition_directory import Directory, keep_applied
 from weft.local_node.node_thread import NodeThread
 from weft.local_node.process_tuning import tune
+from weft.local_node.worker_service import worker_service
 from weft.node.attempts.secrets import Secrets
 from weft.operations.reading.run_tokens import scope_of_token
 
@@ -84,7 +86,7 @@ async def _serve(
     config = session.config
     connection = session.local(create=True)
     connection.access.wait_s = WAIT_S
-    url = url_of(listener, config.host)
+    url = url_of(listener, config.host, secure=config.tls_cert is not None)
     log = logger_for(session)
     nodes = NodeThread(connection, config, {}, lambda message, fields: log("warning", message, fields), url, log)
     app = create_app(
@@ -100,10 +102,14 @@ async def _serve(
         mounted=_mounted(config.body_max),
         root_path=config.root_path,
         defaults=config.definition_defaults,
+        workers=worker_service(connection, config, url),
     )
     log("info", "settings", session.shown_settings(connection.store.name))
     ready = {"url": url, "token": token, "role": config.role, "slots": config.slots, "pid": os.getpid()}
-    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, log, config.trusted_proxies)
+    tls = None if config.tls_cert is None else (config.tls_cert, config.tls_key)
+    if config.grpc is not None:
+        ready["grpc"] = _begin_grpc(app, config.host, config.grpc, config.body_max, tls)
+    serving = Serving(app, listener, nodes.begin_worker, nodes.stop_worker, log, config.trusted_proxies, tls)
     watching = None
     if directory is not None:
         watching = asyncio.create_task(
@@ -130,6 +136,38 @@ def _mounted(body_max: int) -> dict[str, Any]:
     return {MCP_PATH: lambda served: Endpoint(served, body_max=body_max)}
 
 
+def _begin_grpc(app: Any, host: str, port: int, message_max: int, tls: tuple[Path, Path | None] | None) -> str:
+    """Its address. It answers as long as the API does."""
+    try:
+        with uninterrupted(), _silent_grpc():
+            from weft.grpc_api.server import GrpcServer
+    except ImportError as error:
+        raise GiveUp(
+            BAD_INPUT, f"weft serve --grpc needs {error.name}, which is not installed", "install weft[grpc]"
+        ) from None
+    try:
+        server = GrpcServer(app.state, host, port, message_max, tls)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise GiveUp(UNREACHABLE, f"cannot listen on {host}:{port}: {why}", "use --grpc PORT") from None
+    app.lifespans.append(server.lifespan)
+    return server.address
+
+
+@contextmanager
+def _silent_grpc() -> Iterator[None]:
+    """gRPC writes to standard error what any client can provoke, unless this is set when it is imported. Tasks of the
+    node do not get the variable."""
+    if "GRPC_VERBOSITY" in os.environ:
+        yield
+        return
+    os.environ["GRPC_VERBOSITY"] = "NONE"
+    try:
+        yield
+    finally:
+        del os.environ["GRPC_VERBOSITY"]
+
+
 def logger_for(session: CommandSession) -> Callable[[str, str, dict[str, Any]], None]:
     """Log lines on standard error; those of libraries, too."""
 
@@ -152,7 +190,7 @@ def _log_through(log: Any) -> None:
             text = self.format(record)
             log(level, text.splitlines()[0], {"detail": text} if "\n" in text else {})
 
-    for name in ("weft", "uvicorn", "asyncio", "mcp"):
+    for name in ("weft", "uvicorn", "asyncio", "mcp", "grpc"):
         logger = logging.getLogger(name)
         logger.handlers = [Through(logging.WARNING)]
         logger.setLevel(logging.WARNING)

@@ -1,6 +1,7 @@
 """show: a run level by level with states, durations, tries, critical path and slack; one task with its attempts."""
 
 from argparse import Namespace
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ from weft.cli.terminal.terminal import printable
 from weft.client.critical_path import measured_path, task_ms
 from weft.client.verbs import Connection
 from weft.core.graph import CriticalPath
+from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
-from weft.operations.reading.unified_diff import yaml_lines
+from weft.operations.reading.definition_diff import yaml_lines
 from weft.operations.replies import AttemptInfo, RunInfo, TaskInfo, TaskLaunch
 
 LEVEL_ROWS = 12  # tasks shown of a level
@@ -27,12 +29,15 @@ TAIL_LINES = 10
 SIGNALS_SHOWN = 5
 SPENDERS_SHOWN = 5
 PART_SHOWN = 300
+_STATE_ORDER = {"failed": 0, "dead_letter": 0, "running": 1, "scheduled": 2, "waiting": 2, "queued": 3, "pending": 4}
 
 
 def show(args: Namespace, session: CommandSession) -> int:
     connection = session.connection()
-    if args.definition and args.task is not None:
-        raise GiveUp(BAD_INPUT, "--definition is of a whole run", f"weft show {args.run} --definition")
+    if args.definition and (args.task is not None or args.at is not None):
+        raise GiveUp(BAD_INPUT, "--definition is of a whole run, as it is now", f"weft show {args.run} --definition")
+    if args.at is not None:
+        return _show_past(args, session, connection)
     if args.task is not None:
         return _show_task(args, session, connection)
     run = connection.run(args.run)
@@ -49,9 +54,37 @@ def show(args: Namespace, session: CommandSession) -> int:
         session.print_json({**_as_json(run, workflow, found, critical, now), **values})
     else:
         facts = [*_starter(connection, run), *_waits(run, workflow, found), *_values(connection, run, workflow)]
-        _print_run(session, run, now, facts)
+        _print_run(session, run, found, now, facts)
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
+    return OK
+
+
+def _show_past(args: Namespace, session: CommandSession, connection: Connection) -> int:
+    """As it was after an event, rebuilt from the run's history."""
+    then = connection.run_at(args.run, args.at, args.task)
+    event, now = then.past.event, then.past.event.at
+    if args.json:
+        session.print_json(then)
+        return OK
+    what = f"{event.kind} {event.task}" if event.task else event.kind
+    place = f"event {event.number:,} of {then.past.total:,} ({event.seq}): {what}, {moment(now)}"
+    if args.task is None:
+        workflow = connection.workflow(then.run.id)
+        critical, _ = measured_path(workflow, then.tasks, now)
+        _print_run(session, then.run, then.tasks, now, [("as of", printable(place))])
+        _print_levels(session, workflow, then.tasks, critical, now, everything=args.all)
+        return OK
+    (task,), out = then.tasks, session.out
+    looks = "held" if task.held else task.state
+    session.print(f"{out.state(looks)} {out.paint(task.name, 'bold')}  {state_word(looks)}  {task_took(task, now)}")
+    for name, value in (("run", task.run_id), ("as of", place), ("node", task.node or "")):
+        if value:
+            session.print(f"  {out.paint(f'{name:<8}', 'dim')} {printable(value)}")
+    for one in connection.why(task.run_id, task.name, args.at):
+        session.print(f"  {out.paint('why     ', 'dim')} {printable(one.summary)}")
+        for line in one.details:
+            session.print(f"           {printable(line)}")
     return OK
 
 
@@ -113,18 +146,22 @@ def _values(connection: Connection, run: RunInfo, workflow: Workflow) -> list[tu
     ]
 
 
-def _print_run(session: CommandSession, run: RunInfo, now: int, more: list[tuple[str, str]]) -> None:
+def _print_run(
+    session: CommandSession, run: RunInfo, found: list[TaskInfo], now: int, more: list[tuple[str, str]]
+) -> None:
     out = session.out
     took = "" if run.started_at is None else f"  {duration((run.finished_at or now) - run.started_at)}"
     paused = ("  paused" if run.paused else "") + ("  late" if run.late else "")
     state = f"{out.state(run.state, run.state)}{paused}"
     session.print(f"{out.state(run.state)} {out.paint(run.name, 'bold')}  {state}{took}")
-    ended = ", ".join(f"{count:,} {state_word(state)}" for state, count in counts(run))
+    open_now = Counter(task.state for task in found if task.state not in TERMINAL and task.elements is None)
+    states = [*counts(run), *sorted(open_now.items(), key=lambda one: _STATE_ORDER.get(one[0], 5))]
+    total = max(run.total, sum(count for _, count in states))  # which has no mapped task that is not opened yet
     facts = [
         ("run", run.id + (f" (generation {run.generation})" if run.generation > 1 else "")),
         ("started", moment(run.started_at or run.created_at)),
         ("results", "" if run.taken_from is None else f"of earlier tasks were taken over from run {run.taken_from}"),
-        ("tasks", f"{run.total:,}" + (f": {ended}" if ended else "")),
+        ("tasks", f"{total:,}: " + ", ".join(f"{count:,} {state_word(state)}" for state, count in states)),
         ("reason", printable(run.reason or "")),
         ("inputs", _inputs(run.inputs)),
         *more,
@@ -177,8 +214,7 @@ def _print_levels(
 
 def _most_telling(tasks: list[TaskInfo]) -> list[TaskInfo]:
     """Failures first, then what runs, then what is still to run; the order of the definition otherwise."""
-    order = {"failed": 0, "dead_letter": 0, "running": 1, "scheduled": 2, "waiting": 2, "queued": 3, "pending": 4}
-    chosen = sorted(tasks, key=lambda t: order.get(t.state, 5))[: LEVEL_ROWS - 1]
+    chosen = sorted(tasks, key=lambda t: _STATE_ORDER.get(t.state, 5))[: LEVEL_ROWS - 1]
     return sorted(chosen, key=lambda t: (t.pos, t.idx))
 
 
@@ -210,7 +246,7 @@ def _row(
     return [
         str(task.level + 1) if first else "", f"{sign} {task.title}{elements}",
         "held" if task.held else state_word(task.state), task_took(task, now),
-        str(task.attempt) if task.attempt else "", slack, needs if task.idx < 0 else "",
+        "" if task.by_hand or not task.attempt else str(task.attempt), slack, needs if task.idx < 0 else "",
     ]  # fmt: skip
 
 
@@ -240,7 +276,10 @@ def _show_task(args: Namespace, session: CommandSession, connection: Connection)
     facts = [
         ("run", run_id),
         ("needs", ", ".join(task.needs)),
-        ("reason", printable(task.reason or "") if task.state != "succeeded" else ""),
+        (
+            "by hand" if task.by_hand else "reason",
+            printable(task.reason or "") if task.state != "succeeded" or task.by_hand else "",
+        ),
         ("as run", task.child or ""),
         ("elements", "" if task.elements is None else f"{task.elements:,}: weft tasks {run_id}"),
         ("lost", counted(task.lost, "time") if task.lost else ""),
@@ -284,7 +323,7 @@ def _print_attempt(session: CommandSession, attempt: AttemptInfo, now: int) -> N
     began = attempt.started_at or attempt.claimed_at
     took = "" if began is None else f"  {duration((attempt.finished_at or now) - began)}"
     code = "" if attempt.exit_code is None else f"  exit code {attempt.exit_code}"
-    where = f"  on {attempt.node}" if attempt.node else ""
+    where = f"  on {attempt.node}" if attempt.node else "" if attempt.session else "  by hand: nothing ran"
     at = moment(began)
     session.print(
         f"\n{out.paint(f'attempt {attempt.attempt}', 'bold')}  {out.state(attempt.outcome, attempt.outcome)}"

@@ -1,15 +1,26 @@
-"""store: what it holds, its schema, and its move to PostgreSQL."""
+"""store: what it holds, its schema, and its move to PostgreSQL or to a replicated log."""
 
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from weft.cli.commands.ls import store_info
 from weft.cli.exit_codes import BAD_INPUT, NOT_FOUND, OK, GiveUp
 from weft.cli.session import CommandSession
 from weft.cli.terminal.formats import size
-from weft.client.opening import STORE_FILE, store_place
+from weft.client.opening import STORE_FILE, files_root, need_psycopg, store_place
 from weft.config import store_from
+from weft.store.etcd.url import EtcdUrl
 from weft.store.postgres.url import PostgresUrl
+from weft.store.urls import StoreUrl
+
+if TYPE_CHECKING:
+    from weft.client.move.store_copy import CopyInfo
+    from weft.store.etcd.fill import LogFilling
+    from weft.store.postgres.fill import Filling
+    from weft.store.postgres.source import PostgresSource
+    from weft.store.sqlite.source import SqliteSource
 
 ALONE = {"copy": ("source", "target", "wait", "quick", "undo"), "downgrade": ("schema",)}
 
@@ -26,29 +37,29 @@ def store(args: Namespace, session: CommandSession) -> int:
 
 
 def _copy(args: Namespace, session: CommandSession) -> int:
-    from weft.client.opening import need_psycopg
-    from weft.client.store_copy import Copy, NotAlone, NotTheSame
+    from weft.client.move.store_copy import NotAlone, NotTheSame
 
     session.refuse_server()
-    source, target = _places(args, session)
-    need_psycopg(target)
-    from weft.store.postgres.fill import Filling
-
-    copy = Copy(source, Filling(target), lambda text: None if args.json else session.warn(text))
+    source = store_place(session.config, session.directory)
+    if args.source is not None:
+        source = store_from("--from", args.source, session.directory)
     try:
-        if args.undo:
-            copy.undo()
-            session.warn(f"{source} is in use again")
-            return OK
-        done = copy.run(wait=args.wait, quick=args.quick)
+        if isinstance(source, EtcdUrl):
+            done = _copy_log(args, session, source)
+        else:
+            found = _copy_store(args, session, source)
+            if found is None:
+                session.warn(f"{_shown(source)} is in use again")
+                return OK
+            done = found
     except NotAlone as problem:
-        raise GiveUp(BAD_INPUT, str(problem), "stop them, or say --wait: they are drained then") from None
+        hint = "stop them, or say --wait: they are drained then"
+        if isinstance(source, EtcdUrl):
+            hint = "stop all of them; those that were killed have ended when their lease has passed"
+        raise GiveUp(BAD_INPUT, str(problem), hint) from None
     except NotTheSame as problem:
-        raise GiveUp(
-            BAD_INPUT, f"nothing was moved: {problem}", f"weft store copy … --undo uses {source} again"
-        ) from None
-    finally:
-        copy.close()
+        hint = f"weft store copy … --undo uses {_shown(source)} again"
+        raise GiveUp(BAD_INPUT, f"nothing was moved: {problem}", hint) from None
     if args.json:
         session.print_json(done)
     elif not done.rows:
@@ -63,24 +74,78 @@ def _copy(args: Namespace, session: CommandSession) -> int:
     return OK
 
 
-def _places(args: Namespace, session: CommandSession) -> tuple[Path, PostgresUrl]:
+def _copy_log(args: Namespace, session: CommandSession, source: EtcdUrl) -> "CopyInfo":
+    """From a replicated log to a file or to PostgreSQL."""
+    from weft.client.move.log_move import move_log
+
+    place = None if args.target is None else store_from("--to", args.target, session.directory)
+    if place is None or isinstance(place, EtcdUrl):
+        raise GiveUp(BAD_INPUT, "--to must be a file or postgresql://…: a replicated log can be moved only there")
+    if args.undo or args.wait:
+        raise GiveUp(BAD_INPUT, "--undo and --wait are not for a replicated log: stop its nodes, and run it again")
+    target: Any = place if isinstance(place, Path) else _filling(place, session)
+    say = _sayer(args, session)
+    return move_log(source, session.directory, target, say, quick=args.quick, wait_s=session.config.store_wait)
+
+
+def _sayer(args: Namespace, session: CommandSession) -> Callable[[str], None]:
+    return lambda text: None if args.json else session.warn(text)
+
+
+def _filling(target: StoreUrl, session: CommandSession) -> "Filling | LogFilling":
+    if isinstance(target, EtcdUrl):
+        from weft.store.etcd.fill import LogFilling
+
+        return LogFilling(target, files_root(session.directory))
+    need_psycopg(target)
+    from weft.store.postgres.fill import Filling
+
+    return Filling(target)
+
+
+def _copy_store(args: Namespace, session: CommandSession, source: Path | StoreUrl) -> "CopyInfo | None":
+    """From a file, or from PostgreSQL to a replicated log. None: a copy was undone."""
+    from weft.client.move.store_copy import Copy
+
     if args.target is None:
         raise GiveUp(BAD_INPUT, "weft store copy needs --to", "weft store copy --to postgresql://USER@HOST/DATABASE")
     target = store_from("--to", args.target, session.directory)
-    if not isinstance(target, PostgresUrl):
+    if isinstance(target, Path):
         raise GiveUp(
-            BAD_INPUT, "--to must be postgresql://…: only a store that is a file can be moved, and only there"
+            BAD_INPUT, "--to must be postgresql://… or etcd://…: only a replicated log can be moved to a file"
         )
-    if args.source is None:
-        source = store_place(session.config, session.directory)
-    else:
-        source = store_from("--from", args.source, session.directory)
+    root = None if isinstance(source, Path) else files_root(session.directory)
+    copy = Copy(_source(source, target), _filling(target, session), _sayer(args, session), root)
+    try:
+        if args.undo:
+            copy.undo()
+            return None
+        return copy.run(wait=args.wait, quick=args.quick)
+    finally:
+        copy.close()
+
+
+def _source(source: Path | StoreUrl, target: StoreUrl) -> "SqliteSource | PostgresSource":
+    from weft.store.sqlite.source import SqliteSource
+
     if isinstance(source, PostgresUrl):
-        raise GiveUp(BAD_INPUT, "--from must be a file: a store on PostgreSQL is moved with pg_dump and pg_restore")
-    source = source / STORE_FILE if source.is_dir() else source
-    if not source.exists():
-        raise GiveUp(NOT_FOUND, f"there is no store at {source}")
-    return source, target
+        if not isinstance(target, EtcdUrl):
+            raise GiveUp(
+                BAD_INPUT, "a store on PostgreSQL is moved to another PostgreSQL with pg_dump and pg_restore"
+            )
+        need_psycopg(source)
+        from weft.store.postgres.source import PostgresSource
+
+        return PostgresSource(source)
+    assert isinstance(source, Path)
+    file = source / STORE_FILE if source.is_dir() else source
+    if not file.exists():
+        raise GiveUp(NOT_FOUND, f"there is no store at {file}")
+    return SqliteSource(file)
+
+
+def _shown(source: Path | StoreUrl) -> str:
+    return str(source) if isinstance(source, Path) else source.shown
 
 
 def _migrate(args: Namespace, session: CommandSession) -> int:

@@ -1,14 +1,17 @@
-"""ui: the page in a browser, signed in; with a server of its own if none answers."""
+"""ui: the page in a browser, signed in; with a server if none answers. `weft run --ui` opens a run there."""
 
+import contextlib
+import json
 import os
 import socket
+import subprocess
 import sys
 import webbrowser
 from argparse import Namespace
 
 from weft.cli.commands.serve import serve_until_stopped
 from weft.cli.commands.worker import watched
-from weft.cli.exit_codes import OK
+from weft.cli.exit_codes import OK, UNREACHABLE, GiveUp
 from weft.cli.session import CommandSession
 from weft.client.owner_token import server_token, token_for
 from weft.client.remote import ServerConnection
@@ -21,7 +24,7 @@ CONNECT_S = 1.0
 def ui(args: Namespace, session: CommandSession) -> int:
     def show(url: str, code: str) -> None:
         link = f"{url}/#/sign-in?code={code}"
-        opened = not args.no_open and _has_screen() and webbrowser.open(link)
+        opened = not args.no_open and _opened(link)
         if args.json:
             session.print_json({"url": f"{url}/", "link": link, "opened": opened}, line=True)
         else:
@@ -30,13 +33,71 @@ def ui(args: Namespace, session: CommandSession) -> int:
 
     if session.server is None and not _listens(session.config.host, session.config.port):
         return serve_until_stopped(session, watched(args.dir), lambda url, make: show(url, make(_own_token(session))))
+    show(*_asked(session))
+    return OK
+
+
+class PageOfRun:
+    """The page of one run: of a server that answers for its store, else of one beside this process."""
+
+    def __init__(self, session: CommandSession, run_id: str) -> None:
+        self._beside: subprocess.Popen[str] | None = None
+        found = _asked(session) if session.server is not None or _listens_for_us(session) else self._start(session)
+        self._url, code = found
+        link = f"{self._url}/#/sign-in?code={code}&run={run_id}"
+        session.warn(_text(self._url, link, _opened(link)))
+
+    def _start(self, session: CommandSession) -> tuple[str, str]:
+        taken = _listens(session.config.host, session.config.port)
+        words = ["ui", "--no-open", "--json", "--slots", "0", *(["--port", "0"] if taken else [])]
+        words += [] if session.args.store is None else ["--store", str(session.args.store)]
+        self._beside = subprocess.Popen(
+            [sys.executable, "-m", "weft", *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._beside.stdout is not None
+        line = self._beside.stdout.readline()
+        if not line:
+            raise GiveUp(UNREACHABLE, "no server could be started for the page", "see what `weft ui` says")
+        url, _, code = str(json.loads(line)["link"]).partition("/#/sign-in?code=")
+        return url, code
+
+    def stay(self, session: CommandSession) -> None:
+        """Until ^C, if the server is ours: the run is over, and people look at it now."""
+        if self._beside is None:
+            return
+        if self._beside.poll() is None:
+            session.warn(f"{self._url}/ stays until ^C")
+        with contextlib.suppress(KeyboardInterrupt):
+            self._beside.wait()
+
+    def close(self) -> None:
+        if self._beside is not None:
+            self._beside.terminate()
+            self._beside.wait()
+
+
+def _asked(session: CommandSession) -> tuple[str, str]:
+    """(address, a code for a link) of the server."""
     url = session.server or f"http://{session.config.host}:{session.config.port}"
     connection = ServerConnection(url, token_for(url, session.config, session.directory))
     try:
-        show(url, connection.call(create_sign_in, NoArguments()).code)
+        return url, connection.call(create_sign_in, NoArguments()).code
     finally:
         connection.close()
-    return OK
+
+
+def _listens_for_us(session: CommandSession) -> bool:
+    """A server answers at the address, takes our token, and has the same store."""
+    url = f"http://{session.config.host}:{session.config.port}"
+    if not _listens(session.config.host, session.config.port):
+        return False
+    connection = ServerConnection(url, token_for(url, session.config, session.directory))
+    try:
+        return connection.info().location == session.local().info().location
+    except Exception:  # whatever it is, it is not ours
+        return False
+    finally:
+        connection.close()
 
 
 def _own_token(session: CommandSession) -> str:
@@ -51,6 +112,10 @@ def _listens(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _opened(link: str) -> bool:
+    return _has_screen() and webbrowser.open(link)
 
 
 def _has_screen() -> bool:

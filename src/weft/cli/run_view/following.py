@@ -16,7 +16,7 @@ from weft.client.following import PAGE
 from weft.client.verbs import Connection
 from weft.core.workflow import Workflow
 from weft.executors.output import StreamName
-from weft.operations.reading.attempt_output import AttemptOutput
+from weft.operations.reading.output.attempts import AttemptOutput
 from weft.operations.replies import RunInfo
 
 REDRAW_S = 0.1

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from weft.executors.output import StreamName
-from weft.operations.reading.attempt_output import AttemptOutput, Then
+from weft.operations.reading.output.attempts import AttemptOutput, Then
 from weft.store.shipment import CHUNK_MAX as CHUNK
 
 BYTES_AT_A_TIME = 4 * 1024 * 1024
@@ -117,6 +117,8 @@ class Streams:
         node = next((f"its node ({f.node})" for f in parts if f.node), "its node")
         if any(following.then == "lost" for following in parts):
             self._note(task, f"if {task} wrote more than this, it was lost with {node}")
+        elif any(following.then == "away" for following in parts):
+            self._note(task, f"no node that answers has the rest of {task}: it is on {node}, or on one with a copy")
         elif any(following.then == "sending" for following in parts):
             self._note(task, f"more of {task} is on its way from {node}")
 

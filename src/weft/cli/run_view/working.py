@@ -25,7 +25,7 @@ from weft.local_node.factory import make_node, node_options, node_settings
 from weft.local_node.plugin_executors import plugin_kinds
 from weft.local_node.process_tuning import tune
 from weft.node.node import Node
-from weft.operations.reading.attempt_output import AttemptOutput, FileOutput
+from weft.operations.reading.output.attempts import AttemptOutput, FileOutput
 from weft.store.protocol import StoreBusy
 
 LOOK_S = 0.02

@@ -31,8 +31,6 @@ from weft.core.rules.tidy import tidy
 from weft.core.rules.tokens import create_token, revoke_token
 from weft.core.rules.waits import signal
 
-RULES_VERSION = 1  # raised when replay must know which rules a history was made under
-
 
 def _tidy(draft: Draft, command: c.Tidy) -> Rule:
     more = yield from tidy(draft, command.run_no)

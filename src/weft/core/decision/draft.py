@@ -44,6 +44,11 @@ from weft.core.rows import (
 from weft.core.states import ACTIVE, RUN_TRANSITIONS, TERMINAL, TRANSITIONS, RunState, TaskState
 from weft.core.workflow import TaskDef, Workflow
 
+#: Raised when a rule decides otherwise than before. Replicas of a log must decide alike while nodes of two versions
+#: are live, so the rule asks `draft.rules` and keeps the old decision, until OLDEST_RULES is raised a release later.
+RULES_VERSION = 1
+OLDEST_RULES = 1
+
 #: A rule: yields what it needs, is sent the rows, returns its reply.
 Rule = Generator[tuple[Need, ...], tuple[list[Any], ...], Any]
 
@@ -67,6 +72,8 @@ class Hint(NamedTuple):
 
 
 class Draft:
+    rules = RULES_VERSION  # what a decision goes by; an older one while a log has nodes that know no newer
+
     def __init__(self, now: int, workflows: Mapping[str, Workflow], session: str | None = None) -> None:
         self.now = now
         self.workflows = workflows

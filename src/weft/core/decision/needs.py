@@ -84,11 +84,13 @@ class Elements(msgspec.Struct):
 
 
 class QueuedTasks(msgspec.Struct):
-    """Claimable tasks, best rank first; those locked by others are left out. `root`: of that run's family only."""
+    """Claimable tasks, best rank first; those locked by others are left out. `root`: of that run's family only;
+    `workflows`: of runs of these only (core/placement/worker_binding.py)."""
 
     demands: list[str]
     root: int | None
     limit: int
+    workflows: list[str] = []
 
 
 class QueuedTasksPerDemand(msgspec.Struct):
@@ -97,6 +99,7 @@ class QueuedTasksPerDemand(msgspec.Struct):
     demands: list[str]
     root: int | None
     limit: int
+    workflows: list[str] = []
 
 
 class DemandsWithQueued(msgspec.Struct):
@@ -215,10 +218,11 @@ class BeginExchange(msgspec.Struct):
     """The only need that writes: the session's row gets the exchange's number and is locked, in one statement. 1 row
     (SessionRow, next wake-up time, unsettled ends, sweeps and child actions, stops for this session, the number of
     the newest demand, whether notify_state has rows); none if the session is over, or has made this exchange
-    before."""
+    before. `undisturbed`: see Exchange."""
 
     session: str
     number: int
+    undisturbed: bool = False
 
 
 class DueTasks(msgspec.Struct):
@@ -452,6 +456,7 @@ class FinishedRuns(msgspec.Struct):
     before: int
     states: list[str]
     limit: int
+    nos: list[int] | None = None  # only families of these
 
 
 class Takeovers(msgspec.Struct):

@@ -51,6 +51,12 @@ from weft.core.workflow import (
 HANDLERS_TIMEOUT = "10m"
 _ACCEPTING = ("any_success", "on_failure", "always")
 _NO_ENV: dict[str, str] = {}
+#: Keys of specs with which an executor starts as they stand.
+_PLAIN = {
+    "shell": frozenset(("run", "shell", "argv")),
+    "python": frozenset(("function", "with")),
+    "inline": frozenset(("inline", "with")),
+}
 _WITHOUT_PROCESS = ("http", "cloud_run", "workflow")
 #: Tasks of one kind with no other keys than these differ in what they run and in their place in the graph only.
 _BARE = frozenset(("run", "argv", "python", "inline", "with", "needs"))
@@ -66,13 +72,14 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
     tasks: dict[str, dict[str, Any]] = document["tasks"]
     position = {name: pos for pos, name in enumerate(tasks)}
     graph = _graph(document, position, {} if references is None else references)
-    defaults = _Defaults(document.get("defaults", {}), document)
+    triggers = define_triggers(document)
+    secrets = _secrets(document, triggers)
+    defaults = _Defaults(document.get("defaults", {}), document, plain=not secrets and "workspace" not in document)
     complete = tuple(
         defaults.complete(name, task, in_graph)
         for (name, task), in_graph in zip(tasks.items(), graph.tasks, strict=True)
     )
     complete = _with_files(complete, tasks, position)
-    triggers = define_triggers(document)
     in_levels = document.get("mode") == "levels"
     order: Order = "fifo" if in_levels else document.get("order", "longest_path")
     return Workflow(
@@ -93,7 +100,7 @@ def compile_workflow(document: Document, hash: str, references: ReferencesByText
         context=document.get("context", {}),
         output=document.get("output"),
         output_reads=_positions(tasks_in_value(document.get("output")), position),
-        secrets=_secrets(document, triggers),
+        secrets=secrets,
         concurrency=document.get("concurrency"),
         level_plan=_level_plan(complete, graph.order) if in_levels else None,
         own=own_demand(complete) if in_levels or document.get("ownership") == "run" else None,
@@ -118,7 +125,7 @@ def _with_files(
     for name in found:
         kept = tuple(tasks[name].get("artifacts", ()))
         files = tuple([position[other] for other in tasks[name].get("files", ())])
-        out[position[name]] = msgspec.structs.replace(out[position[name]], artifacts=kept, files=files)
+        out[position[name]] = msgspec.structs.replace(out[position[name]], artifacts=kept, files=files, plain=False)
     return tuple(out)
 
 
@@ -275,8 +282,10 @@ def _final_last(levels: list[int], order: list[int], needs: Sequence[Sequence[in
 class _Defaults:
     """Merges defaults into tasks, key by key, and shares the objects that thousands of tasks have in common."""
 
-    def __init__(self, defaults: dict[str, Any], document: Document) -> None:
+    def __init__(self, defaults: dict[str, Any], document: Document, *, plain: bool) -> None:
+        """`plain`: nothing of the workflow itself keeps its tasks from being so (`TaskDef.plain`)."""
         self.defaults = defaults
+        self.plain = plain
         self.workflow: str = document["name"]
         self.scored = document.get("placement") == "scored"
         self.own_pool = workflow_pool(self.workflow) if "concurrency" in document else None
@@ -293,7 +302,7 @@ class _Defaults:
         self.ms: dict[str, int] = {}
         #: Of tasks that set none, by what applies to them.
         self.retries: dict[tuple[bool, bool, bool, bool], Retry] = {}
-        self.bare: dict[str, TaskDef] = {}  # by kind
+        self.bare: dict[str, tuple[TaskDef, bool]] = {}  # by kind; with whether such tasks may be plain
 
     def complete(self, name: str, task: dict[str, Any], graph: _TaskInGraph) -> TaskDef:
         if "wait" in task:
@@ -301,14 +310,17 @@ class _Defaults:
         kind, spec = _kind_and_spec(task, self.defaults)
         if not _BARE.issuperset(task):
             return self._complete(name, task, kind, spec, graph)
-        bare = self.bare.get(kind)
-        if bare is None:
-            bare = self.bare[kind] = self._complete(name, task, kind, spec, graph)
+        if kind not in self.bare:
+            bare = self._complete(name, task, kind, spec, graph)
+            self.bare[kind] = bare, self._may_be_plain(bare)
+        bare, may_be_plain = self.bare[kind]
+        templated = self._templated(task, kind, graph)
         return msgspec.structs.replace(
             bare, name=name, spec=spec, needs=graph.needs, accepts=graph.accepts,
             accepts_failure=graph.accepts_failure, survives_halt=graph.survives_halt, final=graph.final,
             reads=graph.reads, template_reads=graph.template_reads, reads_outcome=graph.reads_outcome,
-            reads_context=self._reads_context(task, kind, graph), templated=self._templated(task, kind, graph),
+            reads_context=self._reads_context(task, kind, graph), templated=templated,
+            plain=may_be_plain and not templated and _PLAIN[kind].issuperset(spec),
         )  # fmt: skip
 
     def _complete(
@@ -317,7 +329,7 @@ class _Defaults:
         defaults = self.defaults
         env = task.get("env")
         requires = _requirements(task, f"{self.workflow}/{name}", self.scored)
-        return TaskDef(
+        made = TaskDef(
             name=name,
             kind=kind,
             spec=spec,
@@ -358,6 +370,14 @@ class _Defaults:
             scored=self.scored and kind != "workflow",
             allow=None if "allow" not in task else tuple(task["allow"]),
         )
+        plain = self._may_be_plain(made) and not made.templated and _PLAIN[kind].issuperset(spec)
+        return msgspec.structs.replace(made, plain=True) if plain else made
+
+    def _may_be_plain(self, made: TaskDef) -> bool:
+        """Unless its spec or a template keeps it from that."""
+        if not self.plain or made.kind not in _PLAIN or made.long_form or made.allow is not None:
+            return False
+        return not (made.env or made.env_files or made.cwd or made.requires or made.cache)
 
     def _secrets(self, task: dict[str, Any], kind: str) -> tuple[str, ...]:
         own = tuple(task.get("secrets", self.secrets))

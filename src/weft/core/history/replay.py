@@ -42,6 +42,7 @@ class Replayed(msgspec.Struct):
     admitted: int = 0
     let_in: bool = True  # of an element: its map's max_parallel has let it start
     held: str | None = None  # finished; its level has not been committed
+    ready_at: int | None = None  # since when nothing but room was missing
 
 
 def _copies(tasks: dict[tuple[int, int], Replayed]) -> dict[tuple[int, int], Replayed]:
@@ -54,7 +55,7 @@ class Replay:
         """`others` finds the definitions that the run had before it was corrected, by hash."""
         self._others = others
         self._use(workflow)
-        self._paused = False
+        self.paused = False
         self._limited = limited  # the run bounds how much runs at a time: readiness alone does not queue
         self.tasks: dict[tuple[int, int], Replayed] = {}
         self.state = "pending"
@@ -67,21 +68,24 @@ class Replay:
         self.arrays: dict[tuple[int, int], str] = {}  # hashes of what maps over the context map over
         self.labels: dict[tuple[int, int], str] = {}  # hashes of the labels of their elements
         self._elements_before: dict[tuple[int, int], Replayed] = {}  # of earlier generations
+        self._at = 0  # the time of the last event
         self._taking_over = False  # what is taken over has ended before anything starts
-        self._open_main = 0  # tasks not ended that the handlers of the whole run wait for
+        self.open_main = 0  # tasks not ended that the handlers of the whole run wait for
 
     def _use(self, workflow: Workflow) -> None:
-        self._workflow = workflow
+        self.workflow = workflow
         self._level_plan = workflow.level_plan
         self._after_all = [p for p, d in enumerate(workflow.tasks) if d.final and not d.needs]
 
     def _correct(self, data: dict[str, Any]) -> None:
-        if data.get("workflow", self._workflow.hash) != self._workflow.hash and self._others is not None:
+        if data.get("workflow", self.workflow.hash) != self.workflow.hash and self._others is not None:
             self._use(self._others(data["workflow"]))
 
-    def apply(self, kind: str, place: tuple[int, int] | None, data: dict[str, Any]) -> None:
+    def apply(self, kind: str, place: tuple[int, int] | None, data: dict[str, Any], at: int = 0) -> None:
+        """`at` is the event's time; what follows from an end is as old as that end."""
         if kind not in _BEFORE_TELLING:
             self.settle()
+        self._at = at
         handler = getattr(self, f"_on_{kind}", None)
         if handler is None:
             raise ValueError(f"replay knows no event {kind!r}")
@@ -89,7 +93,7 @@ class Replay:
 
     def copy(self) -> "Replay":
         """The same state, to go on from twice: views of the past start from copies that they have kept."""
-        twin = Replay(self._workflow, self._limited, self._others)
+        twin = Replay(self.workflow, self._limited, self._others)
         vars(twin).update(vars(self))
         twin.tasks = _copies(self.tasks)
         twin._elements_before = _copies(self._elements_before)
@@ -101,11 +105,12 @@ class Replay:
 
     def _on_submitted(self, place: Any, data: dict[str, Any]) -> None:
         self._correct(data)
-        for pos in range(len(self._workflow.tasks)):
+        self.paused = data.get("paused", False)  # as the run is whose task starts it
+        for pos in range(len(self.workflow.tasks)):
             self._fresh(pos, 1)
         self._taking_over = "taken_from" in data
         if not self._taking_over:
-            self._start_ready(range(len(self._workflow.tasks)))
+            self._start_ready(range(len(self.workflow.tasks)))
 
     def _on_taken_over(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         task = self.tasks[place]
@@ -123,7 +128,7 @@ class Replay:
         self._correct(data)
         self.generation = data["generation"]
         self.level = data.get("level")
-        self.state, self.halted, self.stop, self._paused = "running", False, None, False
+        self.state, self.halted, self.stop, self.paused = "running", False, None, False
         positions: list[int] = data["tasks"]
         for pos in positions:
             old = self.tasks.get((pos, WHOLE))  # none: a corrected definition brought it
@@ -183,12 +188,12 @@ class Replay:
         self._set(place, data["state"])
 
     def _on_paused(self, place: Any, data: dict[str, Any]) -> None:
-        self._paused = True
+        self.paused = True
         for pos, idx in data["tasks"]:
             self.tasks[(pos, idx)].state = "pending"
 
     def _on_unpaused(self, place: Any, data: dict[str, Any]) -> None:
-        self._paused = False
+        self.paused = False
 
     def _on_skipped(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         self.tasks[place].upstream = data["upstream"]
@@ -274,7 +279,7 @@ class Replay:
             self._set(place, "succeeded")
             return
         whole.state, whole.open, whole.failed = "running", len(again), 0
-        let_in = min(len(again), self._workflow.tasks[pos].max_parallel or len(again))
+        let_in = min(len(again), self.workflow.tasks[pos].max_parallel or len(again))
         whole.admitted = count - len(again) + let_in
         for nth, idx in enumerate(again):
             before = self._elements_before.get((pos, idx))
@@ -282,13 +287,13 @@ class Replay:
             self.tasks[(pos, idx)] = element = Replayed(whole.generation, "pending", attempt, let_in=nth < let_in)
             if nth < let_in:
                 self._make_ready(pos, element)
-        self._open_main += 0 if self._workflow.tasks[pos].final else len(again)
+        self.open_main += 0 if self.workflow.tasks[pos].final else len(again)
 
     def _on_halted(self, place: Any, data: dict[str, Any]) -> None:
         self.halted = True
 
     def _on_stopped(self, place: Any, data: dict[str, Any]) -> None:
-        self.stop, self.handlers, self._paused = data["why"], "handlers_until" in data, False
+        self.stop, self.handlers, self.paused = data["why"], "handlers_until" in data, False
 
     def _on_began(self, place: Any, data: dict[str, Any]) -> None:
         """A level begins: what its needs allow is ready."""
@@ -296,7 +301,7 @@ class Replay:
         self.level = data["level"]
         bad = self.stop == "timeout" or self._anything_failed()
         for pos in self._level_plan.tasks[data["level"]]:
-            task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
+            task, definition = self.tasks[(pos, WHOLE)], self.workflow.tasks[pos]
             if definition.final and not definition.needs:
                 task.open, task.failed = 0, int(bad)
             self._start_if_ready(pos)
@@ -347,7 +352,7 @@ class Replay:
     def _ready_state(self) -> str:
         if self.state == "pending":
             self.state = "running"
-        return "pending" if self._limited or self._paused else "queued"
+        return "pending" if self._limited or self.paused else "queued"
 
     def _set_or_hold(self, place: tuple[int, int], data: dict[str, Any]) -> None:
         if data["state"] == "held":
@@ -363,8 +368,9 @@ class Replay:
 
     def _make_ready(self, pos: int, task: Replayed, *, whole: bool = False) -> None:
         """It is queued; or it maps, waits or runs another workflow, and an event of its own says what it does."""
-        definition = self._workflow.tasks[pos]
+        definition = self.workflow.tasks[pos]
         state = self._ready_state
+        task.ready_at = self._at
         if not ((whole and definition.mapped) or definition.kind in ("wait", "workflow")):
             task.state = state  # of the others, the events may say more already
 
@@ -372,19 +378,19 @@ class Replay:
         self.tasks[place].state = state
         if state in TERMINAL:
             self._ended.append(place)
-            self._open_main -= not self._workflow.tasks[place[0]].final
+            self.open_main -= not self.workflow.tasks[place[0]].final
 
     def _fresh(self, pos: int, generation: int, attempt: int = 0) -> None:
-        definition = self._workflow.tasks[pos]
+        definition = self.workflow.tasks[pos]
         after_all = definition.final and not definition.needs
-        self._open_main += not definition.final
+        self.open_main += not definition.final
         self.tasks[(pos, WHOLE)] = Replayed(
             generation, attempt=attempt, open=1 if after_all else len(definition.needs)
         )
 
     def _count_needs(self, pos: int) -> None:
         """In a later generation some needs have ended already."""
-        for need in self._workflow.tasks[pos].needs:
+        for need in self.workflow.tasks[pos].needs:
             before = self.tasks[(need, WHOLE)]
             if before.generation != self.generation and before.state in TERMINAL:
                 self._count(pos, need, before)
@@ -392,8 +398,8 @@ class Replay:
     def _count(self, pos: int, need: int, before: Replayed) -> None:
         task = self.tasks[(pos, WHOLE)]
         task.open -= 1
-        ending = ending_of(before.state, before.upstream, self._workflow.tasks[need].allow_failure)
-        if need in self._workflow.tasks[pos].accepts:
+        ending = ending_of(before.state, before.upstream, self.workflow.tasks[need].allow_failure)
+        if need in self.workflow.tasks[pos].accepts:
             return
         task.failed += ending == "failed"
         task.skipped += ending == "skipped"
@@ -403,7 +409,7 @@ class Replay:
             self._start_if_ready(pos)
 
     def _start_if_ready(self, pos: int) -> None:
-        task, definition = self.tasks[(pos, WHOLE)], self._workflow.tasks[pos]
+        task, definition = self.tasks[(pos, WHOLE)], self.workflow.tasks[pos]
         if task.state != "pending" or task.open:
             return
         if self._level_plan is None and definition.final and not definition.needs:
@@ -415,7 +421,7 @@ class Replay:
         """Tell dependents of everything that ended since the last time."""
         if self._taking_over:
             self._taking_over = False
-            self._start_ready(range(len(self._workflow.tasks)))
+            self._start_ready(range(len(self.workflow.tasks)))
         while self._ended:
             ended, self._ended = self._ended, []
             for pos, idx in ended:
@@ -427,7 +433,7 @@ class Replay:
 
     def _count_in_dependents(self, pos: int) -> None:
         before = self.tasks[(pos, WHOLE)]
-        for after in self._workflow.successors[pos]:
+        for after in self.workflow.successors[pos]:
             if not self._goes_on(after):
                 continue
             task = self.tasks[(after, WHOLE)]
@@ -442,7 +448,7 @@ class Replay:
         whole.failed += (element.held or element.state) != "succeeded"
         if whole.elements is None or whole.admitted >= whole.elements or not self._goes_on(pos):
             return
-        if whole.failed <= self._workflow.tasks[pos].tolerate.of(whole.elements) or self._all_run(pos):
+        if whole.failed <= self.workflow.tasks[pos].tolerate.of(whole.elements) or self._all_run(pos):
             following = self._next_element(pos, whole)
             whole.admitted += 1
             if following is not None and following.state == "pending":
@@ -453,7 +459,7 @@ class Replay:
         """In a level, elements go on past what is tolerated, unless that voids the level."""
         if self._level_plan is None or self.level is None:
             return False
-        return self._workflow.tasks[pos].allow_failure or self.level >= self._level_plan.handlers
+        return self.workflow.tasks[pos].allow_failure or self.level >= self._level_plan.handlers
 
     def _next_element(self, pos: int, whole: Replayed) -> Replayed | None:
         if whole.generation == 1 and self._level_plan is None:
@@ -464,7 +470,7 @@ class Replay:
     def _start_final(self) -> None:
         if (
             self._level_plan is not None
-            or self._open_main
+            or self.open_main
             or not self.tasks
             or self.state not in ("pending", "running")
         ):
@@ -477,15 +483,15 @@ class Replay:
         for pos in waiting:
             task = self.tasks[(pos, WHOLE)]
             task.open = 0
-            if self._workflow.tasks[pos].when == "always" or bad:
+            if self.workflow.tasks[pos].when == "always" or bad:
                 self._make_ready(pos, task, whole=True)
 
     def _goes_on(self, pos: int) -> bool:
-        return goes_on(self._workflow.tasks[pos], self.halted, self.stop, self.handlers)
+        return goes_on(self.workflow.tasks[pos], self.halted, self.stop, self.handlers)
 
     def _anything_failed(self) -> bool:
         for (pos, idx), task in self.tasks.items():
-            definition = self._workflow.tasks[pos]
+            definition = self.workflow.tasks[pos]
             if task.state == "cancelled" and not (definition.mapped and idx < 0 and task.elements is not None):
                 return True
             if task.state in ("failed", "dead_letter") and idx < 0 and not definition.allow_failure:

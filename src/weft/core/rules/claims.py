@@ -18,6 +18,7 @@ from weft.core.decision.needs import Budgets, DemandsWithQueued, Pools, QueuedTa
 from weft.core.placement.budgets import Amount, Standing, left, pool_scope
 from weft.core.placement.demands import OWN, SPENDS, budget_of, memory_of, pools_of
 from weft.core.placement.eligibility import EACH
+from weft.core.placement.worker_binding import allows
 from weft.core.rows import TaskRow
 from weft.core.rules.budgets import allowance_of, park_unaffordable, within_budgets
 from weft.core.rules.ownership import take_runs
@@ -56,7 +57,7 @@ def claim(draft: Draft, command: Exchange) -> Rule:
     demands = unlimited(command.demands, command)
     changed = _changed(draft)
     if changed:
-        (rows,) = yield (QueuedTasks(demands, command.scope, command.want + changed),)
+        (rows,) = yield (QueuedTasks(demands, command.scope, command.want + changed, command.workflows),)
         draft.add_loaded(rows)
     chosen = yield from _chosen(draft, command, _queued(draft, command, demands))
     return _take(draft, command, chosen)
@@ -71,8 +72,8 @@ def _claim_within(draft: Draft, command: Exchange, limited: list[str]) -> Rule:
     if any(SPENDS in d for d in limited):
         most = command.want + LOOK_PAST
     rows, others = yield (
-        QueuedTasks(plain, command.scope, command.want + changed if changed else 0),
-        QueuedTasksPerDemand(limited, command.scope, most + changed),
+        QueuedTasks(plain, command.scope, command.want + changed if changed else 0, command.workflows),
+        QueuedTasksPerDemand(limited, command.scope, most + changed, command.workflows),
     )
     draft.add_loaded(rows)
     draft.add_loaded(others)
@@ -214,8 +215,16 @@ def _queued(draft: Draft, command: Exchange, demands: list[str]) -> list[TaskRow
         if t.state == "queued" and t.demand in wanted
         and (command.scope is None or t.run_no == command.scope or _of_family(draft, t, command.scope))
     ]  # fmt: skip
+    if command.workflows:
+        queued = [t for t in queued if _allowed(draft, t, command.workflows)]
     queued.sort(key=_order)
     return queued
+
+
+def _allowed(draft: Draft, task: TaskRow, workflows: list[str]) -> bool:
+    """A row whose run this draft does not have was just loaded as one of these workflows."""
+    run = draft.runs.get(task.run_no)
+    return run is None or allows(workflows, run.name)
 
 
 def _of_family(draft: Draft, task: TaskRow, root: int) -> bool:

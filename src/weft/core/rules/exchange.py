@@ -49,10 +49,10 @@ def exchange(draft: Draft, command: Exchange) -> Rule:
     run_nos = sorted({task_id >> ORDINAL_BITS for task_id in ids})
     following = _within(command.following, run_nos)
     begun, runs, tasks, queued, *waiting = yield (
-        BeginExchange(command.session, command.number),
+        BeginExchange(command.session, command.number, command.undisturbed),
         Runs(run_nos),
         Tasks(sorted({*ids, *((run_no << ORDINAL_BITS) + pos for run_no, pos, _ in following)})),
-        QueuedTasks(unlimited(command.demands, command), command.scope, max(0, command.want)),
+        QueuedTasks(unlimited(command.demands, command), command.scope, max(0, command.want), command.workflows),
         *_slotless(command),
     )
     if not begun:
@@ -107,7 +107,8 @@ def _slotless(command: Exchange) -> tuple[QueuedTasks, ...]:
     """What is loaded of tasks that take no slot."""
     if command.want_slotless <= 0:
         return ()
-    return (QueuedTasks(unlimited(command.slotless, command), command.scope, command.want_slotless),)
+    demands = unlimited(command.slotless, command)
+    return (QueuedTasks(demands, command.scope, command.want_slotless, command.workflows),)
 
 
 def _claim(draft: Draft, command: Exchange) -> Rule:

@@ -10,6 +10,7 @@ from weft.core.commands import Claim, CloseHandles, Exchange, HandleReply, OpenH
 from weft.core.decision.draft import Draft, Rule
 from weft.core.decision.needs import HandleHistory, Runs, Session, Tasks, UnclosedHandles
 from weft.core.placement.demands import memory_of
+from weft.core.placement.worker_binding import allows
 from weft.core.rows import ORDINAL_BITS, HandleRow, RunRow, TaskRow
 from weft.core.rules.attempts import LOST_MAX, load_handles, lose
 from weft.core.rules.budgets import allowance_of, load_spending, out_of_budget
@@ -123,6 +124,7 @@ def _may_be_adopted(draft: Draft, task: TaskRow, handle: HandleRow, command: Exc
         handle.state == "orphaned"
         and handle.adoptable
         and (task.id, handle.attempt) in command.adopt
+        and allows(command.workflows, run.name)
         and task.stop is None
         and task.lost < LOST_MAX
         and out_of_budget(draft, task) is None

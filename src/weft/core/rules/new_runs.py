@@ -73,6 +73,8 @@ def create_run(draft: Draft, new: NewRun) -> RunRow:
         data["backfill"] = new.backfill
     if new.source_run is not None:
         data["taken_from"] = new.source_run.id
+    if new.paused:
+        data["paused"] = True
     draft.event(run.no, "submitted", data)
     return run
 

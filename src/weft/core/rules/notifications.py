@@ -157,7 +157,8 @@ def _give_up(draft: Draft, row: NotificationRow, error: str) -> None:
 
 
 def retry_notifications(draft: Draft, command: RetryNotifications) -> Rule:
-    """Under their old ids: whoever got one already can tell."""
+    """Under their old ids: a receiver that has one already can tell. One that waits for its next try is sent now; one
+    that is being delivered is left alone."""
     if command.ids is None:
         (rows,) = yield (FailedNotifications(RETRY_MAX),)
     else:
@@ -166,7 +167,7 @@ def retry_notifications(draft: Draft, command: RetryNotifications) -> Rule:
         for id in command.ids:
             if id not in known:
                 raise Refused("not_found", f"there is no notification {id}")
-    again = [row for row in rows if row.state != "pending"]
+    again = [row for row in rows if row.state != "pending" or (row.term is None and (row.next_at or 0) > draft.now)]
     for row in again:
         fresh = msgspec.structs.replace(
             row, state="pending", tries=0, next_at=draft.now, term=None, error=None, delivered_at=None

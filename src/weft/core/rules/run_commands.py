@@ -143,7 +143,7 @@ def prune(draft: Draft, command: Prune) -> Rule:
     if before is None:
         before = draft.now - (command.older_ms or 0)
     states = command.states or sorted(RUN_TERMINAL)
-    (rows,) = yield (FinishedRuns(before, states, command.limit),)
+    (rows,) = yield (FinishedRuns(before, states, command.limit, command.nos),)
     full = len(rows) == command.limit
     # Asked again: a run may have taken over results while the statement waited for the lock.
     takeovers, kept = yield (Takeovers([run.no for run in rows]), RunsKeptForOthers(before, states, KEPT_SHOWN))
@@ -151,7 +151,7 @@ def prune(draft: Draft, command: Prune) -> Rule:
     held = {run.root for run in rows if run.no in needed}
     rows = [run for run in rows if run.root not in held]
     draft.pruned.runs = [run.no for run in rows]
-    draft.pruned.before = before
+    draft.pruned.before = before if command.nos is None else None
     draft.pruned.cached = command.cache
     gone, ids = frozenset(draft.pruned.runs), frozenset(run.id for run in rows)
     frees = any(run_no in gone for run_no, _, _, _ in takeovers)  # what they took over from can go next

@@ -20,7 +20,7 @@ def register(draft: Draft, command: Register) -> Rule:
     scope: int | None = None
     if command.gave_up is not None:  # before the run: expiry locks in this order
         (known,) = yield (Session(command.gave_up),)
-        if known and known[0].node == command.node:
+        if known and (known[0].node, known[0].token) == (command.node, command.token):
             draft.sessions.abandoned = command.gave_up
     if command.scope is not None:
         (runs,) = yield (RunById(command.scope),)
@@ -32,10 +32,12 @@ def register(draft: Draft, command: Register) -> Rule:
         raise Refused("conflict", f"session {command.session} is known already")
     row = SessionRow(
         id=command.session, node=command.node, state="live", exchange=0, scope=scope, started_at=draft.now,
-        ended_at=None, body=command.body, role=command.role,
+        ended_at=None, body=command.body, role=command.role, token=command.token,
     )  # fmt: skip
     draft.sessions.new = (row, command.ttl_ms)
     data = {"node": row.node, "role": row.role, "scope": command.scope}
+    if command.token is not None:
+        data["token"] = command.token
     if draft.sessions.abandoned is not None:
         data["gave_up"] = draft.sessions.abandoned
     draft.cluster_event("node_joined", row.id, data)

@@ -11,12 +11,11 @@ def create_token(draft: Draft, command: CreateToken) -> Rule:
     if rows:
         raise Refused("conflict", f"there is a token {command.id} already")
     expires_at = None if command.expires_ms is None else draft.now + command.expires_ms
-    draft.tokens.new = TokenRow(command.id, command.hash, command.label, command.role, draft.now, expires_at)
-    draft.cluster_event(
-        "token_created",
-        None,
-        {"id": command.id, "label": command.label, "role": command.role, "expires_at": expires_at},
+    draft.tokens.new = TokenRow(
+        command.id, command.hash, command.label, command.role, draft.now, expires_at, binding=command.binding
     )
+    data = {"id": command.id, "label": command.label, "role": command.role, "expires_at": expires_at}
+    draft.cluster_event("token_created", None, data)
     return Reply(changed=1, data={"id": command.id, "created_at": draft.now, "expires_at": expires_at})
 
 

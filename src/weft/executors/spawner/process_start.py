@@ -36,7 +36,9 @@ class ProcessStarter:
     """
 
     def __init__(self) -> None:
-        self._ignored = [int(n) for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
+        # All signals: the C library asks for the handler of each one that is not named here, which is 60 system calls
+        # and 8 µs a start.
+        self._default = [int(n) for n in signal.valid_signals() if n not in (signal.SIGKILL, signal.SIGSTOP)]
         self._child_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._own_limit = (self._child_limit[1], self._child_limit[1])
         resource.setrlimit(resource.RLIMIT_NOFILE, self._own_limit)
@@ -92,7 +94,7 @@ class ProcessStarter:
     def _posix_spawn(self, program: bytes, argv: tuple[bytes, ...], env: dict[bytes, bytes], fds: list[int]) -> int:
         actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(fds) if fd != target]
         return os.posix_spawn(
-            program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=self._ignored
+            program, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=self._default
         )
 
     # As another user, which posix_spawn cannot do: by forking this process, which is small and has one thread
@@ -136,7 +138,7 @@ class ProcessStarter:
             assert self.user is not None
             _, user, group, groups = self.user
             os.setsid()
-            for number in self._ignored:
+            for number in self._default:
                 signal.signal(number, signal.SIG_DFL)
             for target, fd in enumerate(fds):
                 os.dup2(fd, target)

@@ -10,11 +10,11 @@ import msgspec
 from weft.core.artifacts import ArtifactReference, File, reference_of, with_error, with_output
 from weft.core.expressions.run_names import Ended
 from weft.executors.protocol import Outcome
-from weft.store.artifact_files import ArtifactError, ArtifactFiles
+from weft.store.artifact_files import ArtifactError, ArtifactStorage
 
 
 async def store_output(
-    artifacts: ArtifactFiles | None, run_id: str, outcome: Outcome, result_max: int
+    artifacts: ArtifactStorage | None, run_id: str, outcome: Outcome, result_max: int
 ) -> ArtifactReference | None:
     """What stands for the output if that is too large for the store. What cannot be kept fails the attempt."""
     try:
@@ -27,7 +27,7 @@ async def store_output(
 
 
 async def _store(
-    artifacts: ArtifactFiles | None, run_id: str, outcome: Outcome, result_max: int
+    artifacts: ArtifactStorage | None, run_id: str, outcome: Outcome, result_max: int
 ) -> ArtifactReference | None:
     if outcome.context:
         size = len(msgspec.json.encode(outcome.context))
@@ -47,7 +47,7 @@ async def _store(
     return await asyncio.to_thread(artifacts.write, run_id, data)
 
 
-async def load_output(artifacts: ArtifactFiles | None, run_id: str, ended: Ended) -> bool:
+async def load_output(artifacts: ArtifactStorage | None, run_id: str, ended: Ended) -> bool:
     """Put the output in its place, if it is in an artifact. False: it cannot be had here, and the result says why."""
     reference = reference_of(ended.result)
     if reference is None:
@@ -62,12 +62,12 @@ async def load_output(artifacts: ArtifactFiles | None, run_id: str, ended: Ended
 
 
 def read_files(
-    artifacts: ArtifactFiles | None, run_id: str, references: list[ArtifactReference]
+    artifacts: ArtifactStorage | None, run_id: str, references: list[ArtifactReference]
 ) -> dict[tuple[str, str], File]:
     return {(run_id, found.sha256): read_file(artifacts, run_id, found) for found in references}
 
 
-def read_file(artifacts: ArtifactFiles | None, run_id: str, reference: ArtifactReference) -> File:
+def read_file(artifacts: ArtifactStorage | None, run_id: str, reference: ArtifactReference) -> File:
     try:
         if artifacts is None:
             raise ArtifactError("this process has no place for artifacts")

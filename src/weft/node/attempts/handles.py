@@ -35,7 +35,7 @@ class HandleKeeper:
         )  # fmt: skip
         while True:
             try:
-                reply: c.HandleReply = await self._ports.link.commit(command)
+                reply = await self._ports.link.open_handle(command)
                 break
             except LinkLost:
                 if not self._trusted():

@@ -55,17 +55,8 @@ def make_launch(
     name = definition.name if idx < 0 else definition.called(idx)
     root = facts.source or settings.workdir
     spec, cwd, env = definition.spec, definition.cwd, workflow.env
-    inside: dict[str, Any] = spec[definition.kind] if definition.kind in CONTAINERS else _NOTHING
-    if names is not None or inside:
-        env = {**env, **definition.env, **inside.get("env", {})}
-    elif definition.env:
-        env = {**env, **definition.env}
-    if definition.secrets:
-        spec = _with_marks(spec, definition)
-    if names is not None:
-        spec, cwd, env = resolve_launch(spec, cwd, env, names)
-    if definition.env_files:
-        env = {**_from_files(definition, root, names), **env}
+    if not definition.plain:
+        spec, cwd, env = _resolved(definition, env, root, names)
     env = {
         **env, "WEFT_RUN_ID": run_id, "WEFT_TASK": name, "WEFT_ATTEMPT": str(attempt),
         "WEFT_INDEX": "" if idx < 0 else str(idx), "WEFT_IDEMPOTENCY_KEY": f"{run_id}/{name}",
@@ -74,22 +65,54 @@ def make_launch(
         claim.task_id, attempt, run_id, name, definition.kind, spec, env, os.path.join(root, cwd) if cwd else root,
         f"{settings.output_root}/{run_id}", settings.output_max, ask=ask, source=facts.source,
     )  # fmt: skip
+    if not definition.plain:
+        if workflow.workspace or definition.files or definition.artifacts:
+            _set_directories(launch, workflow, definition, settings, root, cwd, names)
+        _complete(launch, definition, claim, root)
+    if workflow.secrets or secrets.hidden:
+        _add_secrets(launch, workflow, definition, secrets)
+    return launch
+
+
+def _resolved(
+    definition: TaskDef, env: dict[str, str], root: str, names: dict[str, Any] | None
+) -> tuple[dict[str, Any], str | None, dict[str, str]]:
+    """Its spec, directory and variables, with values in place of templates; `env` is the workflow's."""
+    spec, cwd = definition.spec, definition.cwd
+    env = {**env, **definition.env, **_inside_of(definition).get("env", {})}
+    if definition.secrets:
+        spec = _with_marks(spec, definition)
+    if names is not None:
+        spec, cwd, env = resolve_launch(spec, cwd, env, names)
+    if definition.env_files:
+        env = {**_from_files(definition, root, names), **env}
+    return spec, cwd, env
+
+
+def _inside_of(definition: TaskDef) -> dict[str, Any]:
+    """What it says of its container."""
+    inside: dict[str, Any] = definition.spec[definition.kind] if definition.kind in CONTAINERS else _NOTHING
+    return inside
+
+
+def _complete(launch: Launch, definition: TaskDef, claim: Claim, root: str) -> None:
+    spec = launch.spec
     if "interpreter" in spec:
         launch.spec = {**spec, "interpreter": os.path.join(root, spec["interpreter"])}
-    if workflow.workspace or definition.files or definition.artifacts:
-        _set_directories(launch, workflow, definition, settings, root, cwd, names)
     if definition.requires:
         required = requirements(definition, claim)
         launch.requires = {limit: required[limit] for limit in LIMITS if limit in required}
-    if workflow.secrets or secrets.hidden:
-        launch.hidden = secrets.hidden_from(workflow)
-        if definition.secrets:
-            launch.secrets = secrets.values(definition.secrets)
-        if "credentials" in inside:
-            launch.credentials = secrets.values((inside["credentials"],))[inside["credentials"]]
     if "with" in spec and "function" not in spec and definition.kind in ("shell", *CONTAINERS):
         launch.input = msgspec.json.encode(spec["with"])
-    return launch
+
+
+def _add_secrets(launch: Launch, workflow: Workflow, definition: TaskDef, secrets: Secrets) -> None:
+    launch.hidden = secrets.hidden_from(workflow)
+    if definition.secrets:
+        launch.secrets = secrets.values(definition.secrets)
+    credentials = _inside_of(definition).get("credentials")
+    if credentials is not None:
+        launch.credentials = secrets.values((credentials,))[credentials]
 
 
 def _set_directories(
@@ -197,22 +220,25 @@ def make_report(
     claim: Claim,
     outcome: Outcome,
     definition: TaskDef,
-    now: float,
     artifact: ArtifactReference | None = None,
     files: KeptFiles | None = None,
 ) -> Report:
     """What the executor saw, as the store shall hear it. An `artifact` stands for the output."""
+    lasted_ms = None if outcome.started is None else int((outcome.ended - outcome.started) * 1000)
+    bare = not outcome.result and outcome.output is msgspec.UNSET and not outcome.context
+    bare = bare and artifact is None and files is None
+    if bare and outcome.ok:
+        return Report(
+            claim.task_id, claim.pos, claim.idx, claim.attempt, "succeeded", outcome.exit_code, None, lasted_ms,
+            stopped=outcome.stopped,
+        )  # fmt: skip
     kind: ReportOutcome
     kind, error = ("succeeded", None) if outcome.ok else _meaning(outcome, definition)
-    bare = not outcome.result and outcome.output is msgspec.UNSET and not outcome.context and artifact is None
-    bare = bare and files is None
     result = None if bare else _result(outcome, artifact, files if outcome.ok else None)
     return Report(
-        claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error,
-        None if outcome.started is None else int((now - outcome.started) * 1000),
-        int((now - outcome.ended) * 1000),
-        result,
-        None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32],
+        claim.task_id, claim.pos, claim.idx, claim.attempt, kind, outcome.exit_code, error, lasted_ms,
+        result=result,
+        result_hash=None if result is None else hashlib.sha256(result.encode()).hexdigest()[:32],
         context=outcome.context,
         stopped=outcome.stopped,
         cause=outcome.cause,

@@ -11,9 +11,11 @@ import re
 from typing import Final, NamedTuple
 
 from weft.core.workflow import TaskDef
+from weft.executors.protocol import Launch
 
 PREFIX: Final = "weftrun_"
 VARIABLE: Final = "WEFT_TOKEN"
+SERVER_VARIABLE: Final = "WEFT_SERVER"
 KEY_FACT: Final = "token_key"  # of a session, among what its node says of itself
 _TOKEN: Final = re.compile(r"weftrun_([0-9]{1,19})_([0-9]{1,9})_([0-9a-f]{64})")
 
@@ -47,3 +49,12 @@ def wants_token(definition: TaskDef) -> bool:
     if definition.allow is not None:
         return True
     return definition.kind == "agent" and "weft" in definition.spec["agent"].get("tools", ())
+
+
+def add_token(launch: Launch, definition: TaskDef, key: str, server: str | None) -> None:
+    """As one of its secrets, unless the definition sets the variable itself; with the server that this node works
+    for, if there is one."""
+    if wants_token(definition) and VARIABLE not in launch.env:
+        launch.secrets = {**launch.secrets, VARIABLE: mint(key, launch.task_id, launch.attempt)}
+        if server is not None:
+            launch.env.setdefault(SERVER_VARIABLE, server)

@@ -13,7 +13,7 @@ from weft.core.rules.names import OUTCOME
 from weft.core.workflow import TaskDef, Workflow
 from weft.node.attempts.artifacts import load_output
 from weft.node.ports import Link, RunFacts
-from weft.store.artifact_files import ArtifactFiles
+from weft.store.artifact_files import ArtifactStorage
 
 BYTES_MAX = 64 * 2**20
 MAPS_MAX = 8  # mapped tasks whose names are kept: an array of 10,000 is not worked out anew for each element
@@ -28,7 +28,7 @@ class _Map(NamedTuple):
 
 
 class Values:
-    def __init__(self, link: Link, artifacts: ArtifactFiles | None = None) -> None:
+    def __init__(self, link: Link, artifacts: ArtifactStorage | None = None) -> None:
         self._link = link
         self._artifacts = artifacts
         self._ends: OrderedDict[tuple[int, int, int], list[Ended]] = OrderedDict()  # run, generation, position

@@ -25,12 +25,12 @@ from weft.node.attempts.handles import HandleKeeper
 from weft.node.attempts.held_attempt import EndsAtOnce, HeldAttempt, never_asked
 from weft.node.attempts.launch import make_launch, make_report, mask_outcome, report_cached, take_context_update
 from weft.node.attempts.output import OutputShipper
-from weft.node.attempts.run_tokens import VARIABLE, mint, wants_token
+from weft.node.attempts.run_tokens import add_token
 from weft.node.attempts.secrets import MissingSecret
 from weft.node.attempts.usage import UsageKeeper
 from weft.node.attempts.workspaces import WorkspaceError
 from weft.node.meter import Meter
-from weft.node.points import reach
+from weft.node.points import ARMED, reach
 from weft.node.ports import NodeSettings, Ports, RunFacts
 
 AHEAD_MAX = 1000
@@ -221,26 +221,26 @@ class Worker:
         except (MissingSecret, EnvFileError, WorkspaceError) as error:
             self._cannot_start(held, str(error))
             return
-        if self._ports.token_key is not None and wants_token(definition) and VARIABLE not in launch.env:
-            token = mint(self._ports.token_key, claim.task_id, claim.attempt)
-            launch.secrets = {**launch.secrets, VARIABLE: token}
-        if launch.secrets or launch.credentials is not None:
-            held.masker = Masker(secret_forms([*launch.secrets.values(), launch.credentials or ""]))
         if definition.timeout_ms is not None:
             loop = asyncio.get_running_loop()
             held.timer = loop.call_later(definition.timeout_ms / 1000, self._stop, held, "timeout")
         if self.output is not None:
             self.output.began(launch)
+        if definition.plain:
+            if ARMED:
+                reach("attempt.before_start")
+            self._ports.executors[definition.kind].start(launch, self._on_end)
+            return
+        if self._ports.token_key is not None:
+            add_token(launch, definition, self._ports.token_key, self._ports.server())
+        if launch.secrets or launch.credentials is not None:
+            held.masker = Masker(secret_forms([*launch.secrets.values(), launch.credentials or ""]))
         if definition.artifacts or definition.files:
             held.launch = launch
-            if definition.files:
-                self._spawn(self._start_with_files(held, launch))
-                return
-        reach("attempt.before_start")
-        if definition.kind in self._costly:
-            self._start_costly(held, launch)
+        if definition.files:
+            self._spawn(self._start_with_files(held, launch))
         else:
-            self._ports.executors[definition.kind].start(launch, self._on_end)
+            self._hand_over(held, launch)
 
     def _hand_over(self, held: HeldAttempt, launch: Launch) -> None:
         reach("attempt.before_start")
@@ -345,25 +345,24 @@ class Worker:
             return
         if held.timer is not None:
             held.timer.cancel()
-        if held.launch is not None:
-            launch, held.launch = held.launch, None
-            self._spawn(self._after_files(held, launch, outcome))
-            return
-        if outcome.ok and (held.definition.long_form or held.definition.kind == "agent"):
-            take_context_update(outcome)
-        if held.masker is not None:
-            mask_outcome(outcome, held.masker)
-        report = make_report(held.claim, outcome, held.definition, outcome.ended, files=held.files)
-        report.unverified = held.claim.adopted and outcome.started is None
-        if report.result is None and held.cache_key is None:
-            self._over(held, outcome, report)
-            return
+        if not held.definition.plain:
+            if held.launch is not None:
+                launch, held.launch = held.launch, None
+                self._spawn(self._after_files(held, launch, outcome))
+                return
+            if outcome.ok and (held.definition.long_form or held.definition.kind == "agent"):
+                take_context_update(outcome)
+            if held.masker is not None:
+                mask_outcome(outcome, held.masker)
+        report = make_report(held.claim, outcome, held.definition, files=held.files)
+        if held.claim.adopted and outcome.started is None:
+            report.unverified = True
         if held.cache_key is not None and held.definition.cache is not None and outcome.ok:
             report.keep = (held.cache_key, held.definition.cache.ttl_ms)
-        if outcome.ok and report.result is not None and len(report.result) > self._settings.result_max:
+        if report.result is not None and outcome.ok and len(report.result) > self._settings.result_max:
             self._spawn(self._store_output(held, outcome))
-            return
-        self._over(held, outcome, report)
+        else:
+            self._over(held, outcome, report)
 
     async def _after_files(self, held: HeldAttempt, launch: Launch, outcome: Outcome) -> None:
         """It keeps its slot until its files are stored."""
@@ -378,9 +377,7 @@ class Worker:
         """It keeps its slot until what it left is stored. An artifact goes with its run, so no memo keeps it."""
         artifact = await store_output(self._ports.artifacts, held.facts.id, outcome, self._settings.result_max)
         if self.held.get(held.key) is held:  # its session may be over by now
-            self._over(
-                held, outcome, make_report(held.claim, outcome, held.definition, outcome.ended, artifact, held.files)
-            )
+            self._over(held, outcome, make_report(held.claim, outcome, held.definition, artifact, held.files))
 
     def _over(self, held: HeldAttempt, outcome: Outcome, report: Report) -> None:
         del self.held[held.key]
@@ -390,9 +387,13 @@ class Worker:
             self.running -= 1
         if self.output is not None:
             self.output.ended(outcome.task_id, outcome.attempt, outcome.result)
-        if self._handles is not None and held.definition.kind in self._ports.remote:
-            self._handles.ended(outcome.task_id, outcome.attempt)
-        reach("attempt.ended")
+        if not held.definition.plain:
+            if self._handles is not None and held.definition.kind in self._ports.remote:
+                self._handles.ended(outcome.task_id, outcome.attempt)
+            if outcome.usage is not None:
+                self._meter.spent(outcome.usage.usd, outcome.usage.tokens)
+        if ARMED:
+            reach("attempt.ended")
         if not outcome.startable:
             self._count_failed_start()
         else:
@@ -400,8 +401,6 @@ class Worker:
         if not held.slotless:
             started, self._ended_at = outcome.started, outcome.ended
             self._fresh_ends.append(None if started is None else self._ended_at - started)
-        if outcome.usage is not None:
-            self._meter.spent(outcome.usage.usd, outcome.usage.tokens)
         if report.outcome == "failed" or self._settings.log_all:
             self._log_end(held, outcome, report)
         self._reports.append(report)

@@ -20,7 +20,7 @@ async def backfill(ports: Ports, term: int) -> None:
     """With each look at what is due: as many runs as may be unfinished, but no more than the clock can wait for."""
     for _ in range(ROUNDS_MAX):
         moved = False
-        for row, trigger in await ports.link.backfills_to_step(BACKFILLS_MAX):
+        for row, trigger in await ports.chore_link.backfills_to_step(BACKFILLS_MAX):
             moved = await _step(ports, term, row, trigger) or moved
         if not moved:
             return
@@ -38,7 +38,7 @@ async def _step(ports: Ports, term: int, row: BackfillRow, trigger: TriggerRow) 
             for at in times[:TIMES_MAX]
         ]  # fmt: skip
         command = StepBackfill(row.id, term, row.cursor, firings, len(times) <= TIMES_MAX)
-        reply: Reply = await ports.link.commit(command)
+        reply: Reply = await ports.chore_link.commit(command)
         return bool(reply.changed)
     except (LinkLost, TimeoutError):
         raise

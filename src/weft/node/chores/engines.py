@@ -113,7 +113,7 @@ class OrphanedHandles:
             gone = await executor.remove(list(mine))
             if gone:
                 closed = [mine[handle] for handle in gone if handle in mine]
-                await self._ports.link.commit(CloseHandles(closed))
+                await self._ports.link.close_handles(CloseHandles(closed))
                 self._ports.log(
                     "removed what lost nodes had left", {"engine": executor.engine, "attempts": len(gone)}
                 )

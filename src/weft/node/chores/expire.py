@@ -15,13 +15,13 @@ NODES_FEW = 8
 
 async def expire(ports: Ports, settings: NodeSettings, term: int) -> None:
     """The leader's chore."""
-    await end_late(ports, (await ports.link.watch(late=True)).late)
+    await end_late(ports, (await ports.chore_link.watch(late=True)).late)
 
 
 async def end_late(ports: Ports, sessions: Iterable[str]) -> None:
     ended = []
     for session in sessions:
-        reply = await ports.link.commit(Expire(session, "lease"))
+        reply = await ports.chore_link.commit(Expire(session, "lease"))
         if reply.state == "dead":
             ended.append(session)
     if ended:

@@ -28,7 +28,7 @@ async def fire(ports: Ports, settings: NodeSettings, term: int) -> None:
     moved_on = False
     await backfill(ports, term)
     while True:
-        now, next_ms, follows, rows = await ports.link.due_triggers()
+        now, next_ms, follows, rows = await ports.chore_link.due_triggers()
         if follows and not moved_on:
             moved_on = True
             await _each(ports, await _moved_on(ports, term))
@@ -73,14 +73,14 @@ async def _fire_due(ports: Ports, term: int, row: TriggerRow, now: int) -> Reply
         until = times[-1] if times else row.since_ms
     firings = [Firing(str(at), ports.new_id(), {"time": local_text(definition, at)}, at) for at in times]
     command = Fire(row.id, firings, term, row.since_ms, row.cursor, until, next_ms, ports.new_id())
-    reply: Reply = await ports.link.commit(command)
+    reply: Reply = await ports.chore_link.commit(command)
     return reply
 
 
 async def _followed(ports: Ports, term: int, now: int) -> list[tuple[TriggerRow, Work]]:
     """Fires for runs that have ended, by trigger."""
     found: dict[str, tuple[TriggerRow, list[Firing], int]] = {}
-    for row, seq, run_id, name, data in await ports.link.ends_to_follow(ENDS_MAX):
+    for row, seq, run_id, name, data in await ports.chore_link.ends_to_follow(ENDS_MAX):
         state = msgspec.json.decode(data)["state"]
         run = {"id": run_id, "name": name, "state": state}
         names = {"time": local_text(trigger_of(row), now), "run": run}
@@ -89,7 +89,7 @@ async def _followed(ports: Ports, term: int, now: int) -> list[tuple[TriggerRow,
         found[row.id] = (row, firings, seq)
 
     def work(row: TriggerRow, firings: list[Firing], seq: int) -> Work:
-        return lambda: ports.link.commit(Fire(row.id, firings, term, row.since_ms, row.cursor, seq))
+        return lambda: ports.chore_link.commit(Fire(row.id, firings, term, row.since_ms, row.cursor, seq))
 
     return [(row, work(row, firings, seq)) for row, firings, seq in found.values()]
 
@@ -97,10 +97,10 @@ async def _followed(ports: Ports, term: int, now: int) -> list[tuple[TriggerRow,
 async def _moved_on(ports: Ports, term: int) -> list[tuple[TriggerRow, Work]]:
     """So that nobody has to read a million events to see that none was of interest. What came while this was worked
     out is looked at first: a trigger stands behind all of it."""
-    newest, rows = await ports.link.triggers_behind(LAG_MAX)
-    waiting = {row.id for row, *_ in (await ports.link.ends_to_follow(ENDS_MAX) if rows else [])}
+    newest, rows = await ports.chore_link.triggers_behind(LAG_MAX)
+    waiting = {row.id for row, *_ in (await ports.chore_link.ends_to_follow(ENDS_MAX) if rows else [])}
 
     def work(row: TriggerRow) -> Work:
-        return lambda: ports.link.commit(Fire(row.id, [], term, row.since_ms, row.cursor, newest))
+        return lambda: ports.chore_link.commit(Fire(row.id, [], term, row.since_ms, row.cursor, newest))
 
     return [(row, work(row)) for row in rows if row.id not in waiting]

@@ -14,7 +14,7 @@ async def bury_forever(ports: Ports, settings: NodeSettings, session: str, burie
     while True:
         await asyncio.sleep(settings.expire_every_s * (0.8 + 0.4 * ports.random.random()))
         try:
-            ended = await ports.link.expire_dead(session)
+            ended = await ports.chore_link.expire_dead(session)
         except LinkLost:
             continue
         if ended:

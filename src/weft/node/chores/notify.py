@@ -29,14 +29,14 @@ class Deliveries:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def notify(self, ports: Ports, settings: NodeSettings, term: int) -> None:
-        box = await ports.link.outbox(term, AT_ONCE + len(self._tasks))
+        box = await ports.chore_link.outbox(term, AT_ONCE + len(self._tasks))
         await _report_late(ports, term, box)
         if ports.notifier is not None and box.due:
             await self._begin(ports, settings, term, box)
 
     async def notify_all(self, ports: Ports, settings: NodeSettings, term: int) -> None:
         """What is due now, until each has been tried."""
-        await _report_late(ports, term, await ports.link.outbox(term, 1))
+        await _report_late(ports, term, await ports.chore_link.outbox(term, 1))
         while True:
             await self.notify(ports, settings, term)
             if not self._tasks:
@@ -49,7 +49,7 @@ class Deliveries:
         if not ids:
             return
         hold_ms = int(HOLD * settings.notify_timeout_s * 1000)
-        reply: Reply = await ports.link.commit(BeginDelivery(term, ids, hold_ms))
+        reply: Reply = await ports.chore_link.commit(BeginDelivery(term, ids, hold_ms))
         for id, tries in reply.data["begun"]:
             task = asyncio.create_task(_deliver(ports, settings, *rows[id], tries))
             self._tasks[id] = task
@@ -79,7 +79,7 @@ async def _deliver(
     backoff_ms = int(settings.notify_backoff_s * 1000)
     for _ in range(RETRIES_MAX):  # past that the row is due again, when its hold is over
         try:
-            await ports.link.commit(EndDelivery(row.id, tries, delivery.error, delivery.final, backoff_ms))
+            await ports.chore_link.commit(EndDelivery(row.id, tries, delivery.error, delivery.final, backoff_ms))
             break
         except LinkLost:
             await asyncio.sleep(RETRY_S)
@@ -91,13 +91,13 @@ async def _deliver(
 async def _report_late(ports: Ports, term: int, box: OutboxLook) -> None:
     more = box.late
     while more:
-        reply: Reply = await ports.link.commit(ReportLate(term))
+        reply: Reply = await ports.chore_link.commit(ReportLate(term))
         if reply.changed:
             ports.log("deadlines have passed", {"late": reply.changed, "term": term})
         more = reply.more
     for row in box.starts:
         try:
-            await ports.link.commit(_check(term, row, box.now))
+            await ports.chore_link.commit(_check(term, row, box.now))
         except BadTrigger as error:
             ports.log("a trigger's times are not known here", {"trigger": row.id, "error": error.message})
 

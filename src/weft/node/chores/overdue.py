@@ -5,6 +5,6 @@ from weft.node.ports import NodeSettings, Ports
 
 
 async def overdue(ports: Ports, settings: NodeSettings, term: int) -> None:
-    reply = await ports.link.commit(Overdue(term))
+    reply = await ports.chore_link.commit(Overdue(term))
     if reply.changed:
         ports.log("attempts are overdue", {"attempts": reply.changed, "term": term})

@@ -18,8 +18,8 @@ async def place_forever(
             continue
         try:
             mine = term()
-            if mine is None and (await ports.link.watch()).left_ms > 0:
+            if mine is None and (await ports.chore_link.watch()).left_ms > 0:
                 continue
-            await ports.link.place(mine)
+            await ports.chore_link.place(mine)
         except (LinkLost, Refused):
             continue  # what is not placed in time is open to all

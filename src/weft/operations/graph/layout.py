@@ -1,9 +1,10 @@
 """Where the tasks of a workflow stand in a picture of its graph: levels from left to right, rows within a level.
 
 Pure and deterministic. An edge over several levels is routed through a place of its own on each of them, so that it
-does not run through boxes. The order within a level comes of a few barycentre passes; rows are then moved towards
-their neighbours as far as the order allows (pooling adjacent violators, linear). General layouts of libraries took
-47 s for 10,000 tasks with 20,000 edges, or did not come back: bench/README.md has what this takes.
+does not run through boxes; past a block of columns it goes above or below. The order within a level comes of a few
+barycentre passes; rows are then moved towards their neighbours as far as the order allows (pooling adjacent
+violators, linear). General layouts of libraries took 47 s for 10,000 tasks with 20,000 edges, or did not come back:
+bench/README.md has what this takes.
 """
 
 from collections.abc import Sequence
@@ -37,15 +38,16 @@ def layout(needs: Edges, levels: Sequence[int]) -> GraphLayout:
     net = _Net(levels, edges)
     net.sort_levels()
     rows = net.rows()
-    column, bend_column, columns = net.columns()
+    column, columns = net.columns()
     top = min(rows, default=0.0)
     quarters = [round((row - top) * 4) for row in rows]
     tasks = len(levels)
     return GraphLayout(
-        column=column, row=quarters[:tasks], columns=columns, rows=max(quarters, default=0) // 4 + 1,
+        column=[first for first, _ in column[:tasks]], row=quarters[:tasks], columns=columns,
+        rows=max(quarters, default=0) // 4 + 1,
         edges=[end for edge in edges for end in edge],
         bends={
-            number: [at for bend in passed for at in (bend_column[bend - tasks], quarters[bend])]
+            number: [part for bend in passed for at in dict.fromkeys(column[bend]) for part in (at, quarters[bend])]
             for number, passed in net.passed.items()
         },
     )  # fmt: skip
@@ -61,6 +63,7 @@ class _Net:
         for pos, level in enumerate(levels):
             self._levels[level].append(pos)
         self._wide = [len(level) > TALL for level in self._levels]
+        self._around: list[list[int]] = [[] for _ in range(depth)]  # bends of edges that pass a block of columns
         self._before: list[list[int]] = [[] for _ in levels]
         self._after: list[list[int]] = [[] for _ in levels]
         self.passed: dict[int, list[int]] = {}
@@ -75,12 +78,10 @@ class _Net:
     def _route(self, number: int, before: int, after: int, between: range) -> None:
         at = before
         for level in between:
-            if self._wide[level]:
-                continue  # an edge through a block of columns is hidden behind it
             bend = len(self._before)
             self._before.append([])
             self._after.append([])
-            self._levels[level].append(bend)
+            (self._around if self._wide[level] else self._levels)[level].append(bend)
             self.passed.setdefault(number, []).append(bend)
             self._join(at, bend)
             at = bend
@@ -92,21 +93,26 @@ class _Net:
 
     def sort_levels(self) -> None:
         place = [0.0] * len(self._before)
-        for level in self._levels:
+        parts = [part for both in zip(self._levels, self._around, strict=True) for part in both if part]
+        for level in parts:
             _number(level, place)
         for _ in range(SWEEPS):
-            for level in self._levels[1:]:
+            for level in parts[1:]:
                 _sort(level, self._before, place)
-            for level in reversed(self._levels[:-1]):
+            for level in reversed(parts[:-1]):
                 _sort(level, self._after, place)
 
     def rows(self) -> list[float]:
         row = [0.0] * len(self._before)
-        for level, wide in zip(self._levels, self._wide, strict=True):
+        for level, wide, around in zip(self._levels, self._wide, self._around, strict=True):
             if wide:
                 high = _height(len(level))
                 for nth, pos in enumerate(level):
                     row[pos] = nth % high - (high - 1) / 2
+                above = (len(around) + 1) // 2
+                for nth, bend in enumerate(around):
+                    away = above - 1 - nth if nth < above else nth - above
+                    row[bend] = (-1 if nth < above else 1) * ((high + 1) / 2 + BEND_SPACE * away)
             else:
                 offsets = self._offsets(level)
                 middle = offsets[-1] / 2
@@ -152,16 +158,19 @@ class _Net:
                 row[level[nth]] = start + offsets[nth]
                 nth += 1
 
-    def columns(self) -> tuple[list[int], list[int], int]:
-        """Of tasks, of bends, and how many."""
-        column = [0] * len(self._before)
+    def columns(self) -> tuple[list[tuple[int, int]], int]:
+        """The first and the last column of each task and bend, and how many there are."""
+        column = [(0, 0)] * len(self._before)
         at = 0
-        for level, wide in zip(self._levels, self._wide, strict=True):
+        for level, wide, around in zip(self._levels, self._wide, self._around, strict=True):
             high = _height(len(level)) if wide else len(level)
+            last = at + -(-len(level) // high) - 1
             for nth, pos in enumerate(level):
-                column[pos] = at + (nth // high if wide else 0)
-            at += -(-len(level) // high) if wide else 1
-        return column[: self._tasks], column[self._tasks :], at
+                column[pos] = (at + nth // high,) * 2
+            for bend in around:
+                column[bend] = (at, last)
+            at = last + 1
+        return column, at
 
 
 def _height(tasks: int) -> int:

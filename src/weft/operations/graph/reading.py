@@ -9,7 +9,8 @@ from weft.core.rows import ORDINAL_BITS
 from weft.core.states import TaskState
 from weft.core.workflow import Workflow
 from weft.operations.graph.layout import GraphLayout, layout
-from weft.operations.reading.runs import find_run, run_info, run_row
+from weft.operations.history.run_replay import HistoryEvent
+from weft.operations.reading.runs import find_run, run_info, run_row, task_position
 
 if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
@@ -19,6 +20,7 @@ LETTERS: Final[dict[TaskState, str]] = {
     "pending": "p", "queued": "q", "scheduled": "d", "waiting": "w", "running": "r", "succeeded": "s", "failed": "f",
     "cancelled": "c", "skipped": "k", "dead_letter": "x",
 }  # fmt: skip
+STATES: Final[dict[str, str]] = {letter: state for state, letter in LETTERS.items()}
 LAYOUTS_MAX: Final = 32
 
 
@@ -52,6 +54,15 @@ class ElementCounts(msgspec.Struct, kw_only=True):
     states: dict[str, int]
 
 
+class PastMoment(msgspec.Struct, kw_only=True):
+    """A run as it was after one of its events."""
+
+    event: HistoryEvent
+    total: int  # how many events its history has by now
+    previous: int | None  # the event before this one
+    next: int | None
+
+
 class RunStates(msgspec.Struct, kw_only=True):
     """All tasks of a run at one moment."""
 
@@ -68,6 +79,17 @@ class RunStates(msgspec.Struct, kw_only=True):
     began: list[int | None]  # by position: ms since `created_at`; empty without `times`
     ended: list[int | None]
     elements: dict[int, ElementCounts]  # by position, of mapped tasks
+    past: PastMoment | None = None  # null: as it is now; otherwise `now` is when that event happened
+
+
+class ElementStates(msgspec.Struct, kw_only=True):
+    """The elements of a mapped task."""
+
+    run: str
+    task: str
+    elements: int | None  # how many; null: it has not opened
+    states: str  # a letter for each element, by its index
+    letters: dict[str, str]
 
 
 class _Layouts:
@@ -135,6 +157,17 @@ def states_of(access: "StoreAccess", ref: str, times: bool) -> RunStates:
         return RunStates(
             run=run.id, workflow=run.workflow, state=run.state, generation=run.generation, created_at=run.created_at,
             now=access.now(), last_event=int(access.read("event_last_of_run", run.no)[0][0]),
-            states="".join(letters), letters={letter: state for state, letter in LETTERS.items()}, attempts=attempts,
-            began=began, ended=ended, elements=elements,
+            states="".join(letters), letters=STATES, attempts=attempts, began=began, ended=ended,
+            elements=elements,
         )  # fmt: skip
+
+
+def element_states_of(access: "StoreAccess", ref: str, task: str) -> ElementStates:
+    with access.snapshot():
+        no, run_id = find_run(access, ref)
+        pos, _ = task_position(access, no, task)
+        low, high = no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS
+        states = dict(access.read("element_states_of_task", low, high, pos))
+        ((count,),) = access.read("elements_of_task", low, high, pos) or [(None,)]
+    letters = "".join(LETTERS[states.get(idx, "pending")] for idx in range(count or 0))
+    return ElementStates(run=run_id, task=task, elements=count, states=letters, letters=STATES)

@@ -22,6 +22,7 @@ TTL_MS = 30_000  # of a session that does not say
 def nodes(access: "StoreAccess", ended: bool) -> list[NodeInfo]:
     now = access.now()
     leading = leader(access)
+    lags = _lags(access)
     out = []
     for (
         id, node, state, started, ended_at, body, role, drain_at, scope, expires, running, measured_at, measured
@@ -29,6 +30,7 @@ def nodes(access: "StoreAccess", ended: bool) -> list[NodeInfo]:
         facts = decode_facts(body)
         resources = {} if measured is None else msgspec.json.decode(measured)
         resources.pop("counted", None)  # for /metrics
+        through = resources.pop("server", None) or facts.get("server")
         left = None if expires is None else expires - now
         ttl_ms = facts.get("lease_ttl_ms", TTL_MS)
         leads = leading.session == id
@@ -43,10 +45,21 @@ def nodes(access: "StoreAccess", ended: bool) -> list[NodeInfo]:
                 capabilities=facts.get("capabilities", []), memory=facts.get("memory"), disk=facts.get("disk"),
                 gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"), functions=facts.get("functions"),
                 cpus=facts.get("cpus"), measured_at=measured_at, url=facts.get("url"),
-                resources=resources, executors=_executors(facts, resources),
+                resources=resources, executors=_executors(facts, resources), server=through,
+                behind=lags.get(id),
             )
         )  # fmt: skip
     return out
+
+
+def _lags(access: "StoreAccess") -> dict[str, int]:
+    """By session, of a store with replicas: how far that of its node was behind."""
+    if access.store.kind != "etcd":
+        return {}
+    from weft.store.replicated.log_store import LogStore  # not above: few processes need it
+
+    assert isinstance(access.store, LogStore)
+    return access.store.lags()
 
 
 def _executors(facts: dict[str, Any], measured: dict[str, Any]) -> dict[str, ExecutorInfo]:

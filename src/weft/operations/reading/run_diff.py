@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from weft.core.rows import ORDINAL_BITS
+from weft.operations.reading.definition_diff import document_diff
 from weft.operations.reading.runs import run_info, task_info
-from weft.operations.reading.unified_diff import document_diff
 from weft.operations.replies import RunDiff, RunInfo, TaskDiff, TaskInfo
 from weft.store.queries import TaskView
 

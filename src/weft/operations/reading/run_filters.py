@@ -50,6 +50,15 @@ def page_of_runs(access: "StoreAccess", wanted: RunFilter, before: int, limit: i
     )  # fmt: skip
 
 
+def counts_of_runs(
+    access: "StoreAccess", since: int, until: int, bucket: int, name: str | None, trigger: str | None, children: bool
+) -> list[tuple[int, str, int]]:
+    """(beginning of a bucket, state, how many runs were submitted in it), where there are some."""
+    first = _first_after(access, since - CLOCK_SLACK_MS)
+    rows = access.read("runs_counted", first, since, until, bucket, name, trigger, children)
+    return [(int(nth) * bucket, str(state), int(many)) for nth, state, many in rows]
+
+
 def _pairs(given: list[str] | None) -> str | None:
     if not given:
         return None

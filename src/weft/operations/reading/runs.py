@@ -8,6 +8,7 @@ import msgspec
 
 from weft.core.definition.suggest import nearest
 from weft.core.rows import ORDINAL_BITS, Pin, RunRow
+from weft.core.states import TERMINAL
 from weft.core.workflow import Workflow
 from weft.operations.errors import Ambiguous, NotFound
 from weft.operations.reading.labels import Labels
@@ -106,6 +107,12 @@ def task_page(
         if task is not None:
             pos, idx = task_position(access, no, task)
             at = (no, f"[{pos}]", idx, filters.old_generations)
+    elif filters.states is not None and TERMINAL.isdisjoint(filters.states):
+        # A run that has ended has no open tasks. Beside 3,000,000 finished ones PostgreSQL took 1.7 s without this.
+        first = access.read("run_first_open")
+        if not first:
+            return [], None
+        low = max(low, (first[0][0] << ORDINAL_BITS) - 1)
     states = None if filters.states is None else msgspec.json.encode(filters.states).decode()
     read_all = filters.kinds is None and filters.workflow is None and filters.node is None
     read_all = read_all and filters.elements_of is None

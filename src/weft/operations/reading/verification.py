@@ -1,15 +1,14 @@
 """`verify`: a run rebuilt from its events alone, and compared with what is stored."""
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from weft.core.history.batches import expanded
 from weft.core.history.replay import Replay
 from weft.core.invariants import check_budgets, check_family, check_history, check_pools, check_run, current_rows
 from weft.core.placement.budgets import run_scope
-from weft.core.rows import ORDINAL_BITS, WHOLE, PoolRow, TaskRow
+from weft.core.rows import ORDINAL_BITS, PoolRow, TaskRow
 from weft.core.rules.maps import array_hash
 from weft.core.rules.names import OUTCOME
+from weft.operations.history.run_replay import events_of
 from weft.operations.reading.budgets import budgets_of, spending
 from weft.operations.reading.runs import family_of, run_row
 from weft.operations.replies import Verification
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from weft.operations.access import StoreAccess
 
 
-ROWS = 500  # of history, read at a time; one may have a thousand events
+ALL = 2**62
 
 
 def verify(access: "StoreAccess", ref: str) -> Verification:
@@ -49,8 +48,8 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
     rows = tasks_of(access, no)
     replay = Replay(workflow, run.bounded, access.workflow)
     events = 0
-    for kind, place, data in _events(access, no):
-        replay.apply(kind, place, data)
+    for event in events_of(access, no, settled=ALL):
+        replay.apply(event.kind, event.place, event.data)
         events += 1
     hashes = dict(access.read("result_hashes", no << ORDINAL_BITS, (no + 1) << ORDINAL_BITS))
     replay.settle()
@@ -77,14 +76,3 @@ def _verify(access: "StoreAccess", no: int, run_id: str) -> Verification:
 def tasks_of(access: "StoreAccess", no: int) -> list[TaskRow]:
     """All of a run, in all generations."""
     return [TaskRow(*row[: len(TASK_COLUMNS)]) for row in access.read("tasks_of_run", no)]
-
-
-def _events(access: "StoreAccess", no: int) -> Iterator[tuple[str, tuple[int, int] | None, dict[str, object]]]:
-    after = 0
-    while True:
-        rows = access.read("events_found_of_run", after, None, None, None, None, ROWS, 2**62, no)
-        for after, at, _, pos, idx, kind, _, many, text, *_ in rows:
-            for _, at_pos, at_idx, data in expanded((after, at, pos, idx, kind, many, text)):
-                yield kind, None if at_pos is None else (at_pos, WHOLE if at_idx is None else at_idx), data
-        if len(rows) < ROWS:
-            return

@@ -15,7 +15,7 @@ from weft.operations.reading.runs import run_info, run_infos
 from weft.operations.replies import RunInfo
 from weft.operations.resources import repair
 from weft.operations.resources import run_changes as changes
-from weft.operations.resources.run_changes import Changed
+from weft.operations.resources.run_changes import Changed, remove_families
 from weft.operations.resources.runs import ListRunsRequest, OneRunRequest, filter_of
 
 resource = Resource("runs")
@@ -40,16 +40,19 @@ class ChangedRuns(msgspec.Struct, kw_only=True):
     next: str | None  # the filter finds more: where to go on
 
 
-class ChangeRunsRequest(ListRunsRequest, kw_only=True):
+class ChosenRunsRequest(ListRunsRequest, kw_only=True):
     """`runs`, or the filters of the list of runs; a filter that is empty finds nothing."""
 
-    action: RunAction
     runs: Annotated[list[RunRef], Meta(min_length=1, max_length=AT_ONCE_MAX, description="These, by id")] | None = (
         None
     )
     preview: Annotated[bool, Meta(description="Only say what would be done")] = False
-    reason: Reason = BY_REQUEST
     limit: Annotated[int, Meta(ge=1, le=AT_ONCE_MAX)] = AT_ONCE_MAX
+
+
+class ChangeRunsRequest(ChosenRunsRequest, kw_only=True):
+    action: RunAction
+    reason: Reason = BY_REQUEST
 
 
 @resource.operation(
@@ -69,7 +72,37 @@ def change_runs(access: StoreAccess, request: ChangeRunsRequest) -> ChangedRuns:
     return reply
 
 
-def _found(access: StoreAccess, request: ChangeRunsRequest) -> tuple[list[RunInfo], str | None]:
+@resource.operation(
+    "POST",
+    "/v1/runs:remove",
+    role="admin",
+    errors=REFUSABLE,
+    example={"state": ["failed"], "name": "x", "preview": True},
+)
+def remove_runs(access: StoreAccess, request: ChosenRunsRequest) -> ChangedRuns:
+    """Remove runs that have ended, with their output and files: those that are named, or that the filters of the list
+    of runs find, newest first. A run stays as long as one that took over its results."""
+    found, after = _found(access, request)
+    every = [ChangedRun(run=run.id, name=run.name, state=run.state, refused=_why_it_stays(run)) for run in found]
+    if not request.preview:
+        nos = [run.no for run, one in zip(found, every, strict=True) if one.refused is None]
+        gone = remove_families(access, nos)
+        for one in every:
+            if one.refused is None and one.run not in gone:
+                one.refused = "another run took over its results"
+    refused = [one for one in every if one.refused is not None]
+    changed = [one for one in every if one.refused is None]
+    return ChangedRuns(preview=request.preview, changed=changed, refused=refused, next=after)
+
+
+def _why_it_stays(run: RunInfo) -> str | None:
+    """None: it can be tried."""
+    if not run.finished:
+        return "it has not ended"
+    return "it goes with the run whose task started it" if run.parent is not None else None
+
+
+def _found(access: StoreAccess, request: ChosenRunsRequest) -> tuple[list[RunInfo], str | None]:
     wanted = filter_of(request)
     if request.runs is not None:
         if wanted.given or request.cursor is not None:

@@ -20,6 +20,7 @@ from weft.operations.replies import EventInfo
 
 resource = Resource("events")
 
+AUDIT_WINDOW, AUDIT_WINDOWS = 2000, 10  # events of the history that one page looks through at the most
 ROWS_FIRST, ROWS_MAX = 50, 500  # of history: one may have a thousand events, and most pages are short
 
 KindFilter = Annotated[list[EventKind], Meta(max_length=50, description="Only of this kind; may be repeated")]
@@ -64,6 +65,38 @@ class ListRunEventsRequest(ListEventsRequest, kw_only=True):
 def list_run_events(access: StoreAccess, request: ListRunEventsRequest) -> EventPage:
     """What happened to a run."""
     return _page(access, request.run, request)
+
+
+class AuditPage(msgspec.Struct, kw_only=True):
+    """Newest first. `next` goes on with older ones; a page may be short, or empty, while there is a `next`."""
+
+    events: list[EventInfo]
+    next: str | None
+
+
+class ListAuditRequest(Request):
+    actor: Annotated[str, Meta(max_length=200, description="Only what this one asked for")] | None = None
+    cursor: EventCursor | None = None
+    limit: Limit = 100
+
+
+@resource.operation("GET", "/v1/audit", role="admin")
+def list_audit(access: StoreAccess, request: ListAuditRequest) -> AuditPage:
+    """Who did what: events that a caller asked for, each with its `actor`, the newest first."""
+    found: list[EventInfo] = []
+    end = number_in(request.cursor, int(access.read("event_last")[0][0]) + 1)
+    for _ in range(AUDIT_WINDOWS):
+        begin = max(0, end - AUDIT_WINDOW)
+        events = events_page(access, None, begin, end - begin) if end > 0 else []
+        for one in reversed([event for event in events if event.seq < end and "actor" in event.data]):
+            if request.actor in (None, one.data["actor"]):
+                found.append(one)
+                if len(found) == request.limit:
+                    return AuditPage(events=found, next=f"e{one.seq}")
+        end = begin + 1 if begin else 0
+        if not end:
+            return AuditPage(events=found, next=None)
+    return AuditPage(events=found, next=f"e{end}")
 
 
 def _page(access: StoreAccess, run: str | None, request: ListEventsRequest) -> EventPage:

@@ -8,8 +8,18 @@ from msgspec import Meta
 from weft.operations.access import StoreAccess
 from weft.operations.declare import NoArguments, Request, Resource
 from weft.operations.errors import FINDABLE
-from weft.operations.graph.reading import RunGraph, RunStates, WorkflowGraph, graph_of, states_of, workflow_graph_of
-from weft.operations.parameters import Hash, RunRef, WorkflowName
+from weft.operations.graph.reading import (
+    ElementStates,
+    RunGraph,
+    RunStates,
+    WorkflowGraph,
+    element_states_of,
+    graph_of,
+    states_of,
+    workflow_graph_of,
+)
+from weft.operations.history.moments import element_states_at, states_at
+from weft.operations.parameters import EventNumber, Hash, RunRef, TaskRef, WorkflowName
 from weft.operations.resources.workflows import version
 
 resource = Resource("graph")
@@ -40,16 +50,35 @@ def get_workflow_graph(access: StoreAccess, request: GetWorkflowGraphRequest) ->
 class GetStatesRequest(Request):
     run: RunRef
     times: Annotated[bool, Meta(description="Also when each task began and ended")] = False
+    event: EventNumber | None = None
 
 
 @resource.operation("GET", "/v1/runs/{run}/states", role="viewer", errors=FINDABLE)
 def get_states(access: StoreAccess, request: GetStatesRequest) -> RunStates:
-    """The states of all tasks of a run, a letter each, and the event from which to follow what changes."""
+    """The states of all tasks of a run, a letter each, and the event from which to follow what changes. With `event`:
+    as they were after it."""
+    if request.event is not None:
+        return states_at(access, request.run, request.event, request.times)
     return states_of(access, request.run, request.times)
+
+
+class GetElementStatesRequest(Request):
+    run: RunRef
+    task: TaskRef
+    event: EventNumber | None = None
+
+
+@resource.operation("GET", "/v1/runs/{run}/tasks/{task}/states", role="viewer", errors=FINDABLE)
+def get_element_states(access: StoreAccess, request: GetElementStatesRequest) -> ElementStates:
+    """The states of the elements of a mapped task, a letter each. With `event`: as they were after it."""
+    if request.event is not None:
+        return element_states_at(access, request.run, request.task, request.event)
+    return element_states_of(access, request.run, request.task)
 
 
 class Counts(msgspec.Struct, kw_only=True):
     runs: dict[str, int]  # by state; those that tasks of other runs started, too
+    children: dict[str, int]  # of them those that tasks started
     dead_letters: int
     now: int
     last_event: int  # counted at this event or a little later: follow from there
@@ -59,7 +88,8 @@ class Counts(msgspec.Struct, kw_only=True):
 def get_counts(access: StoreAccess, request: NoArguments) -> Counts:
     """How many runs are in each state, and how many dead letters there are."""
     last = int(access.read("event_last")[0][0])
+    counted = access.read("count_runs_and_children")
     return Counts(
-        runs=dict(access.read("count_runs")), dead_letters=int(access.read("metrics_dead_letters")[0][0]),
-        now=access.now(), last_event=last,
+        runs={state: all for state, all, _ in counted}, children={state: some for state, _, some in counted if some},
+        dead_letters=int(access.read("metrics_dead_letters")[0][0]), now=access.now(), last_event=last,
     )  # fmt: skip

@@ -94,3 +94,18 @@ def drain_node(access: StoreAccess, request: DrainNodeRequest) -> Draining:
 def get_leader(access: StoreAccess, request: NoArguments) -> LeaderInfo:
     """Which node leads, and under which term."""
     return node_reading.leader(access)
+
+
+class CallWorkerRequest(Request):
+    call: Annotated[str, Meta(pattern=r"^[a-z_]{1,32}$", description="What the worker asks for")]
+
+
+call_worker = resource.handwritten(
+    "call_worker", "POST", "/v1/workers/{call}",
+    """
+    What `weft worker --server` asks for, with the token of a worker: messages in msgpack between a worker and a
+    server of the same version, for nobody else.
+    """,
+    role="worker", request=CallWorkerRequest, media="application/vnd.weft.worker+msgpack",
+    errors=("worker_message", "no_route", "too_large"), any_body=True,
+)  # fmt: skip

@@ -58,14 +58,16 @@ def _shown(row: NotificationRow) -> NotificationInfo:
 
 
 def _described(target: NotifyTarget) -> str:
-    """Of a URL only the host: its path is often a secret."""
+    """Of a URL only the host: its path is often a secret. All of it where the names of secrets stand in it."""
     if target.email is not None:
         return f"email {', '.join(target.email['to'])}"
     if target.command is not None:
         return f"command {target.command[0]}"
     url = target.webhook or target.slack or ""
-    host = url if url.startswith("$") and "/" not in url else "/".join(url.split("/")[:3]).rpartition("@")[2]
-    return f"{target.kind} {host}"
+    if "$" in url and "@" not in url and target.secrets:
+        return f"{target.kind} {url}"
+    host = "/".join(url.split("/")[:3])
+    return f"{target.kind} {host.rpartition('@')[2]}{'/…' if len(url) > len(host) + 1 else ''}"
 
 
 class NotificationsRetried(msgspec.Struct, kw_only=True):
@@ -85,7 +87,8 @@ class RetryNotificationsRequest(Request):
     example={"ids": ["6134cab031f25a1375cd"]},
 )  # fmt: skip
 def retry_notifications(access: StoreAccess, request: RetryNotificationsRequest) -> NotificationsRetried:
-    """Deliver notifications again, under their old ids: those with these ids, or all that are no longer tried."""
+    """Deliver notifications again, under their old ids: those with these ids, or all that are no longer tried. One
+    that waits for its next try is sent now."""
     if bool(request.ids) == request.failed:
         raise c.Refused("invalid", "give either ids, or failed")
     reply = access.commit(c.RetryNotifications(None if request.failed else request.ids))

@@ -301,12 +301,28 @@ def prune_runs(access: StoreAccess, request: PruneRunsRequest) -> PrunedRuns:
     states = None if request.states is None else [str(state) for state in request.states]
     while more and len(removed) < PRUNED_MAX:
         reply = access.commit(c.Prune(request.before, PRUNED_AT_ONCE, states, request.cache))
-        ids = [run_id for _, run_id in reply.data["runs"]]
-        for run_id in ids:
-            # Rows first, files after: files without rows are only waste, rows without files would lie.
-            for root in (access.output_root, access.artifact_root, access.workspace_root):
-                shutil.rmtree(root / run_id, ignore_errors=True)
-        removed += ids
+        removed += remove_files(access, reply)
         more = reply.more
     kept = [KeptRun(run=run_id, taken_over_by=by) for run_id, by in reply.data["kept"]]
     return PrunedRuns(runs=removed, more=more, kept=kept)
+
+
+def remove_families(access: StoreAccess, nos: list[int]) -> frozenset[str]:
+    """Ended runs with these numbers and what their tasks started; the ids of all that are gone."""
+    gone: list[str] = []
+    more = bool(nos)
+    while more:
+        reply = access.commit(c.Prune(TIME_MAX, PRUNED_AT_ONCE, nos=nos))
+        gone += remove_files(access, reply)
+        more = reply.more and reply.changed > 0
+    return frozenset(gone)
+
+
+def remove_files(access: StoreAccess, pruned: c.Reply) -> list[str]:
+    """Of runs that were just pruned; their ids. Rows first, files after: files without rows are only waste, rows
+    without files would lie."""
+    ids = [run_id for _, run_id in pruned.data["runs"]]
+    for run_id in ids:
+        for root in (access.output_root, access.artifact_root, access.workspace_root):
+            shutil.rmtree(root / run_id, ignore_errors=True)
+    return ids

@@ -9,9 +9,10 @@ from weft.core.commands import Refused
 from weft.core.history.kinds import RECORD_KINDS, canonical_lines
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
-from weft.operations.errors import FINDABLE
+from weft.operations.errors import FINDABLE, REFUSABLE
 from weft.operations.parameters import (
     RUN_PATTERN,
+    EventNumber,
     FamilyCursor,
     Limit,
     Moment,
@@ -29,7 +30,7 @@ from weft.operations.reading import verification as verifying
 from weft.operations.reading.budgets import RunBudget, run_budget
 from weft.operations.reading.explanations import Explanations, why
 from weft.operations.reading.run_diff import diff_of
-from weft.operations.reading.run_filters import RunFilter, page_of_runs
+from weft.operations.reading.run_filters import RunFilter, counts_of_runs, page_of_runs
 from weft.operations.reading.runs import (
     TaskFilter,
     family_of,
@@ -48,6 +49,7 @@ from weft.store.queries import TaskView
 
 resource = Resource("runs")
 TASKS_SHOWN: Final = 200
+BUCKETS_MAX: Final = 1000
 WHOLE_MAX: Final = 64 * 1024 * 1024  # of artifacts, in one output: they are held in memory
 
 
@@ -93,6 +95,40 @@ def filter_of(request: ListRunsRequest) -> RunFilter:
         since=request.since, until=request.until, text=request.text, children=request.children,
         backfill=request.backfill, late=request.late,
     )  # fmt: skip
+
+
+class CountRunsRequest(Request):
+    since: Moment
+    until: Moment
+    bucket_ms: Annotated[int, Meta(ge=1000, le=10**12, description="The length of one bucket")] = 3_600_000
+    name: Annotated[str, Meta(max_length=128, description="Only runs of this workflow")] | None = None
+    trigger: RunTrigger | None = None
+    children: Annotated[bool, Meta(description="Also runs that tasks of other runs started")] = False
+
+
+class RunsInBucket(msgspec.Struct, kw_only=True):
+    at: int  # when the bucket begins
+    states: dict[str, int]
+
+
+class RunsOverTime(msgspec.Struct, kw_only=True):
+    """Buckets in which runs were submitted, in their order; by the states that these runs have now."""
+
+    bucket_ms: int
+    buckets: list[RunsInBucket]
+
+
+@resource.operation("GET", "/v1/runs:counts", role="viewer", errors=REFUSABLE)
+def count_runs(access: StoreAccess, request: CountRunsRequest) -> RunsOverTime:
+    """How many runs were submitted over time, by state."""
+    if not 0 < request.until - request.since <= BUCKETS_MAX * request.bucket_ms:
+        raise Refused("invalid", f"since must be before until, with {BUCKETS_MAX:,} buckets between them at the most")
+    buckets: dict[int, RunsInBucket] = {}
+    for at, state, many in counts_of_runs(
+        access, request.since, request.until, request.bucket_ms, request.name, request.trigger, request.children
+    ):
+        buckets.setdefault(at, RunsInBucket(at=at, states={})).states[state] = many
+    return RunsOverTime(bucket_ms=request.bucket_ms, buckets=list(buckets.values()))
 
 
 class RunDetail(msgspec.Struct, kw_only=True):
@@ -250,9 +286,18 @@ def get_run_context(access: StoreAccess, request: OneRunRequest) -> RunContext:
     return RunContext(context=results.context_of(access, request.run))
 
 
+class ExplainRunRequest(OneRunRequest, kw_only=True):
+    event: EventNumber | None = None
+
+
 @resource.operation("GET", "/v1/runs/{run}/why", role="viewer", errors=FINDABLE)
-def explain_run(access: StoreAccess, request: OneRunRequest) -> Explanations:
-    """What the tasks that have not ended wait for; of a run that has ended, why they ended as they did."""
+def explain_run(access: StoreAccess, request: ExplainRunRequest) -> Explanations:
+    """What the tasks that have not ended wait for; of a run that has ended, why they ended as they did. With `event`:
+    as it was after it, as far as the run's history says."""
+    if request.event is not None:
+        from weft.operations.history.explanations import why_at
+
+        return Explanations(explanations=why_at(access, request.run, None, request.event))
     return Explanations(explanations=why(access, request.run, None))
 
 

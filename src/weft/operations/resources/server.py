@@ -6,7 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from weft.operations.declare import NoArguments, Request, Resource
-from weft.operations.parameters import TIME_MAX, Limit, RunStates
+from weft.operations.errors import FINDABLE
+from weft.operations.parameters import TIME_MAX, Limit, RunRef, RunStates
 from weft.operations.replies import CallerInfo
 
 resource = Resource("server")
@@ -74,6 +75,7 @@ put_hook = resource.handwritten(
 
 
 class GetPageRequest(Request):
+    run: RunRef | None = None
     state: RunStates | None = None
     before: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Only runs with a lower number")] | None = None
     limit: Limit = 50
@@ -82,10 +84,10 @@ class GetPageRequest(Request):
 get_page = resource.handwritten(
     "get_page", "GET", "/plain",
     """
-    A page without scripts: recent runs and nodes. A browser without a token gets a page with the 401 that asks for
-    it (text/html). The page with everything is at `/`.
+    A page without scripts: recent runs and nodes, or the tasks of one run. A browser without a token gets a form with
+    the 401 that asks for it (text/html), and then a cookie for this page alone. The page with everything is at `/`.
     """,
-    role="viewer", request=GetPageRequest, media="text/html",
+    role="viewer", request=GetPageRequest, media="text/html", errors=FINDABLE,
 )  # fmt: skip
 
 
@@ -105,7 +107,7 @@ class SignedIn(msgspec.Struct, kw_only=True):
 create_sign_in = resource.handwritten(
     "create_sign_in", "POST", "/v1/sign-ins",
     "A code that one browser can exchange for the token of this request, once and within a minute.",
-    role="operator", request=NoArguments, reply=SignInLink, statuses=(201,),
+    role="viewer", request=NoArguments, reply=SignInLink, statuses=(201,),
 )  # fmt: skip
 use_sign_in = resource.handwritten(
     "use_sign_in", "POST", "/v1/sign-ins/{code}",

@@ -7,12 +7,17 @@ misses nothing. The last message of a stream is `event: end` with a reason: `fin
 
 from typing import Annotated, Final, Literal
 
+import msgspec
 from msgspec import Meta
 
+from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource, header
-from weft.operations.errors import FINDABLE
+from weft.operations.errors import FINDABLE, NotFound
 from weft.operations.parameters import RUN_PATTERN, AttemptNumber, RunRef, TaskRef
-from weft.operations.reading.output import PART_MAX
+from weft.operations.reading.output.attempts import open_output
+from weft.operations.reading.output.parts import PART_MAX
+from weft.operations.reading.output.search import OutputMatch, SearchState, search_output
+from weft.operations.reading.runs import find_run, one_task
 from weft.operations.resources.events import After, KindFilter
 
 resource = Resource("streams")
@@ -107,6 +112,53 @@ get_task_output = resource.handwritten(
     """,
     role="viewer", request=GetTaskOutputRequest, media=BYTES, errors=FINDABLE,
 )  # fmt: skip
+
+
+class SearchTaskOutputRequest(Request):
+    run: RunRef
+    task: TaskRef
+    stream: Stream
+    text: Annotated[
+        str,
+        Meta(min_length=1, max_length=200, pattern=r"^[^\r\n]+$", description="What to look for, as written"),
+    ]
+    ignore_case: Annotated[bool, Meta(description="A to Z are as a to z")] = False
+    attempt: AttemptNumber | None = None
+    cursor: (
+        Annotated[str, Meta(pattern=r"^m([0-9]{1,16}\.){3}[01]$", description="`next` of the page before, as it is")]
+        | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="At most so many lines")] = 100
+
+
+class OutputMatches(msgspec.Struct, kw_only=True):
+    """Lines with the text, in their order, at most one match a line. `next`: the search goes on from there; it may be
+    that there is nothing more. `scanned` is the next byte that would be looked at."""
+
+    attempt: int
+    matches: list[OutputMatch]
+    scanned: int
+    next: str | None
+
+
+@resource.operation("GET", "/v1/runs/{run}/tasks/{task}/output/{stream}/search", role="viewer", errors=FINDABLE)
+def search_task_output(access: StoreAccess, request: SearchTaskOutputRequest) -> OutputMatches:
+    """Look for a text in what an attempt printed: lines with their numbers and offsets in bytes. One request looks at
+    256 MiB at the most."""
+    no, run_id = find_run(access, request.run)
+    task = one_task(access, run_id, request.task)
+    attempt = request.attempt or task.attempt
+    if not 1 <= attempt <= task.attempt:
+        raise NotFound(f"{task.name} has no attempt {attempt}; its last is {task.attempt}")
+    offset, line, line_offset, found = (request.cursor or "m0.1.0.0")[1:].split(".")
+    state = SearchState(int(offset), int(line), int(line_offset), found == "1")
+    opened = open_output(access, no, run_id, task.name, attempt, request.stream)
+    try:
+        matches, over = search_output(opened, request.text, request.ignore_case, state, request.limit)
+    finally:
+        opened.close()
+    after = f"m{state.offset}.{state.line}.{state.line_offset}.{int(state.found)}"
+    return OutputMatches(attempt=attempt, matches=matches, scanned=state.offset, next=None if over else after)
 
 
 class GetTaskArtifactRequest(Request):

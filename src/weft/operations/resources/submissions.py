@@ -171,10 +171,12 @@ class ApplyWorkflowRequest(Request):
     definition: Annotated[Any, Meta(description="An object as JSON, or a text in YAML (`format`)")]
     format: Literal["yaml", "json"] = "yaml"
     source: Source | None = None
+    preview: Annotated[bool, Meta(description="Only say what would change")] = False
 
 
 class AppliedWorkflow(msgspec.Struct, kw_only=True):
-    """`existing`: this version was the current one already. What changed about its triggers, by their names."""
+    """`existing`: this version was the current one already. What changed about its triggers, by their names; with a
+    preview also `lines`, a unified diff from the current version to this one."""
 
     workflow: str
     hash: str
@@ -183,6 +185,7 @@ class AppliedWorkflow(msgspec.Struct, kw_only=True):
     added: list[str]
     changed: list[str]
     removed: list[str]
+    lines: list[str] = []
 
 
 apply_workflow = resource.handwritten(

@@ -1,6 +1,8 @@
 """Tasks: find them, look at their attempts, and why they do not run."""
 
-from typing import Annotated
+import base64
+import codecs
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +13,7 @@ from weft.operations.errors import FINDABLE
 from weft.operations.parameters import (
     TASK_PATTERN,
     DeadCursor,
+    EventNumber,
     Limit,
     RunRef,
     TaskCursor,
@@ -19,7 +22,7 @@ from weft.operations.parameters import (
     number_in,
 )
 from weft.operations.reading.explanations import Explanations, why
-from weft.operations.reading.kept_files import artifacts_of
+from weft.operations.reading.kept_files import artifacts_of, open_kept_file
 from weft.operations.reading.labels import Labels
 from weft.operations.reading.runs import TaskFilter, attempts_of, one_task, task_info, task_page
 from weft.operations.replies import ArtifactList, AttemptInfo, TaskInfo, TaskLaunch
@@ -27,6 +30,7 @@ from weft.store.queries import TaskView
 
 resource = Resource("tasks")
 ARTIFACTS_MAX = 10_000
+FILE_PART_MAX: Final = 64 * 1024
 
 Kinds = Annotated[list[str], Meta(max_length=8, description="Only tasks of this type; may be repeated")]
 WorkflowFilter = Annotated[str, Meta(max_length=128, description="Only of this workflow: a name or a hash")]
@@ -120,9 +124,18 @@ def get_task_launch(access: StoreAccess, request: OneTaskRequest) -> TaskLaunch:
     return launch_of(access, request.run, request.task)
 
 
+class ExplainTaskRequest(OneTaskRequest, kw_only=True):
+    event: EventNumber | None = None
+
+
 @resource.operation("GET", "/v1/runs/{run}/tasks/{task}/why", role="viewer", errors=FINDABLE)
-def explain_task(access: StoreAccess, request: OneTaskRequest) -> Explanations:
-    """Why a task is where it is: what it waits for, and which nodes could run it."""
+def explain_task(access: StoreAccess, request: ExplainTaskRequest) -> Explanations:
+    """Why a task is where it is: what it waits for, and which nodes could run it. With `event`: why it was where it
+    was after it, as far as the run's history says."""
+    if request.event is not None:
+        from weft.operations.history.explanations import why_at
+
+        return Explanations(explanations=why_at(access, request.run, request.task, request.event))
     return Explanations(explanations=why(access, request.run, request.task))
 
 
@@ -156,3 +169,44 @@ def list_artifacts(access: StoreAccess, request: ListArtifactsRequest) -> Artifa
     """List the files that the tasks of a run have kept (`artifacts`), in the order of the definition."""
     found, more = artifacts_of(access, request.run, request.task, request.limit)
     return ArtifactList(artifacts=found, more=more)
+
+
+class ReadTaskFileRequest(Request):
+    run: RunRef
+    task: TaskRef
+    path: Annotated[str, Meta(min_length=1, max_length=4096, description="Its path, as list_artifacts has it")]
+    offset: Annotated[int, Meta(ge=0, le=2**53, description="From this byte on")] = 0
+    limit: Annotated[int, Meta(ge=4, le=FILE_PART_MAX, description="At most so many bytes")] = 16 * 1024
+
+
+class FilePart(msgspec.Struct, kw_only=True):
+    """Bytes of a file: as `text`, or in `base64` where they are not UTF-8. The file goes on at `next`."""
+
+    path: str
+    bytes: int  # of the whole file
+    offset: int
+    next: int | None
+    text: str | None = None
+    base64: str | None = None
+
+
+@resource.operation(
+    "GET", "/v1/runs/{run}/tasks/{task}/file/part", role="viewer", errors=(*FINDABLE, "artifact_elsewhere"),
+    tool=ToolHints("read_artifact", idempotent=True),
+)  # fmt: skip
+def read_task_file(access: StoreAccess, request: ReadTaskFileRequest) -> FilePart:
+    """Read a part of a file that a task has kept (`artifacts`): as text, or in Base64 where it is none."""
+    reference, file = open_kept_file(access, request.run, request.task, request.path)
+    with file:
+        file.seek(min(request.offset, reference.bytes))
+        data = file.read(request.limit)
+    end = request.offset + len(data)
+    part = FilePart(path=reference.path, bytes=reference.bytes, offset=request.offset, next=None)
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        part.text = decoder.decode(data, final=end >= reference.bytes)
+        end -= len(decoder.getstate()[0])  # a character of which the end is to come
+    except UnicodeDecodeError:
+        part.base64 = base64.b64encode(data).decode()
+    part.next = end if end < reference.bytes else None
+    return part

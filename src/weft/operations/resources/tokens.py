@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from weft.core import commands as c
+from weft.core.placement.worker_binding import WorkerBinding, is_node_name, read_binding
 from weft.core.rows import ApiRole, TokenRow
 from weft.operations.access import StoreAccess
 from weft.operations.declare import Request, Resource
@@ -24,6 +25,7 @@ resource = Resource("tokens")
 
 PREFIX = "weft"
 LABEL_MAX = 100
+BOUND_MAX = 100  # labels, or workflows, of a worker's token
 LABEL_PATTERN = rf"^[^\x00-\x1f\x7f]{{1,{LABEL_MAX}}}$"
 EXPIRES_MAX_MS = 10 * 366 * 86_400_000
 TOKEN_MAX = 256  # characters; what is longer is nobody's
@@ -52,11 +54,17 @@ def list_tokens(access: StoreAccess, request: ListTokensRequest) -> TokenList:
 
 
 class CreateTokenRequest(Request):
-    """`expires_ms` counts from now; null: it never expires."""
+    """`expires_ms` counts from now; null: it never expires. `labels` and `workflows` are for the role worker: the
+    labels that its nodes have (null: each says its own), and the workflows that they may run tasks of (names, or
+    beginnings of names with a * after them; none: all). The names of its nodes begin with `label`."""
 
     role: ApiRole
     label: Annotated[str, Meta(min_length=1, max_length=LABEL_MAX, pattern=LABEL_PATTERN)]
     expires_ms: Annotated[int, Meta(ge=1, le=EXPIRES_MAX_MS)] | None
+    labels: Annotated[dict[str, str], Meta(max_length=BOUND_MAX)] | None = None
+    workflows: (
+        Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=BOUND_MAX)] | None
+    ) = None
 
 
 @resource.operation(
@@ -69,12 +77,24 @@ def create_token(access: StoreAccess, request: CreateTokenRequest) -> NewToken:
         raise c.Refused("invalid", f"a label has 1 to {LABEL_MAX} characters, none of them a control character")
     id = secrets.token_hex(4)
     token = f"{PREFIX}_{id}_{secrets.token_hex(32)}"
-    command = c.CreateToken(id, hashed(token), request.label, request.role, request.expires_ms)
+    binding = _binding(request)
+    command = c.CreateToken(id, hashed(token), request.label, request.role, request.expires_ms, binding)
     reply = access.commit(command)
     return NewToken(
         id=id, token=token, label=request.label, role=request.role, created_at=reply.data["created_at"],
         expires_at=reply.data["expires_at"],
     )  # fmt: skip
+
+
+def _binding(request: CreateTokenRequest) -> str | None:
+    if request.role != "worker":
+        if request.labels is not None or request.workflows:
+            raise c.Refused("invalid", "labels and workflows are for tokens with the role worker")
+        return None
+    if not is_node_name(request.label):
+        raise c.Refused("invalid", "the names of a worker's nodes begin with its label: letters, digits, - _ and .")
+    found = WorkerBinding(request.labels, tuple(request.workflows or ()))
+    return msgspec.json.encode(found).decode()
 
 
 class TokenRevoked(msgspec.Struct, kw_only=True):
@@ -130,7 +150,8 @@ def _info(row: TokenRow, now: int) -> TokenInfo:
         state = "revoked"
     elif row.expires_at is not None and row.expires_at <= now:
         state = "expired"
+    bound = read_binding(row.binding)
     return TokenInfo(
         id=row.id, label=row.label, role=row.role, state=state, created_at=row.created_at, expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
+        revoked_at=row.revoked_at, labels=bound.labels, workflows=list(bound.workflows),
     )  # fmt: skip

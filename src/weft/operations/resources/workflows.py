@@ -21,7 +21,7 @@ from weft.operations.parameters import (
     name_in,
     page_of,
 )
-from weft.operations.reading.unified_diff import document_diff
+from weft.operations.reading.definition_diff import document_diff
 from weft.operations.replies import VersionDiff, VersionInfo, WorkflowInfo
 
 resource = Resource("workflows")

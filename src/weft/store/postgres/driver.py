@@ -7,7 +7,7 @@ A connection that is lost is made anew when it is next needed; whoever was waiti
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,20 @@ from weft.store.postgres.notify import Notifier
 from weft.store.postgres.output import keep_output
 from weft.store.postgres.reader import PostgresReader
 from weft.store.postgres.statements import Statement, statements
-from weft.store.postgres.transaction import CLOCK, COMMIT, FixedClock, PostgresTransaction, limits
+from weft.store.postgres.transactions.transaction import CLOCK, COMMIT, FixedClock, PostgresTransaction, limits
 from weft.store.postgres.url import PostgresUrl
 from weft.store.postgres.wire import REPLY_MAX_S, SHOWN_AS, Wire, connect
-from weft.store.protocol import PATIENCE_MS, Look, OutboxLook, StoreBusy, StoreError, StoreSlow, StoreUnusable, Watch
+from weft.store.protocol import (
+    PATIENCE_MS,
+    LeaseRenewal,
+    Look,
+    OutboxLook,
+    StoreBusy,
+    StoreError,
+    StoreSlow,
+    StoreUnusable,
+    Watch,
+)
 from weft.store.shipment import Shipment
 
 PROBE_CONNECT_S = 2  # libpq knows no less
@@ -125,11 +135,14 @@ class PostgresStore:
     def renew(
         self, session: str, ttl_ms: int, facts: str | None = None, *, own: bool = False
     ) -> tuple[int, int, int] | None:
+        return self.renew_each([(session, ttl_ms, facts)], own=own)[0]
+
+    def renew_each(self, renewals: Sequence[LeaseRenewal], *, own: bool = False) -> list[tuple[int, int, int] | None]:
         self._close_output_if_idle()
         try:
             with self._on_second() as wire:
                 self._single = False
-                return self._renew(wire, session, ttl_ms, facts)
+                return self._renew(wire, renewals)
         except StoreBusy as error:
             gone = self._second is None or self._second.lost
             if own or not gone or self._wire is None or self._wire.lost:
@@ -140,26 +153,34 @@ class PostgresStore:
         with self._lock:
             wire = self._wire = self._usable(self._wire)
             try:
-                return self._renew(wire, session, ttl_ms, facts)
+                return self._renew(wire, renewals)
             except BaseException:
                 wire.roll_back()
                 raise
 
-    def _renew(self, wire: Wire, session: str, ttl_ms: int, facts: str | None) -> tuple[int, int, int] | None:
+    def _renew(self, wire: Wire, renewals: Sequence[LeaseRenewal]) -> list[tuple[int, int, int] | None]:
         """One transaction in one round trip. It waits for a lock no longer than others, whatever holds it."""
         now = None if self.clock is None else self.clock.now()
         sql = statements()
         wire.settle(limits(self.patience_ms), limits(self.patience_ms, lasting=True))
-        wire.send(sql["lease_renew_if_live"], session, ttl_ms, now)
-        if facts is not None:
-            wire.send(sql["node_facts_set_if_live"], session, now, facts)
-        wire.send(sql["held_digest"], session)
+        sent = 0
+        for session, ttl_ms, facts in renewals:
+            wire.send(sql["lease_renew_if_live"], session, ttl_ms, now)
+            if facts is not None:
+                wire.send(sql["node_facts_set_if_live"], session, now, facts)
+            wire.send(sql["held_digest"], session)
+            sent += 2 if facts is None else 3
         wire.send(COMMIT)
-        results = wire.sync()[:-1]
-        renewed = wire.rows(results[-3 if facts is not None else -2])
-        for number, count, checksum in wire.rows(results[-1]) if renewed else ():
-            return int(number), int(count), int(checksum)
-        return None
+        results = iter(wire.sync()[-1 - sent : -1])
+        out: list[tuple[int, int, int] | None] = []
+        for _, _, facts in renewals:
+            renewed = wire.rows(next(results))
+            if facts is not None:
+                next(results)
+            digests = wire.rows(next(results))
+            number, count, checksum = digests[0] if renewed and digests else (None, 0, 0)
+            out.append(None if number is None else (int(number), int(count), int(checksum)))
+        return out
 
     @contextmanager
     def _on_second(self) -> Iterator[Wire]:
@@ -317,6 +338,12 @@ class PostgresStore:
         return orphaned(self._ask(statements()["handles_orphaned"], engines, limit))
 
     def run_facts(self, run_nos: list[int], *, wait: bool = True) -> list[tuple[Any, ...]]:
+        """Mostly an exchange has read them just before."""
+        facts = {} if self._wire is None else self._wire.facts
+        found = [facts.pop(no, None) for no in run_nos]
+        known = [row for row in found if row is not None]
+        if len(known) == len(run_nos):
+            return known
         return (self._ask if wait else self._ask_now)(statements()["run_facts"], json.dumps(run_nos))
 
     def ends_at(self, run_no: int, positions: list[int]) -> list[tuple[Any, ...]]:

@@ -5,9 +5,10 @@ server that answers, and has no space or no connection left, is StoreFull or Sto
 must put right is StoreUnusable. A guard that did not hold, or a row that is there already, is Superseded.
 """
 
-from weft.store.protocol import StoreBusy, StoreCrowded, StoreError, StoreFull, StoreUnusable, Superseded
+from weft.store.protocol import StoreBusy, StoreCrowded, StoreError, StoreFull, StoreMoved, StoreUnusable, Superseded
 
 SERVER_MIN = 14
+MOVED_CODE = "WM001"  # raised by the triggers of a store that was moved (source.py)
 
 #: Prepared statements that are not where we left them: a pooler hands our transactions to several server connections.
 MISPLACED = frozenset({"26000", "42P05"})
@@ -62,6 +63,8 @@ def server_error(name: str, code: str, message: str) -> StoreError:
         return Superseded(
             "a row had changed since it was loaded" if code == "22012" else f"it is there already: {line}"
         )
+    if code == MOVED_CODE:
+        return StoreMoved(f"{name} {line}")
     if code == "53100":
         return StoreFull(f"{name}: the server's disk is full ({line}). Free some space and try again")
     if code == "53300":

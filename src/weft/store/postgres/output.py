@@ -1,7 +1,7 @@
 """Chunks of output into a database: who may send is locked in one round trip, chunks and COMMIT go in the next."""
 
 from weft.store.postgres.statements import Statement, statements
-from weft.store.postgres.transaction import limits
+from weft.store.postgres.transactions.transaction import limits
 from weft.store.postgres.wire import Wire
 from weft.store.shipment import FILES, Shipment
 

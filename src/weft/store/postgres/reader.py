@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.store.postgres.statements import Statement, statements
-from weft.store.postgres.transaction import CLOCK
+from weft.store.postgres.transactions.transaction import CLOCK
 from weft.store.postgres.wire import Wire
 from weft.store.protocol import StoreBusy
 

@@ -10,6 +10,7 @@ from weft.store.queries import Query, queries
 
 ALIKE_MAX = 50  # statements for columns with one value, of each statement
 COMBINED_MAX = 100  # statements made of several
+KNOWN = "tasks_if_known"
 
 
 class Statement:
@@ -142,17 +143,22 @@ def statements() -> dict[str, Statement]:
     }
 
 
-_combined: dict[tuple[tuple[str, int], ...], Statement] = {}
+_combined: dict[tuple[tuple[tuple[str, int], ...], bool], Statement] = {}
 
 
-def combined(parts: tuple[tuple[str, int], ...]) -> Statement | None:
+def combined(parts: tuple[tuple[str, int], ...], known: bool = False) -> Statement | None:
     """Several writes as one statement, by name and number of rows: none may touch a row that another one does. Each
-    costs the server 10–15 µs less than by itself, and us as much. None: there are enough of these already."""
-    found = _combined.get(parts)
+    costs the server 10–15 µs less than by itself, and us as much. `known`: it begins with the statement KNOWN. None:
+    there are enough of these already."""
+    found = _combined.get((parts, known))
     if found is None and len(_combined) < COMBINED_MAX:
         texts: list[str] = []
         guards: list[str] = []
         kinds: list[str] = []
+        if known:
+            check = statements()[KNOWN]
+            texts, kinds = [f"known AS ({check.text.decode()})"], list(check.kinds)
+            guards = ["(SELECT * FROM known) = 1"]
         for at, (name, count) in enumerate(parts):
             statement = statements()[name]
             assert isinstance(statement, (PostgresRowsStatement, SingleStatement))
@@ -162,7 +168,7 @@ def combined(parts: tuple[tuple[str, int], ...]) -> Statement | None:
             if statement.guarded:
                 guards.append(f"(SELECT count(*) FROM w{at}) = {count}")
         checked = f"1 / ({' AND '.join(guards)})::int" if guards else "1"
-        found = _combined[parts] = Statement(f"WITH {', '.join(texts)} SELECT {checked}", kinds)
+        found = _combined[parts, known] = Statement(f"WITH {', '.join(texts)} SELECT {checked}", kinds)
     return found
 
 

@@ -14,8 +14,11 @@ import psycopg
 from psycopg import pq
 from psycopg.adapt import Transformer
 
+from weft.core.decision.draft import Draft
+from weft.core.rows import TaskRow
 from weft.store.postgres.errors import MISPLACED, connect_error, server_error
 from weft.store.postgres.statements import Statement
+from weft.store.postgres.transactions.known_rows import HELD_MAX, RUNS_MAX, KnownRows
 from weft.store.protocol import StoreBusy, StoreSlow
 
 CONNECT_S = 5
@@ -65,6 +68,13 @@ class Wire:
         self._misplaced = misplaced
         self.lost = False
         self.shared = False  # other nodes had a lease when somebody last looked
+        self.known: KnownRows | None = None
+        self.held: dict[
+            int, tuple[TaskRow, int]
+        ] = {}  # tasks as exchanges have left them running, and their versions
+        self.facts: dict[int, tuple[Any, ...]] = {}  # of runs of which an exchange claimed tasks for the first time
+        self._claimed_from: dict[int, None] = {}  # all of those runs, oldest first
+        self._refused: dict[int, None] = {}  # runs whose exchanges need more than what is known, oldest first
         self._reply_max_s = reply_max_s
         self._connection = connection or connect(url, name, connect_s=connect_s, shown_as=shown_as)
         self._pg = self._connection.pgconn
@@ -90,6 +100,31 @@ class Wire:
         self.send(_BEGIN)
         if not self._direct:
             self.send(local)
+
+    def hold(self, tasks: Sequence[TaskRow], version: int) -> None:
+        if len(self.held) > HELD_MAX:
+            self.held.clear()
+        for task in tasks:
+            task.guard = None
+            self.held[task.id] = (task, version)
+
+    def refuse(self, run_no: int) -> None:
+        self._refused[run_no] = None
+        _trim(self._refused)
+
+    def without_facts(self, tasks: Sequence[TaskRow]) -> list[int]:
+        """Runs of these tasks whose facts were not read yet."""
+        return sorted({task.run_no for task in tasks} - self._claimed_from.keys())
+
+    def learn_facts(self, rows: list[tuple[Any, ...]]) -> None:
+        for row in rows:
+            self.facts[row[0]], self._claimed_from[row[0]] = row, None
+        _trim(self.facts)
+        _trim(self._claimed_from)
+
+    def foresees(self, draft: Draft) -> bool:
+        """Not behind a pooler, where each transaction says what it keeps to, in a statement more."""
+        return self._direct and not any(run.no in self._refused for run in draft.dirty_runs)
 
     def settle_for_good(self, lasting: Statement) -> None:
         """Before any statement is planned."""
@@ -265,3 +300,8 @@ class Wire:
         self.close()
         line = message.strip().splitlines()[0] if message.strip() else "the connection is gone"
         return StoreBusy(f"{self.name}: the connection was lost: {line}")
+
+
+def _trim(runs: dict[int, Any]) -> None:
+    while len(runs) > RUNS_MAX:
+        del runs[next(iter(runs))]

@@ -8,6 +8,26 @@
 SELECT s.id, coalesce((SELECT l.expires_at <= c.now FROM leases l WHERE l.session = s.id), true)
 FROM (SELECT {clock} AS now) c CROSS JOIN sessions s WHERE s.ended_at IS NULL ORDER BY s.id
 
+-- name: session_of_worker (session text): the token that it came with, and what it said of itself
+SELECT s.token, s.node, s.body FROM sessions s WHERE s.id = :session
+
+-- name: task_of_worker (run_no bigint, pos int, idx int): if a worker without the store holds it, or ended it
+SELECT 1 FROM {task_ids} CROSS JOIN tasks t WHERE t.id = i.id
+AND (SELECT s.token FROM sessions s WHERE s.id = coalesce(t.session, t.ran_by)) IS NOT NULL LIMIT 1
+
+-- name: sessions_to_wake: that are drained, or hold attempts that shall stop
+SELECT s.id FROM sessions s WHERE s.ended_at IS NULL AND (
+  s.state = 'draining' OR (SELECT min(t.id) FROM tasks t WHERE t.session = s.id AND t.stop IS NOT NULL) IS NOT NULL)
+ORDER BY s.id
+
+-- name: runs_of_session (session text): runs of which it holds attempts, and their workflows
+SELECT r.no, r.workflow FROM runs r WHERE r.no IN (
+  SELECT t.run_no FROM tasks t WHERE t.session = :session AND t.state = 'running') ORDER BY r.no
+
+-- name: handles_of_token (token text): orphaned ones that workers with this token have left
+SELECT h.task_id, h.attempt FROM handles h WHERE h.state = 'orphaned'
+AND (SELECT s.token FROM sessions s WHERE s.id = h.session) = :token ORDER BY h.task_id, h.attempt
+
 -- name: leader: who leads, until when, until when its own lease lasts
 SELECT d.term, d.session, d.expires_at, (SELECT l.expires_at FROM leases l WHERE l.session = d.session)
 FROM leadership d WHERE d.one = 1
@@ -86,6 +106,13 @@ AND (:words IS NULL OR {strpos}({folded r.id}, :words) > 0 OR {strpos}({folded r
   OR {strpos}({folded r.reason}, :words) > 0)
 ORDER BY r.no DESC LIMIT :limit
 
+-- name: runs_counted (first bigint, since bigint, until bigint, bucket bigint, name text, trigger text, children boolean):
+-- runs by when they were submitted, in buckets, and by state
+SELECT r.created_at / :bucket, r.state, count(*) FROM runs r WHERE r.no >= :first
+AND r.created_at >= :since AND r.created_at < :until
+AND (:name IS NULL OR r.name = :name) AND (:trigger IS NULL OR r."trigger" = :trigger) AND (:children OR r.parent IS NULL)
+GROUP BY 1, 2 ORDER BY 1, 2
+
 -- name: run_from (run_no bigint): the first run from this number on, and when it was submitted
 SELECT no, created_at FROM runs WHERE no >= :run_no ORDER BY no LIMIT 1
 
@@ -132,6 +159,15 @@ a.attempt, a.generation, a.session, a.outcome, a.exit_code, a.error, a.claimed_a
 (:kinds IS NULL OR e.kind IN :kinds) AND (:sessions IS NULL OR e.session IN :sessions)
 AND (:since IS NULL OR e.at >= :since) AND (:until IS NULL OR e.at < :until) AND e.seq <= :settled
 
+-- name: run_first_open: the oldest run that has not ended; one look at the index for each state
+SELECT f.no FROM (SELECT min(no) AS no FROM runs WHERE state = 'pending'
+  UNION ALL SELECT min(no) FROM runs WHERE state = 'running') f WHERE f.no IS NOT NULL ORDER BY f.no LIMIT 1
+
+-- name: events_before (before bigint, limit bigint): of all runs and nodes, the newest first
+SELECT e.seq, e.at, e.pos, e.idx, e.kind, e.many, e.data, s.node, r.id, r.workflow
+FROM events e LEFT JOIN sessions s ON s.id = e.session LEFT JOIN runs r ON r.no = e.run_no
+WHERE e.seq < :before ORDER BY e.seq DESC LIMIT :limit
+
 -- name: event_last
 SELECT coalesce(max(seq), 0) FROM events
 
@@ -146,6 +182,14 @@ FROM tasks t WHERE t.id >= :first AND t.id < :end AND t.idx < 0 ORDER BY t.id
 SELECT t.pos, t.state, count(*) FROM tasks t WHERE t.id >= :first AND t.id < :end AND t.idx >= 0 AND {current}
 GROUP BY t.pos, t.state ORDER BY t.pos, t.state
 
+-- name: element_states_of_task (first bigint, end bigint, pos int): (index, state); a later generation comes later
+SELECT t.idx, t.state FROM tasks t
+WHERE t.id >= :first AND t.id < :end AND t.pos = :pos AND t.idx >= 0 ORDER BY t.id
+
+-- name: elements_of_task (first bigint, end bigint, pos int): how many the mapped task has, in its last generation
+SELECT t.elements FROM tasks t
+WHERE t.id >= :first AND t.id < :end AND t.pos = :pos AND t.idx < 0 ORDER BY t.id DESC LIMIT 1
+
 -- name: sessions_all (ended boolean)
 SELECT s.id, s.node, s.state, s.started_at, s.ended_at, s.body, s.role, s.drain_at,
   (SELECT id FROM runs WHERE no = s.scope), (SELECT expires_at FROM leases l WHERE l.session = s.id),
@@ -155,6 +199,9 @@ FROM sessions s WHERE :ended OR s.ended_at IS NULL ORDER BY s.started_at, s.id
 
 -- name: count_runs
 SELECT state, count(*) FROM runs GROUP BY state
+
+-- name: count_runs_and_children
+SELECT state, count(*), count(parent) FROM runs GROUP BY state
 
 -- name: count_tasks
 SELECT state, count(*) FROM tasks GROUP BY state

@@ -16,14 +16,6 @@ UPDATE tasks SET state = 'running', attempt = :was_attempt + 1, session = :sessi
 WHERE tasks.id IN (SELECT v.id FROM v) AND {unindexed tasks.state} = 'queued' AND tasks.attempt = :was_attempt
 AND tasks.session IS NULL
 
--- name: tasks_succeed_if_running (now bigint, session text, exit_code int)
--- v (id bigint, was_attempt int, started_at bigint, ended_at bigint, result_hash text, result text) guarded: the other
--- half, with the attempt itself. `session =` would bring in the index of all that is held
-UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = :now,
-  ran_by = :session, exit_code = :exit_code, ended_at = v.ended_at, result_hash = v.result_hash, result = v.result
-FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt
-AND tasks.session IS NOT DISTINCT FROM :session
-
 -- name: tasks_ready_if_pending
 -- v (id bigint, was_attempt int, state text, attempt int, open int, failed int, skipped int, tolerated int, admitted int,
 --    upstream boolean, demand text, ready_at bigint, rank bigint, session text, claim_no bigint, claimed_at bigint)

@@ -5,10 +5,17 @@ when the store is first opened after a boot, never behind what the store has see
 """
 
 import time
+from typing import Protocol
 
 import apsw
 
 from weft.executors.boot_clock import boot_id, boottime
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """In milliseconds."""
+        ...
 
 
 class StoreClock:

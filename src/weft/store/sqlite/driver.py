@@ -3,7 +3,7 @@
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from weft.store.loads import backfills_and_triggers, notices_due, orphaned, trig
 from weft.store.private_files import DIRECTORY_MODE, create_private, tighten
 from weft.store.protocol import (
     PATIENCE_MS,
+    LeaseRenewal,
     Look,
     OutboxLook,
     StoreBusy,
@@ -23,8 +24,8 @@ from weft.store.protocol import (
     Watch,
 )
 from weft.store.shipment import Shipment
-from weft.store.sqlite.clock import StoreClock
-from weft.store.sqlite.errors import explained
+from weft.store.sqlite.clock import Clock, StoreClock
+from weft.store.sqlite.errors import Explained
 from weft.store.sqlite.migrate import check, latest, migrate, version
 from weft.store.sqlite.moved import Moved, moved, set_moved_if_alone
 from weft.store.sqlite.output import keep_output
@@ -40,13 +41,13 @@ _WRITE_CHECK = (
 )
 
 
-def _connect(path: str, name: str) -> apsw.Connection:
+def _connect(path: str, synchronous: str) -> apsw.Connection:
     connection = apsw.Connection(path, statementcachesize=200)
     connection.set_busy_timeout(PATIENCE_MS)
     # One plan per statement, for good. Without it SQLite prepares a statement anew whenever a bound value that it
     # looked at while planning changes: measured, 85 instead of 8 µs for an empty look at the schedule.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    connection.execute("PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY")
+    connection.execute(f"PRAGMA synchronous = {synchronous}; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -16000; PRAGMA wal_autocheckpoint = 1000")
     return connection
 
@@ -58,6 +59,8 @@ class SqliteStore:
     library = f"SQLite {apsw.sqlite_lib_version()}"
     takes_output = False  # all its nodes are on one machine, and whoever asks reads their files
     on_loop = True  # a commit is short, and beside a busy Python thread 30 times longer than on its own
+    synchronous = "FULL"
+    shared = True  # other processes may write to the file, too
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -72,8 +75,9 @@ class SqliteStore:
         self._data_version = 0
         self.remembered = RememberedRows()
         self._opened: dict[str, tuple[int, int]] = {}  # the files that are written: device and inode
-        self.clock: StoreClock
-        with explained(self.name):
+        self.clock: Clock
+        self._explained = Explained(self.name)
+        with self._explained:
             self._open()
 
     def _open(self) -> None:
@@ -84,13 +88,15 @@ class SqliteStore:
             else:
                 with suppress(OSError):  # where there are no links, SQLite makes it, and it is tightened
                     create_private(self.path)
-            self._turnstile = Turnstile(self.path.parent)
-        self._writer = _connect(":memory:" if self.path is None else str(self.path), self.name)
+            if self.shared:
+                self._turnstile = Turnstile(self.path.parent)
+        self._writer = _connect(":memory:" if self.path is None else str(self.path), self.synchronous)
         if self.path is not None:
             for suffix in ("", "-wal", "-shm"):  # those that SQLite makes later get the mode of the first
                 tighten(Path(f"{self.path}{suffix}"))
             self._writer.execute("PRAGMA journal_mode = WAL")
-        with self._turn(wait=True):
+        self._take_turn(wait=True)
+        try:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 if check(self._writer, self.name) != latest():
@@ -101,6 +107,8 @@ class SqliteStore:
                 if self._writer.in_transaction:  # a full disk has ended it already
                     self._writer.execute("ROLLBACK")
                 raise
+        finally:
+            self._end_turn()
         if self.path is not None:
             self._opened = {
                 file: identity for file in (self.name, f"{self.name}-wal") if (identity := _identity(file))
@@ -123,22 +131,23 @@ class SqliteStore:
         finally:
             reader.close()
 
-    @contextmanager
-    def _turn(self, *, wait: bool) -> Iterator[bool]:
+    def _take_turn(self, *, wait: bool) -> bool:
         """This process's turn, then this machine's."""
         if not self._lock.acquire(blocking=wait):
-            yield False
-            return
+            return False
         try:
-            if self._turnstile is None:
-                yield True
-            elif self._entered(self._turnstile, wait=wait):
-                try:
-                    yield True
-                finally:
-                    self._turnstile.leave()
-            else:
-                yield False
+            mine = self._turnstile is None or self._entered(self._turnstile, wait=wait)
+        except BaseException:
+            self._lock.release()
+            raise
+        if not mine:
+            self._lock.release()
+        return mine
+
+    def _end_turn(self) -> None:
+        try:
+            if self._turnstile is not None:
+                self._turnstile.leave()
         finally:
             self._lock.release()
 
@@ -157,12 +166,12 @@ class SqliteStore:
     @contextmanager
     def transaction(self, *, wait: bool = True, marked: bool = False) -> Iterator[SqliteTransaction | None]:
         """`marked`: also when what it holds was moved."""
-        with explained(self.name), self._turn(wait=wait) as mine:
-            if not mine:
+        with self._explained:
+            if not self._take_turn(wait=wait):
                 yield None
                 return
-            self._begin()
             try:
+                self._begin()
                 if not self.remembered.begin(self._writer) and not marked:
                     self._refuse_if_moved()  # a mark is a commit: without one since our last, there is none
                     self.remembered.go_on(self._writer)
@@ -176,6 +185,8 @@ class SqliteStore:
                 if isinstance(error, apsw.Error):  # the cause of this one, perhaps
                     self._refuse_if_gone()
                 raise
+            finally:
+                self._end_turn()
 
     def _begin(self) -> None:
         """SQLITE_BUSY_SNAPSHOT: a cursor is alive on this connection and keeps it in an old snapshot, in which it can
@@ -187,7 +198,7 @@ class SqliteStore:
             if self.path is None or code != apsw.SQLITE_BUSY_SNAPSHOT:
                 raise
             self._writer.close(True)
-            self._writer = _connect(str(self.path), self.name)
+            self._writer = _connect(str(self.path), self.synchronous)
             self.remembered = RememberedRows()  # another connection counts its own versions
             self._writer.execute("BEGIN IMMEDIATE")
 
@@ -203,7 +214,7 @@ class SqliteStore:
             raise StoreMoved(f"{self.name} {mark.description}")
 
     def moved(self) -> Moved | None:
-        with explained(self.name), self._lock:
+        with self._explained, self._lock:
             return moved(self._writer)
 
     def set_moved_if_alone(self, mark: Moved | None, was: Moved | None) -> bool:
@@ -216,32 +227,55 @@ class SqliteStore:
             return self._writer
         if self._renewal is None:
             self._refuse_if_gone()  # a connection would make a new file
-            self._renewal = _connect(str(self.path), self.name)
+            self._renewal = _connect(str(self.path), self.synchronous)
             self._renewal_turn = Turnstile(self.path.parent)
         return self._renewal
 
     def renew(
         self, session: str, ttl_ms: int, facts: str | None = None, *, own: bool = False
     ) -> tuple[int, int, int] | None:
-        with explained(self.name), self._renewal_lock:
+        return self.renew_each([(session, ttl_ms, facts)], own=own)[0]
+
+    def renew_each(self, renewals: Sequence[LeaseRenewal], *, own: bool = False) -> list[tuple[int, int, int] | None]:
+        with self._explained, self._renewal_lock:
             connection = self._for_renewals()
             if self._renewal_turn is not None:
                 self._entered(self._renewal_turn, wait=True)
             try:
                 self._refuse_if_gone()
-                now = self.clock.now()
-                if not connection.execute(SQL["lease_renew_if_live"], (session, ttl_ms, now)).fetchall():
-                    return None
-                if facts is not None:
-                    connection.execute(SQL["node_facts_set_if_live"], (session, now, facts))
+                live = self._renew(connection, renewals)
             finally:
                 if self._renewal_turn is not None:
                     self._renewal_turn.leave()
-            ((number, count, checksum),) = list(connection.execute(SQL["held_digest"], (session,)))
-            return int(number), int(count), int(checksum)
+            out: list[tuple[int, int, int] | None] = []
+            for (session, _, _), alive in zip(renewals, live, strict=True):
+                rows = list(connection.execute(SQL["held_digest"], (session,))) if alive else []
+                out.extend((int(number), int(count), int(checksum)) for number, count, checksum in rows)
+                if not rows:
+                    out.append(None)
+            return out
+
+    def _renew(self, connection: apsw.Connection, renewals: Sequence[LeaseRenewal]) -> list[bool]:
+        """Which of them are live. Many in one transaction: each would be a commit of its own."""
+        now, live = self.clock.now(), []
+        together = len(renewals) > 1 and not connection.in_transaction
+        if together:
+            connection.execute("BEGIN IMMEDIATE")
+        try:
+            for session, ttl_ms, facts in renewals:
+                live.append(bool(connection.execute(SQL["lease_renew_if_live"], (session, ttl_ms, now)).fetchall()))
+                if facts is not None and live[-1]:
+                    connection.execute(SQL["node_facts_set_if_live"], (session, now, facts))
+            if together:
+                connection.execute("COMMIT")
+        except BaseException:
+            if together and connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return live
 
     def look(self, session: str, demands: list[str], known_demands: int) -> Look:
-        with explained(self.name), self._lock:
+        with self._explained, self._lock:
             parameters = (session, json.dumps(demands), known_demands, self.clock.now())
             ((worthwhile, wake_in_ms, led),) = list(self._writer.execute(SQL["look"], parameters))
         return Look(bool(worthwhile), wake_in_ms, bool(led))
@@ -271,7 +305,7 @@ class SqliteStore:
 
     def _rows(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Outside of a transaction, and all at once: see SqliteTransaction._all."""
-        with explained(self.name), self._lock:
+        with self._explained, self._lock:
             return self._writer.execute(SQL[name], parameters).fetchall()
 
     def live_sessions(self) -> list[tuple[str, bool]]:
@@ -280,11 +314,11 @@ class SqliteStore:
 
     def placing_waits(self) -> bool:
         """There are tasks whose node has to be picked, or that may have to be taken back from one."""
-        with explained(self.name), self._lock:
+        with self._explained, self._lock:
             return bool(self._writer.execute(SQL["placing_waits"]).get)
 
     def due_triggers(self) -> tuple[int, int | None, bool, list[TriggerRow]]:
-        with explained(self.name), self._lock:
+        with self._explained, self._lock:
             now = self.clock.now()
             rows = self._writer.execute(SQL["triggers_due"], (now,)).fetchall()
             later: list[Any] = self._writer.execute(SQL["triggers_next"]).fetchall()
@@ -305,7 +339,7 @@ class SqliteStore:
         return [(trigger, *row[-4:]) for trigger, row in zip(triggers([row[:-4] for row in rows]), rows, strict=True)]
 
     def triggers_behind(self, lag: int) -> tuple[int, list[TriggerRow]]:
-        with explained(self.name), self._lock:
+        with self._explained, self._lock:
             newest = int(self._writer.execute(SQL["event_newest"]).get)
             rows = self._writer.execute(SQL["triggers_behind"], (newest - lag,)).fetchall()
         return newest, triggers(rows)
@@ -343,11 +377,11 @@ class SqliteStore:
     def reader(self) -> SqliteReader:
         """A connection for reading; each thread needs its own."""
         if self.path is None:
-            return SqliteReader(self._writer, lambda: explained(self.name), self.now, shared=True)
-        with explained(self.name):
+            return SqliteReader(self._writer, self._explained, self.now, shared=True)
+        with self._explained:
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY, statementcachesize=100)
             connection.set_busy_timeout(PATIENCE_MS)
-        return SqliteReader(connection, lambda: explained(self.name), self.now, shared=False)
+        return SqliteReader(connection, self._explained, self.now, shared=False)
 
     def now(self) -> int:
         return self.clock.now()

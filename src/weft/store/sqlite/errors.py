@@ -2,8 +2,6 @@
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import apsw
 
@@ -12,39 +10,49 @@ from weft.store.protocol import NO_SPACE, PATIENCE_MS, StoreBusy, StoreError, St
 _UNUSABLE = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EPERM, errno.EEXIST)
 
 
-@contextmanager
-def explained(name: str) -> Iterator[None]:
-    """`name`: the store, as people know it."""
-    try:
-        yield
-    except apsw.NotADBError as error:
-        raise StoreUnusable(f"{name} is not a SQLite database. Choose another file with --store") from error
-    except apsw.CorruptError as error:
-        raise StoreUnusable(f"{name} is damaged ({error}). Restore it from a copy, or move it away") from error
-    except apsw.ReadOnlyError as error:
-        raise StoreUnusable(f"{name} is read-only. Make it writable, or choose another with --store") from error
-    except apsw.FullError as error:
-        raise _full(name) from error
-    except apsw.CantOpenError as error:
-        if _has_no_space(name):
-            raise _full(name) from error
-        raise StoreUnusable(
-            f"{name} cannot be opened: {error}. Check that its directory exists and is writable"
-        ) from error
-    except apsw.BusyError as error:
-        raise StoreBusy(f"{name} is locked by another program for more than {PATIENCE_MS // 1000} s") from error
-    except apsw.IOError as error:
-        if _has_no_space(name):  # of the files beside it SQLite says no more than that
-            raise _full(name) from error
-        raise StoreUnusable(f"{name} cannot be read or written: {error}") from error
-    except apsw.Error as error:
-        raise StoreError(f"{name}: {error}") from error
-    except OSError as error:
-        if error.errno in NO_SPACE:
-            raise _full(name) from error
-        if error.errno in _UNUSABLE:
-            raise StoreUnusable(f"{name} cannot be used: {error.strerror}") from error
-        raise
+class Explained:
+    """A block in which errors of SQLite become the store's. Every exchange is in one, so it is no generator.
+    `name`: the store, as people know it."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None and (meaning := _meaning(self._name, error)) is not None:
+            raise meaning from error
+
+
+def _meaning(name: str, error: BaseException) -> StoreError | None:
+    """None: it stays what it is."""
+    match error:
+        case apsw.NotADBError():
+            return StoreUnusable(f"{name} is not a SQLite database. Choose another file with --store")
+        case apsw.CorruptError():
+            return StoreUnusable(f"{name} is damaged ({error}). Restore it from a copy, or move it away")
+        case apsw.ReadOnlyError():
+            return StoreUnusable(f"{name} is read-only. Make it writable, or choose another with --store")
+        case apsw.FullError():
+            return _full(name)
+        case apsw.CantOpenError() | apsw.IOError() if _has_no_space(name):
+            return _full(name)  # of the files beside it SQLite says no more than that
+        case apsw.CantOpenError():
+            return StoreUnusable(f"{name} cannot be opened: {error}. Check that its directory exists and is writable")
+        case apsw.BusyError():
+            return StoreBusy(f"{name} is locked by another program for more than {PATIENCE_MS // 1000} s")
+        case apsw.IOError():
+            return StoreUnusable(f"{name} cannot be read or written: {error}")
+        case apsw.Error():
+            return StoreError(f"{name}: {error}")
+        case OSError() if error.errno in NO_SPACE:
+            return _full(name)
+        case OSError() if error.errno in _UNUSABLE:
+            return StoreUnusable(f"{name} cannot be used: {error.strerror}")
+    return None
 
 
 def _full(name: str) -> StoreFull:

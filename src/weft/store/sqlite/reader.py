@@ -15,7 +15,7 @@ class SqliteReader:
     def __init__(
         self,
         connection: apsw.Connection,
-        explained: Callable[[], AbstractContextManager[None]],
+        explained: AbstractContextManager[None],
         now: Callable[[], int],
         *,
         shared: bool,
@@ -27,11 +27,11 @@ class SqliteReader:
         self.now = now
 
     def read(self, name: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with self._explained():
+        with self._explained:
             return list(self.execute(SQL[name], parameters))
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
-        with self._explained():
+        with self._explained:
             return list(self.execute(sql, parameters))
 
     @contextmanager
@@ -40,7 +40,7 @@ class SqliteReader:
         if self._shared:
             yield
             return
-        with self._explained():
+        with self._explained:
             self.execute("BEGIN")
         try:
             yield

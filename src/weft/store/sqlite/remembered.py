@@ -43,6 +43,12 @@ class RememberedRows:
     def committed(self, connection: apsw.Connection) -> None:
         if not self._written or self._version == _UNKNOWN:
             return  # what was written was not written by a draft: then the version is another one now
+        self.take_in_written()
+        self._version = connection.data_version()
+
+    def take_in_written(self) -> None:
+        """Between two commands of one transaction, too: the second one sees what the first one wrote. After a
+        rollback nothing of it counts: `forget`."""
         for draft in self._written:
             self._take_in(draft)
         self._written.clear()
@@ -50,7 +56,12 @@ class RememberedRows:
             self.tasks.clear()
         if len(self.runs) > RUNS_MAX:
             self.runs.clear()
-        self._version = connection.data_version()
+
+    def forget(self) -> None:
+        self._written.clear()
+        self.tasks.clear()
+        self.runs.clear()
+        self._version = _UNKNOWN
 
     def _take_in(self, draft: Draft) -> None:
         tasks, runs = self.tasks, self.runs

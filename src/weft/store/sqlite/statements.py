@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from weft.store.queries import Query, queries
+from weft.store.queries import Query, query
 from weft.store.writes import Rows
 
 WHOLE = "SELECT * FROM v"
@@ -77,13 +77,18 @@ class _Texts(dict[str, str]):
     """Each is translated when it is first used: all of them would cost every command 8 ms."""
 
     def __missing__(self, name: str) -> str:
-        text = self[name] = queries("sqlite")[name].text(_value, _members)
+        text = self[name] = query("sqlite", name).text(_value, _members)
         return text
 
 
+class _RowsStatements(dict[str, SqliteRowsStatement]):
+    def __missing__(self, name: str) -> SqliteRowsStatement:
+        statement = self[name] = SqliteRowsStatement(query("sqlite", name))
+        return statement
+
+
 SQL = _Texts()
-GUARDED = frozenset(name for name, query in queries("sqlite").items() if query.guarded)
-ROWS = {name: SqliteRowsStatement(query) for name, query in queries("sqlite").items() if query.columns}
+ROWS = _RowsStatements()
 
 
 def chunks(rows: Sequence[Sequence[Any]]) -> Iterator[Sequence[Sequence[Any]]]:

@@ -10,8 +10,9 @@ from weft.core.decision.draft import Draft
 from weft.core.decision.needs import Need, Runs, Tasks
 from weft.store.loads import LOADS
 from weft.store.protocol import Superseded, recall
+from weft.store.queries import query
 from weft.store.sqlite.remembered import RememberedRows
-from weft.store.sqlite.statements import GUARDED, RANGE_MIN, ROWS, SQL, apart, chunks, flat
+from weft.store.sqlite.statements import RANGE_MIN, ROWS, SQL, apart, chunks, flat
 from weft.store.writes import Rows, Write, json_of, reply_writes, writes
 
 _by_id, _by_no = attrgetter("id"), attrgetter("no")
@@ -66,6 +67,14 @@ class SqliteTransaction:
         self._write(writes(draft, self.now))
         self._remembered.write(draft)
 
+    def take_in(self) -> None:
+        """More commands follow in this transaction."""
+        self._remembered.take_in_written()
+
+    def forget(self) -> None:
+        """Something of this transaction was undone."""
+        self._remembered.forget()
+
     def remember(self, command_id: str, body_hash: str) -> None:
         recall(self._all("command_reply", (command_id,)), command_id, body_hash)
 
@@ -78,7 +87,7 @@ class SqliteTransaction:
                 self._write_rows(name, parameters, rows)
                 continue
             self._execute(SQL[name], parameters)
-            if name in GUARDED:
+            if query("sqlite", name).guarded:
                 self._expect(name, 1)
 
     def _write_rows(self, name: str, parameters: tuple[Any, ...], rows: Rows) -> None:
@@ -89,15 +98,14 @@ class SqliteTransaction:
             for first, last in ranges:
                 self._execute(statement.of_range, (first, *shared, last, *parameters))
                 self._expect(name, last - first + 1)
-        if len(rows) == 1:
-            self._execute(statement.text(1), (*rows[0], *parameters))
+        if 0 < len(rows) <= 2:  # a chain's
+            bound = (*rows[0], *parameters) if len(rows) == 1 else (*rows[0], *rows[1], *parameters)
+            self._execute(statement.text(len(rows)), bound)
             if statement.guarded:
-                self._expect(name, 1)
+                self._expect(name, len(rows))
             return
         for chunk in chunks(rows):
-            bound = flat(chunk)
-            bound += parameters
-            self._execute(statement.text(len(chunk)), bound)
+            self._execute(statement.text(len(chunk)), [*flat(chunk), *parameters])
             if statement.guarded:
                 self._expect(name, len(chunk))
 

@@ -37,6 +37,7 @@ export class Api extends EventTarget {
 
   async load() {
     const reply = await fetch(new URL("verbs.json", this.files));
+    if (!reply.ok) throw new Problem(reply.status, null);
     for (const verb of await reply.json()) this.verbs.set(verb.name, verb);
   }
 

@@ -4,6 +4,9 @@
  *
  * Events patch the states at once. What they do not say (a task that became ready is queued without an event), and how
  * the elements of mapped tasks stand, comes with the next reading of all states, at most every two seconds.
+ *
+ * `travel` shows the run as it was after one of its events. Events that come meanwhile are only counted: the way back to
+ * now reads everything again, as after a lost connection.
  */
 
 import { paced } from "../parts/dom.js";
@@ -13,9 +16,17 @@ const READ_MS = 2000;
 const RUN_KINDS = new Set(["run_finished", "resumed", "paused", "unpaused", "halted", "stopped", "advanced", "budget"]);
 const MOVES = new Set(["finished", "lost", "returned", "decided", "refused", "answered", "closed", "budget"]);
 
-/** Dispatches `change` (states, at most once a frame), `graph` (another definition) and `problem`. */
+/** @typedef {{states: Uint8Array, run?: string, names?: string[]}} Opened `run` and `names` are those of a child run */
+
+/** Dispatches `change` (states, at most once a frame), `graph` (another definition), `elements` (of open tasks) and `problem`. */
 export class RunModel extends EventTarget {
-  /** @type {any} */ run = null;
+  /** @type {any} as it is shown */ run = null;
+  /** @type {any} as it is now */ #live = null;
+  /** @type {any} the event after which it is shown, and its neighbours; null: as it is now */ past = null;
+  /** @type {number | null} the event that is asked for */ #target = null;
+  #seeking = false;
+  /** Events that came while the past was shown. */
+  missed = 0;
   /** @type {any} */ graph = null;
   states = new Uint8Array(0);
   attempts = new Uint32Array(0);
@@ -24,6 +35,11 @@ export class RunModel extends EventTarget {
   ended = new Float64Array(0);
   /** @type {Map<number, {elements: number, states: Record<string, number>}>} */
   elements = new Map();
+  /** What is inside of tasks that are open, by position: elements of a mapped one, tasks of the run that one started. @type {Map<number, Opened>} */
+  opened = new Map();
+  /** Names of tasks by workflow, of runs that tasks started. @type {Map<string, string[]>} */
+  #names = new Map();
+  /** @type {string[]} names of tasks that are to be open */ #open = [];
   counts = new Uint32Array(STATES.length);
   /** The server's clock minus ours. */
   clockOffset = 0;
@@ -38,6 +54,7 @@ export class RunModel extends EventTarget {
   #positions = new Map();
   #reread;
   #refresh;
+  /** Reads what is inside of open tasks; a child run's events do not come here. */ readOpen;
 
   /** @param {import("./api.js").Api} api @param {string} id @param {AbortSignal} life */
   constructor(api, id, life) {
@@ -46,6 +63,7 @@ export class RunModel extends EventTarget {
     this.id = id;
     this.life = life;
     this.#reread = paced(READ_MS, () => this.#guarded(() => Promise.all([this.#readStates(false), this.#readRun()])));
+    this.readOpen = paced(READ_MS / 2, () => this.#guarded(() => this.#readElements()));
     this.#refresh = paced(READ_MS / 2, () => this.#guarded(() => this.#readRun()));
   }
 
@@ -71,12 +89,39 @@ export class RunModel extends EventTarget {
 
   async #readAll() {
     await Promise.all([this.#readRun(), this.graph === null ? this.#readGraph() : null]);
-    await this.#readStates(true);
+    if (this.#target === null) await this.#readStates(true);
+    else await this.#seek();
+  }
+
+  /** Show it as it was after this event; null: as it is. The last wish counts. @param {number | null} event */
+  travel(event) {
+    if (this.#target === event) return;
+    this.#target = event;
+    if (this.graph !== null) this.#guarded(() => this.#seek());
+  }
+
+  async #seek() {
+    if (this.#seeking) return;
+    this.#seeking = true;
+    try {
+      for (let shown; shown !== this.#target; ) {
+        shown = this.#target;
+        try {
+          if (shown === null) await Promise.all([this.#readStates(true), this.#readRun()]);
+          else this.#use(await this.api.call("get_states", { run: this.id, event: shown, times: true }, this.life));
+        } catch (error) {
+          if (shown === this.#target) throw error; // else another moment is asked for by now
+        }
+      }
+    } finally {
+      this.#seeking = false;
+    }
   }
 
   async #readRun() {
     const found = await this.api.call("get_run", { run: this.id, tasks: 0 }, this.life);
-    this.run = found.run;
+    this.#live = found.run;
+    this.run = this.past ? this.#then() : found.run;
     this.waitsForAdvance = found.awaiting_advance;
     this.#changed();
   }
@@ -97,18 +142,78 @@ export class RunModel extends EventTarget {
   async #readStates(times) {
     this.#meanwhile = [];
     const found = await this.api.call("get_states", { run: this.id, times: times || this.run?.state !== "running" }, this.life);
+    if (this.#target !== null) return void (this.#meanwhile = null);
     if (found.workflow !== this.graph?.workflow) await this.#readGraph();
     this.clockOffset = found.now - Date.now();
+    this.#use(found);
+    this.#lastEvent = Math.max(this.#lastEvent, found.last_event);
+    for (const event of this.#meanwhile ?? []) if (event.seq > found.last_event) this.#patch(event);
+    this.#meanwhile = null;
+  }
+
+  /** @param {any} found all states, of now or of then */
+  #use(found) {
+    this.past = found.past;
     for (let pos = 0; pos < this.states.length; pos++) this.states[pos] = PLACE[found.letters[found.states[pos]]];
     this.attempts.set(found.attempts);
     for (const [pos, at] of found.began.entries()) this.began[pos] = at ?? NaN;
     for (const [pos, at] of found.ended.entries()) this.ended[pos] = at ?? NaN;
     this.elements = new Map(Object.entries(found.elements).map(([pos, one]) => [Number(pos), /** @type {any} */ (one)]));
-    this.#lastEvent = Math.max(this.#lastEvent, found.last_event);
     this.#recount();
-    for (const event of this.#meanwhile ?? []) if (event.seq > found.last_event) this.#patch(event);
-    this.#meanwhile = null;
+    if (this.#open.length) this.readOpen();
+    if (this.past) this.run = this.#then(found);
+    else {
+      this.missed = 0;
+      this.run = this.#live;
+    }
     this.#changed();
+  }
+
+  #shown = { state: "pending", generation: 1 };
+
+  /** The run's line as it was. */
+  #then(found = this.#shown) {
+    this.#shown = found;
+    const over = ["succeeded", "failed", "cancelled"].includes(found.state);
+    const counts = Object.fromEntries(STATES.map((state, place) => [state, this.counts[place]]));
+    for (const [pos, one] of this.elements) {
+      counts[STATES[this.states[pos]]]--; // its elements are counted, not itself
+      for (const [state, many] of Object.entries(one.states)) counts[state] += many;
+    }
+    const total = Object.values(counts).reduce((sum, many) => sum + many, 0);
+    return { ...this.#live, ...counts, total, active: counts.queued + counts.running, state: found.state, generation: found.generation, finished_at: over ? this.past.event.at : null, reason: over ? this.#live.reason : null, paused: false };
+  }
+
+  /** Whether a task has something inside. @param {number} pos */
+  opens(pos) {
+    return this.elements.has(pos) || this.graph.kinds[this.graph.kind[pos]] === "workflow";
+  }
+
+  /** Tasks whose inside is shown. @param {string[]} names */
+  open(names) {
+    if (names.join() === this.#open.join() || this.graph === null) return;
+    this.#open = names;
+    this.#guarded(() => this.#readElements());
+  }
+
+  async #readElements() {
+    const places = this.#open.map((name) => this.#positions.get(name)).filter((pos) => pos !== undefined && this.opens(pos));
+    const found = await Promise.all(places.map(async (pos) => /** @type {[number, Opened | null]} */ ([pos, await this.#inside(/** @type {number} */ (pos))])));
+    this.opened = new Map(/** @type {[number, Opened][]} */ (found.filter(([, one]) => one !== null)));
+    this.dispatchEvent(new Event("elements"));
+  }
+
+  /** @param {number} pos @returns {Promise<Opened | null>} */
+  async #inside(pos) {
+    const event = this.past?.event.seq;
+    const fields = { run: this.id, task: this.graph.names[pos] };
+    const codes = (/** @type {any} */ found) => Uint8Array.from(found.states, (/** @type {string} */ letter) => PLACE[found.letters[letter]]);
+    if (this.elements.has(pos)) return { states: codes(await this.api.call("get_element_states", { ...fields, event }, this.life)) };
+    const run = (await this.api.call("get_task", fields, this.life)).task.child;
+    const found = run && (await this.api.call("get_states", { run, event }, this.life).catch((error) => (error.status === 404 ? null : Promise.reject(error))));
+    if (!found) return null; // it has not begun, or had not then
+    if (!this.#names.has(found.workflow)) this.#names.set(found.workflow, (await this.api.call("get_graph", { run }, this.life)).names);
+    return { run, names: this.#names.get(found.workflow), states: codes(found) };
   }
 
   #recount() {
@@ -119,6 +224,10 @@ export class RunModel extends EventTarget {
   /** @param {any[]} events in the order of their numbers */
   apply(events) {
     if (this.graph === null) return;
+    if (this.#target !== null) {
+      this.missed += events.length;
+      return this.#changed();
+    }
     for (const event of events) {
       if (event.seq <= this.#lastEvent) continue;
       this.#lastEvent = event.seq;
@@ -173,9 +282,9 @@ export class RunModel extends EventTarget {
     return end - this.began[pos];
   }
 
-  /** By the server's clock. */
+  /** By the server's clock; in the past, when its event happened. */
   get now() {
-    return Date.now() + this.clockOffset;
+    return this.past ? this.past.event.at : Date.now() + this.clockOffset;
   }
 
   /** @param {string} name of a task, or of an element */

@@ -7,6 +7,7 @@ export class WorkflowModel extends EventTarget {
   /** Nothing runs here. */
   run = null;
   /** @type {Map<number, any>} */ elements = new Map();
+  /** @type {Map<number, import("./run_model.js").Opened>} */ opened = new Map();
   counts = new Uint32Array(STATES.length);
   /** @type {Map<string, number>} */ #positions;
 
@@ -22,6 +23,16 @@ export class WorkflowModel extends EventTarget {
   took(_pos) {
     return NaN;
   }
+
+  /** Nothing opens here. @param {string[]} _names */
+  open(_names) {}
+
+  /** @param {number} _pos */
+  opens(_pos) {
+    return false;
+  }
+
+  readOpen() {}
 
   /** @param {string} name of a task */
   position(name) {

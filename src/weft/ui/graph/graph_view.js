@@ -4,12 +4,14 @@
 import { Part, h, refill } from "../parts/dom.js";
 import { count, span } from "../parts/format.js";
 import { STATES, shape, word } from "../parts/states.js";
-import { changed, go, here } from "../shell/router.js";
+import { address, changed, go, here } from "../shell/router.js";
 import { Camera } from "./camera.js";
 import { Renderer } from "./renderer.js";
+import { ElementBlock } from "./element_block.js";
 import { BOX, Scene } from "./scene.js";
 
 const STEP = 60;
+const TOGGLE = 60; // the right part of the box of a task with something inside: opens and closes it
 const CLICK = 5; // pixels that a pointer may move between down and up
 
 export class GraphView extends Part {
@@ -20,6 +22,7 @@ export class GraphView extends Part {
   #renderer;
   #near = -1;
   #chosen = -1;
+  #element = -1;
   #frame = 0;
   #touched = false; // a person moved it: it stays where it is
   /** Frames drawn, and how long the last took; for measurements. */
@@ -43,6 +46,7 @@ export class GraphView extends Part {
       tool("+", "Zoom in", () => this.#zoom(1.3)), tool("−", "Zoom out", () => this.#zoom(1 / 1.3)), tool("All", "Show all of it", () => this.fit())));
     this.hear(this.model, "graph", () => this.#use());
     this.hear(this.model, "change", () => this.#changed());
+    this.hear(this.model, "elements", () => this.#useBlocks());
     this.hear(window, "theme", () => this.#coloured());
     this.hear(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.#coloured());
     const sizes = new ResizeObserver(() => this.#resize());
@@ -50,16 +54,48 @@ export class GraphView extends Part {
     this.life.addEventListener("abort", () => sizes.disconnect());
     this.#hearPointer();
     this.#hearKeys();
-    this.every(1000, () => this.camera.scale >= 0.5 && this.model.run && !this.model.run.finished_at && this.redraw());
+    this.every(1000, () => {
+      if (!this.model.run || this.model.run.finished_at || document.hidden) return;
+      if (this.camera.scale >= 0.5) this.redraw();
+      if ([...this.model.opened.values()].some((one) => one.run)) this.model.readOpen();
+    });
     this.#use();
   }
 
   #use() {
     if (this.model.graph === null) return;
-    this.#renderer.use(new Scene(this.model.graph));
+    this.#renderer.use(new Scene(this.model.graph, this.#blocks()));
     this.#resize();
     this.fit();
     this.#coloured();
+  }
+
+  #blocks() {
+    return [...this.model.opened].map(([pos, inside]) => new ElementBlock(pos, this.model.graph.names[pos], inside));
+  }
+
+  /** Elements have come, changed or gone; what is seen stays where it is. */
+  #useBlocks() {
+    if (!this.#renderer.scene) return;
+    this.#renderer.use(new Scene(this.model.graph, this.#blocks()));
+    this.#renderer.heat();
+    if (this.#touched) this.redraw();
+    else this.fit();
+  }
+
+  /** Which tasks are open is part of the address. */
+  #open() {
+    const names = new Set((here().query.get("open") ?? "").split(",").filter(Boolean));
+    this.model.open([...names]);
+    return names;
+  }
+
+  /** @param {number} pos */
+  #toggle(pos) {
+    const names = this.#open();
+    const name = this.model.graph.names[pos];
+    if (!names.delete(name)) names.add(name);
+    go(changed({ open: [...names].join(",") }));
   }
 
   #coloured() {
@@ -89,7 +125,9 @@ export class GraphView extends Part {
 
   #changed() {
     if (!this.#renderer.scene) return;
+    this.#open();
     const name = here().query.get("task");
+    this.#element = /\.\d+$/.test(name ?? "") ? Number(name?.split(".").at(-1)) : -1;
     const chosen = name === null ? -1 : (this.model.position(name) ?? -1);
     if (chosen !== this.#chosen && chosen >= 0) this.camera.reveal(this.#renderer.scene.x[chosen] + BOX.width / 2, this.#renderer.scene.y[chosen]);
     this.#chosen = chosen;
@@ -102,7 +140,7 @@ export class GraphView extends Part {
     const { counts } = this.model;
     const shown = [...STATES].reverse().filter((_, nth) => counts[STATES.length - 1 - nth] > 0);
     const words = shown.map((state) => `${counts[STATES.indexOf(state)]} ${word(state)}`).join(", ");
-    refill(this.#legend, shown.map((state) => h("span", { class: `state state-${state}` }, shape(state), `${count(counts[STATES.indexOf(state)])} ${word(state)}`)));
+    refill(this.#legend, shown.map((state) => h("span", { class: `state state-${state}` }, shape(state), count(counts[STATES.indexOf(state)]), h("span", { class: "word" }, ` ${word(state)}`))));
     this.#canvas.setAttribute("aria-label", `Graph of ${count(this.model.states.length)} tasks${words && `: ${words}. The table has all of them`}.`);
   }
 
@@ -118,7 +156,7 @@ export class GraphView extends Part {
     const context = this.#canvas.getContext("2d", { alpha: false });
     if (!context || !this.#renderer.scene) return;
     const began = performance.now();
-    this.#renderer.draw(context, this.camera, this.#chosen, this.#near);
+    this.#renderer.draw(context, this.camera, this.#chosen, this.#near, this.#element);
     this.took = performance.now() - began;
     this.firstDrawn ||= performance.now();
     this.drawn++;
@@ -180,12 +218,14 @@ export class GraphView extends Part {
 
   /** @param {number} pos @param {number} x @param {number} y */
   #hover(pos, x, y) {
-    this.#canvas.style.cursor = pos >= 0 ? "pointer" : "grab";
-    this.#hint.hidden = pos < 0;
-    if (pos >= 0) {
-      const took = this.model.took(pos);
-      const state = STATES[this.model.states[pos]];
-      refill(this.#hint, this.model.run && [shape(state), ` ${word(state)} `], h("b", { class: "name" }, this.model.graph.names[pos]), Number.isNaN(took) ? "" : ` ${span(took)}`);
+    const found = pos < 0 && this.#renderer.scene ? this.#renderer.scene.elementAt(...this.camera.world(x, y)) : null;
+    this.#canvas.style.cursor = pos >= 0 || found ? "pointer" : "grab";
+    this.#hint.hidden = pos < 0 && !found;
+    if (pos >= 0 || found) {
+      const took = found ? NaN : this.model.took(pos);
+      const state = STATES[found ? found.block.states[found.idx] : this.model.states[pos]];
+      const name = found ? found.block.label(found.idx) : this.model.graph.names[pos];
+      refill(this.#hint, this.model.run && [shape(state), ` ${word(state)} `], h("b", { class: "name" }, name), Number.isNaN(took) ? "" : ` ${span(took)}`);
       Object.assign(this.#hint.style, { left: `${Math.min(x + 14, this.clientWidth - 220)}px`, top: `${y + 16}px` });
     }
     if (pos === this.#near) return;
@@ -196,6 +236,11 @@ export class GraphView extends Part {
   /** @param {PointerEvent} event */
   #click(event) {
     const pos = this.#taskAt(event.offsetX, event.offsetY);
+    const { scene } = this.#renderer;
+    const [x, y] = this.camera.world(event.offsetX, event.offsetY);
+    if (pos >= 0 && this.model.opens(pos) && x > scene.x[pos] + BOX.width - TOGGLE) return this.#toggle(pos);
+    const found = pos < 0 ? scene?.elementAt(x, y) : null;
+    if (found) return go(found.block.run ? address(["runs", found.block.run], { task: found.block.label(found.idx) }) : changed({ task: found.block.label(found.idx) }));
     go(changed({ task: pos < 0 ? null : this.model.graph.names[pos] }));
   }
 
@@ -203,6 +248,7 @@ export class GraphView extends Part {
     const keys = /** @type {Record<string, () => void>} */ ({
       ArrowLeft: () => this.#pan(STEP, 0), ArrowRight: () => this.#pan(-STEP, 0), ArrowUp: () => this.#pan(0, STEP), ArrowDown: () => this.#pan(0, -STEP),
       "+": () => this.#zoom(1.3), "=": () => this.#zoom(1.3), "-": () => this.#zoom(1 / 1.3), 0: () => this.fit(),
+      o: () => this.#chosen >= 0 && this.model.opens(this.#chosen) && this.#toggle(this.#chosen),
     });
     this.hear(document, "keydown", (/** @type {KeyboardEvent} */ event) => {
       const inside = event.target === this.#canvas || event.target === document.body;

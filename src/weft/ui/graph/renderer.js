@@ -69,13 +69,14 @@ export class Renderer {
       }
     }
     this.#heat.getContext("2d")?.putImageData(pixels, 0, 0);
+    for (const block of scene.blocks) block.paint(this.#packed);
   }
 
   /**
    * @param {CanvasRenderingContext2D} context @param {import("./camera.js").Camera} camera
-   * @param {number} chosen position, or -1 @param {number} near under the pointer, or -1
+   * @param {number} chosen position, or -1 @param {number} near under the pointer, or -1 @param {number} element of the chosen one, or -1
    */
-  draw(context, camera, chosen, near) {
+  draw(context, camera, chosen, near, element = -1) {
     const ratio = devicePixelRatio;
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = this.#look.surface;
@@ -88,13 +89,24 @@ export class Renderer {
       for (const pos of [near, chosen]) if (pos >= 0) this.#drawOwnEdges(context, camera, pos);
       this.#drawBoxes(context, camera, view);
     }
+    const style = { fills: this.#fills, colours: this.#colours, look: this.#look };
+    for (const block of this.scene.blocks) block.draw(context, camera, style, block.pos === chosen ? element : -1);
     for (const pos of [near, chosen]) if (pos >= 0) this.#outline(context, camera, pos, pos === chosen);
   }
 
   /** @param {CanvasRenderingContext2D} context */
   #drawStrips(context) {
     context.imageSmoothingEnabled = false;
-    context.drawImage(this.#heat, 0, 0, this.scene.columns * BOX.columnPitch, this.scene.rows * BOX.rowPitch);
+    const { scene } = this;
+    const perRow = this.#heat.height / scene.rows;
+    let row = 0;
+    let down = 0;
+    for (let nth = 0; nth <= scene.blocks.length; nth++) {
+      const end = nth < scene.blocks.length ? Math.floor(scene.blockRows[nth] / 4) + 1 : scene.rows;
+      if (end > row) context.drawImage(this.#heat, 0, row * perRow, this.#heat.width, (end - row) * perRow, 0, row * BOX.rowPitch + down, scene.columns * BOX.columnPitch, (end - row) * BOX.rowPitch);
+      row = Math.max(row, end);
+      down += scene.blocks[nth]?.height ?? 0;
+    }
   }
 
   /** @param {import("./camera.js").Camera} camera */
@@ -132,7 +144,7 @@ export class Renderer {
 
   /** @param {CanvasRenderingContext2D} context @param {import("./camera.js").Camera} camera @param {number} pos */
   #drawOwnEdges(context, camera, pos) {
-    const own = new Set((this.scene.edgesOf?.get(pos) ?? []).slice(0, EDGES_MAX));
+    const own = new Set((this.scene.edgesOf.get(pos) ?? []).slice(0, EDGES_MAX));
     if (!own.size) return;
     context.beginPath();
     for (const list of [...this.scene.short, this.scene.long]) {
@@ -179,7 +191,8 @@ export class Renderer {
     this.#drawShape(context, x + 9, y + 9, pos, colour);
     const elements = model.elements.get(pos);
     const took = model.took(pos);
-    const more = elements ? `× ${elements.elements}` : Number.isNaN(took) || took < 0 ? "" : span(took);
+    const long = elements ? `× ${elements.elements}` : Number.isNaN(took) || took < 0 ? "" : span(took);
+    const more = model.opens(pos) ? `${long} ${scene.blocks.some((block) => block.pos === pos) ? "▾" : "▸"}` : long;
     context.font = `11px ${this.#look.font}`;
     context.textBaseline = "middle";
     context.textAlign = "right";

@@ -40,6 +40,15 @@ export function refill(parent, ...children) {
   fill(parent, ...children);
 }
 
+/** @param {Child[]} heads of its columns; one that is not there is left out @param {Element[] | Element} lines, or the body @param {Record<string, any>} [props] */
+export function table(heads, lines, props = {}) {
+  const head = heads.filter((one) => one || one === "").map((one) => (one instanceof HTMLTableCellElement ? one : h("th", { scope: "col" }, one)));
+  return h("table", props, h("thead", {}, h("tr", {}, head)), Array.isArray(lines) ? h("tbody", {}, lines) : lines);
+}
+
+/** For those who do not see the page. @param {string} text */
+export const unseen = (text) => h("span", { class: "sr" }, text);
+
 /** @param {string} path @param {Record<string, string>} [more] */
 export function icon(path, more = {}) {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");

@@ -41,14 +41,19 @@ export function badge(state, text) {
   return h("span", { class: `state state-${state}` }, shape(state), text ?? word(state));
 }
 
-/** How far a run is, as a bar with a part for each kind of end. @param {any} run */
-export function meter(run) {
+/** How many runs there are in each state, as a list shows them. @param {any} counts as the API gives them @param {boolean} all also those that tasks started @returns {Record<string, number>} */
+export function runsShown({ runs, children }, all) {
+  return all ? runs : Object.fromEntries(Object.entries(runs).map(([state, many]) => [state, many - (children[state] ?? 0)]));
+}
+
+/** How far a run is, as a bar with a part for each kind of end. @param {any} run @param {string} [what] */
+export function meter(run, what = "tasks") {
   const ended = run.succeeded + run.failed + run.dead_letter + run.cancelled + run.skipped;
   const parts = [
     ["succeeded", run.succeeded], ["skipped", run.skipped], ["cancelled", run.cancelled],
     ["failed", run.failed + run.dead_letter], ["running", run.active],
   ];
-  const bar = h("span", { class: "meter", role: "img", "aria-label": `${ended} of ${run.total} tasks have ended` });
+  const bar = h("span", { class: "meter", role: "img", "aria-label": `${ended} of ${run.total} ${what} have ended` });
   for (const [name, many] of parts) {
     if (many) bar.append(h("i", { class: name, style: { width: `${(100 * Number(many)) / Math.max(1, run.total)}%` } }));
   }

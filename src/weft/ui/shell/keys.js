@@ -6,7 +6,8 @@ import { showPalette } from "./palette.js";
 import { go } from "./router.js";
 
 const KEYS = [
-  [["/"], "filter what is shown"],
+  [["/"], "filter what is shown; in output: find"],
+  [["n", "N"], "in output: the next match, the one before"],
   [["Ctrl", "K"], "go to a run or a view, or do something"],
   [["j", "k"], "next and previous line"],
   [["Enter"], "open the line"],
@@ -15,8 +16,12 @@ const KEYS = [
   [["g", "w"], "workflows"],
   [["g", "s"], "schedules"],
   [["g", "n"], "nodes"],
-  [["1", "…", "4"], "the tabs of a run"],
+  [["1", "…", "5"], "the tabs of a run"],
+  [["[", "]"], "a run as it was: one event back, one on"],
+  [["{", "}"], "a twentieth of it"],
+  [["p"], "play a run's history; stop"],
   [["+", "−", "0"], "zoom the graph; all of it"],
+  [["o"], "open the mapped task or child run that is chosen in the graph; close it"],
   [["←", "→", "↑", "↓"], "move the graph"],
   [["Esc"], "close"],
   [["?"], "this list"],
@@ -26,7 +31,7 @@ export function showKeys() {
   const close = () => dialog.close();
   const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-label": "Keys" },
     h("div", { class: "dialog-head" }, h("h2", {}, "Keys")),
-    h("div", { class: "dialog-body" }, h("dl", { class: "keys" },
+    h("div", { class: "dialog-body", tabindex: "0", role: "region", "aria-label": "All keys" }, h("dl", { class: "keys" },
       KEYS.flatMap(([keys, does]) => [h("dt", {}, [...keys].map((key) => [h("kbd", {}, key), " "]).flat()), h("dd", {}, /** @type {string} */ (does))]))),
     h("div", { class: "dialog-foot" }, h("button", { class: "main", on: { click: close } }, "Close"))));
   document.body.append(dialog);

@@ -31,15 +31,20 @@ export class App extends Part {
     this.hear(this.api, "unauthorized", (event) => this.#askForToken(event.detail));
     this.hear(window, "hashchange", () => this.#show());
     watchKeys(this);
-    await this.api.load();
+    this.hear(window, "unhandledrejection", ({ reason }) => reason?.name !== "AbortError" && toast(problemText(reason), true)); // a part that was left aborts
+    try {
+      await this.api.load();
+    } catch {
+      return refill(this, h("p", { class: "note problem", role: "alert" }, "The server did not send all of the page. ", h("button", { on: { click: () => location.reload() } }, "Load it again")));
+    }
     const place = here();
-    if (place.path[0] === "sign-in") await this.#useLink(place.query.get("code") ?? "");
+    if (place.path[0] === "sign-in") await this.#useLink(place.query.get("code") ?? "", place.query.get("run"));
     else await this.signIn(sessionStorage.getItem(TOKEN) ?? "");
   }
 
-  /** @param {string} code of a one-time link */
-  async #useLink(code) {
-    go("#/runs", true);
+  /** @param {string} code of a one-time link @param {string | null} run to look at */
+  async #useLink(code, run) {
+    go(run ? address(["runs", run]) : "#/runs", true);
     try {
       await this.signIn((await this.api.call("use_sign_in", { code })).token);
     } catch (error) {
@@ -68,6 +73,7 @@ export class App extends Part {
   }
 
   signOut() {
+    sessionStorage.clear(); // drafts, too
     this.#askForToken("");
   }
 
@@ -84,11 +90,11 @@ export class App extends Part {
     const bar = h(
       "header", { class: "bar" },
       h("a", { class: "brand", href: "#/home" }, icon(BRAND), "Weft"), this.#nav, h("span", { class: "grow" }), this.#heard,
-      h("button", { class: "bare wide-only", on: { click: () => showPalette(this) } }, "Go to or do…", h("kbd", {}, "Ctrl K")),
+      h("button", { class: "bare", on: { click: () => showPalette(this) } }, "Go to or do…", h("kbd", { class: "wide-only" }, "Ctrl K")),
       this.#who,
       h("button", { class: "bare", "aria-label": "Light or dark", on: { click: () => this.#turnTheme() } }, icon("M8 2.5a5.5 5.5 0 1 0 .01 0zM8 2.5v11", {})),
       h("button", { class: "bare wide-only", "aria-label": "Keys", on: { click: showKeys } }, "?"),
-      h("button", { class: "bare wide-only", on: { click: () => this.signOut() } }, "Forget the token"),
+      h("button", { class: "bare", on: { click: () => this.signOut() } }, "Sign out"),
     );
     refill(this, bar, this.#main);
     this.#showHeard();
@@ -117,7 +123,7 @@ export class App extends Part {
       h("a", { href: address([one.name]), "aria-current": one.name === (view?.under ?? path[0]) ? "page" : null }, one.title)));
     if (view === null) {
       this.#shown = "";
-      return refill(this.#main, h("p", { class: "note" }, "There is no such view. ", h("a", { href: "#/runs" }, "All runs")));
+      return refill(this.#main, h("h1", { class: "sr" }, "No such view"), h("p", { class: "note" }, "There is no such view. ", h("a", { href: "#/runs" }, "All runs")));
     }
     const key = view.key(path);
     if (key === this.#shown) {

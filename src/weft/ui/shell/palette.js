@@ -6,7 +6,7 @@ import { h, refill } from "../parts/dom.js";
 import { here, go } from "./router.js";
 
 const SHOWN_MAX = 60;
-const PLACES = [["Home", "#/home"], ["All runs", "#/runs"], ["Running", "#/runs?state=running"], ["Failed", "#/runs?state=failed"], ["Workflows", "#/workflows"], ["Schedules", "#/schedules"], ["Dead letters", "#/dead"], ["Nodes", "#/nodes"], ["Pools", "#/pools"], ["Compare two runs", "#/compare"], ["What happens", "#/events"]];
+const PLACES = [["Home", "#/home"], ["All runs", "#/runs"], ["Running", "#/runs?state=running"], ["Failed", "#/runs?state=failed"], ["Workflows", "#/workflows"], ["New workflow", "#/new"], ["Schedules", "#/schedules"], ["Dead letters", "#/dead"], ["Nodes", "#/nodes"], ["Pools", "#/pools"], ["Compare two runs", "#/compare"], ["What happens", "#/events"]];
 
 /** @param {import("./main.js").App} app */
 export function showPalette(app) {

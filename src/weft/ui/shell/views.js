@@ -1,6 +1,8 @@
 // @ts-check
 /** Every view by the first word of its address. A view with the same key stays, and hears that the address moved. */
 
+import { Later } from "../parts/later.js";
+import { AuditView } from "../views/cluster/audit.js";
 import { DeadLetters } from "../views/cluster/dead_letters.js";
 import { PoolsView } from "../views/cluster/pools.js";
 import { TokensView } from "../views/cluster/tokens.js";
@@ -36,6 +38,9 @@ export const VIEWS = [
   { name: "nodes", title: "Nodes", key: () => "nodes", make: (app) => new NodesView(app) },
   { name: "pools", title: "", under: "nodes", key: () => "pools", make: (app) => new PoolsView(app) },
   { name: "tokens", title: "", under: "nodes", key: () => "tokens", make: (app) => new TokensView(app) },
+  { name: "audit", title: "", under: "nodes", key: () => "audit", make: (app) => new AuditView(app) },
+  { name: "new", title: "", under: "workflows", key: () => "new", make: (app) => new Later(async () => new (await import("../editor/edit.js")).EditView(app, null, {})) },
+  { name: "correct", title: "", under: "runs", key: (path) => path.join("/"), make: (app, path) => new Later(async () => new (await import("../editor/correct.js")).CorrectView(app, path[1])) },
   { name: "compare", title: "", under: "runs", key: (path) => path.join("/"), make: (app, path) => new CompareView(app, path[1], path[2]) },
   { name: "events", title: "Events", key: () => "events", make: (app) => new EventsView(app, null) },
 ];

@@ -7,6 +7,7 @@ import { badge } from "../parts/states.js";
 import { problemText, toast } from "../parts/toast.js";
 
 const SHOWN = 50;
+const WITHOUT_REASON = ["rerun", "resume", "retry_dead", "remove"];
 const ROUNDS_MAX = 100; // of 200 runs each
 
 /**
@@ -24,15 +25,16 @@ export function askBulk(app, action, label, wanted) {
     const doIt = /** @type {HTMLButtonElement} */ (h("button", { class: "main", type: "button", disabled: true }, "Do it"));
     const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-label": label }, h("div", { class: "dialog-head" }, h("h2", {}, `${label}: many runs`)), body,
       h("div", { class: "dialog-foot" }, h("button", { type: "button", on: { click: () => dialog.close() } }, "Leave it"), doIt)));
-    const fields = () => ({ ...wanted, action, ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) });
+    const operation = action === "remove" ? "remove_runs" : "change_runs";
+    const fields = () => ({ ...wanted, ...(action === "remove" ? {} : { action }), ...(reason.value.trim() ? { reason: reason.value.trim() } : {}) });
     const refused = (/** @type {unknown} */ error) => refill(body, h("p", { class: "state-failed name", role: "alert" }, problemText(error)));
 
     const look = async () => {
-      const found = await app.api.call("change_runs", { ...fields(), preview: true });
+      const found = await app.api.call(operation, { ...fields(), preview: true });
       const many = `${count(found.changed.length)}${found.next ? " or more" : ""} run${found.changed.length === 1 && !found.next ? "" : "s"}`;
       refill(body, h("p", {}, found.changed.length || found.next ? `${label} ${many}:` : "Nothing would change."), lines(found.changed),
         found.refused.length > 0 && [h("p", {}, `Left as ${found.refused.length === 1 ? "it is" : "they are"}:`), lines(found.refused)],
-        action !== "rerun" && action !== "resume" && action !== "retry_dead" && h("label", {}, "Reason (optional)", reason));
+        !WITHOUT_REASON.includes(action) && h("label", {}, "Reason (optional)", reason));
       doIt.disabled = !found.changed.length && !found.next;
     };
     const act = async () => {
@@ -41,7 +43,7 @@ export function askBulk(app, action, label, wanted) {
       const left = [];
       let cursor = null;
       for (let round = 0; round < ROUNDS_MAX && !stopped; round++) {
-        const found = await app.api.call("change_runs", { ...fields(), ...(cursor ? { cursor } : {}) });
+        const found = await app.api.call(operation, { ...fields(), ...(cursor ? { cursor } : {}) });
         const now = found.changed.filter((/** @type {any} */ one) => one.refused === null);
         done += now.length;
         changed ||= now.length > 0;

@@ -2,7 +2,7 @@
 /** Two runs beside each other: definition, inputs, and each task with its outcome and how much slower it got. */
 
 import { diffLines } from "../parts/diff_lines.js";
-import { Part, h, refill } from "../parts/dom.js";
+import { Part, h, refill, table, unseen } from "../parts/dom.js";
 import { count, moment, span } from "../parts/format.js";
 import { tookOf } from "../parts/run_strip.js";
 import { badge } from "../parts/states.js";
@@ -94,23 +94,23 @@ export class CompareView extends Part {
       h("td", { class: "number" }, task.old_ms === null || task.new_ms === null ? "" : change(task.old_ms, task.new_ms)),
       h("td", {}, bars(task.old_ms, task.new_ms, longest))));
     const heads = ["Task", "Before", "After", "Took before", "Took after", "Change", "Both"];
-    const table = panel(heads, lines);
-    if (diff.left_out) table.append(h("p", { class: "note" }, `${count(diff.left_out)} more tasks are not compared.`));
-    return table;
+    const found = panel(heads, lines);
+    if (diff.left_out) found.append(h("p", { class: "note" }, `${count(diff.left_out)} more tasks are not compared.`));
+    return found;
   }
 }
 
 /** @param {any[]} heads @param {HTMLElement[]} lines */
 function panel(heads, lines) {
   const numbers = new Set(["Took before", "Took after", "Change"]);
-  return h("div", { class: "panel-table" }, h("table", {}, h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col", class: numbers.has(one) ? "number" : null }, one || h("span", { class: "sr" }, "What"))))), h("tbody", {}, lines)));
+  return h("div", { class: "panel-table" }, table(heads.map((one) => h("th", { scope: "col", class: numbers.has(one) ? "number" : null }, one || unseen("What"))), lines));
 }
 
 /** @param {number} old @param {number} now */
 function change(old, now) {
   const more = now - old;
   if (Math.abs(more) < 1) return h("span", { class: "soft" }, "same");
-  const percent = old > 0 ? ` (${more > 0 ? "+" : "−"}${Math.abs(Math.round((100 * more) / old))} %)` : "";
+  const percent = old <= 0 ? "" : now >= 10 * old ? ` (× ${count(Math.round(now / old))})` : ` (${more > 0 ? "+" : "−"}${Math.abs(Math.round((100 * more) / old))} %)`;
   return h("span", { class: more > 0 ? "state-failed" : "state-succeeded" }, `${more > 0 ? "+" : "−"}${span(Math.abs(more))}${percent}`);
 }
 

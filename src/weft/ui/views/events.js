@@ -1,9 +1,9 @@
 // @ts-check
 /** What happened: to a run, or in the whole cluster; the newest page, and more as it comes. */
 
-import { Part, h, refill } from "../parts/dom.js";
+import { Part, h, refill, table } from "../parts/dom.js";
 import { clock, moment } from "../parts/format.js";
-import { address } from "../shell/router.js";
+import { address, changed } from "../shell/router.js";
 
 const LIMIT = 200;
 const SHOWN_MAX = 1000;
@@ -23,9 +23,9 @@ export class EventsView extends Part {
   }
 
   begin() {
-    const heads = ["No.", "At", this.run ? null : "Run", "Event", "Task", "Node", "Data"].filter(Boolean);
-    const table = h("div", { class: "panel-table" }, h("table", {}, h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one)))), this.#lines));
-    this.replaceChildren(h("div", { class: "filters" }, h("h1", { class: this.run ? "sr" : "" }, this.run ? "Events" : "What happens"), h("span", { class: "soft" }, `the newest first, ${SHOWN_MAX.toLocaleString("en")} at most`)), table);
+    const heads = ["No.", "At", this.run ? null : "Run", "Event", "Task", "Node", "Data"];
+    this.replaceChildren(h("div", { class: "filters" }, h("h1", { class: this.run ? "sr" : "" }, this.run ? "Events" : "What happens"), h("span", { class: "soft" }, `the newest first, ${SHOWN_MAX.toLocaleString("en")} at most`)),
+      h("div", { class: "panel-table" }, table(heads, this.#lines)));
     this.every(AGAIN_MS, () => !document.hidden && this.#read());
     this.#read();
   }
@@ -55,7 +55,7 @@ export class EventsView extends Part {
   #line(event) {
     const text = JSON.stringify(event.data);
     return h("tr", {},
-      h("td", { class: "number soft" }, event.seq),
+      h("td", { class: "number soft" }, this.run ? h("a", { href: changed({ at: String(event.seq) }), title: "The run as it was after this event" }, event.seq) : event.seq),
       h("td", { title: moment(event.at) }, clock(event.at)),
       !this.run && h("td", {}, event.run_id && h("a", { class: "mono", href: address(["runs", event.run_id]) }, event.run_id)),
       h("td", {}, event.kind),

@@ -3,11 +3,11 @@
 
 import { Part, h, paced, refill } from "../parts/dom.js";
 import { ago, clock, count, moment, span } from "../parts/format.js";
-import { badge, meter, shape, word } from "../parts/states.js";
+import { badge, meter, runsShown, shape, word } from "../parts/states.js";
 import { problemText } from "../parts/toast.js";
 import { address } from "../shell/router.js";
-import { hourChart } from "../parts/hour_chart.js";
-import { taskActions } from "./run_actions.js";
+import { hourChart, latencies } from "../parts/hour_chart.js";
+import { answerAction } from "./run_actions.js";
 import { fireBadge } from "./schedules/trigger_parts.js";
 
 const LOOKED = "weft-looked";
@@ -24,7 +24,8 @@ export class HomeView extends Part {
   #waits = section("Waits for a person");
   #failed = section("Failed");
   #runs = section("Running");
-  #late = section("Triggers that did not start a run");
+  #late = section("Late");
+  #missed = section("Triggers that did not start a run");
   #hour = section("The last hour");
   #problem = h("p", { class: "note problem", hidden: true, role: "alert" });
   #refresh = paced(AGAIN_MS, () => this.#read());
@@ -39,7 +40,7 @@ export class HomeView extends Part {
     document.title = "Weft";
     this.className = "home";
     this.replaceChildren(h("div", { class: "filters" }, h("h1", {}, "Home"), this.#facts), this.#problem,
-      h("div", { class: "home-grid" }, this.#waits, this.#failed, this.#runs, this.#late, this.#hour));
+      h("div", { class: "home-grid" }, this.#waits, this.#failed, this.#runs, this.#late, this.#missed, this.#hour));
     this.app.live?.subscribe(null, (message) => message.kind !== "lost" && this.#refresh(), this.life);
     this.every(5000, () => !document.hidden && this.#refresh());
     this.every(HOUR_AGAIN_MS, () => !document.hidden && this.#readHour());
@@ -59,7 +60,7 @@ export class HomeView extends Part {
       this.#showFacts(counts);
       this.#showFailed(failed, counts.now);
       this.#showRunning(running.runs, counts);
-      this.#showLate(triggers.triggers, counts.now);
+      this.#showMissed(triggers.triggers, counts.now);
       if (!this.#waits.querySelector("button:focus")) await this.#showWaiting(waiting.tasks, running.runs, counts.now);
     } catch (error) {
       if (this.life.aborted || this.#facts.firstChild) return;
@@ -71,8 +72,7 @@ export class HomeView extends Part {
   /** @param {any} counts */
   #showFacts(counts) {
     refill(this.#facts,
-      h("a", { href: "#/runs?state=running" }, badge("running", `${count(counts.runs.running ?? 0)} running`)),
-      h("a", { href: "#/runs?state=pending" }, badge("pending", `${count(counts.runs.pending ?? 0)} pending`)),
+      ["running", "pending"].map((state) => h("a", { href: `#/runs?state=${state}` }, badge(state, `${count(runsShown(counts, false)[state] ?? 0)} ${state}`))),
       h("a", { href: "#/dead" }, badge("dead_letter", `${count(counts.dead_letters)} dead letter${counts.dead_letters === 1 ? "" : "s"}`)));
   }
 
@@ -93,7 +93,7 @@ export class HomeView extends Part {
 
   /** @param {any[]} runs @param {any} counts */
   #showRunning(runs, counts) {
-    const all = counts.runs.running ?? 0;
+    const all = runsShown(counts, false).running ?? 0;
     fillSection(this.#runs, count(all), null, runs.length ? runLines(runs, counts.now, false) : h("p", { class: "soft" }, "Nothing runs."),
       all > runs.length && h("a", { href: "#/runs?state=running" }, "All that run"));
   }
@@ -108,7 +108,7 @@ export class HomeView extends Part {
     const lines = [
       ...asks.map(({ task, why }) => h("li", {}, mark("waiting"), h("span", { class: "grow" },
         h("a", { class: "name", href: address(["runs", task.run_id], { task: task.name }) }, task.name), h("span", { class: "soft name" }, ` ${why}`)),
-        taskActions(this.app, task, task.name, () => this.#refresh())[1])),
+        answerAction(this.app, task, () => this.#refresh()))),
       ...held.map((run) => h("li", {}, mark(run.paused ? "paused" : "waiting"), h("span", { class: "grow" }, h("a", { class: "name", href: address(["runs", run.id]) }, run.name),
         h("span", { class: "soft" }, run.paused ? " is paused" : " waits to be advanced", `, submitted ${ago(run.created_at, now)}`)))),
     ];
@@ -116,10 +116,10 @@ export class HomeView extends Part {
   }
 
   /** @param {any[]} triggers @param {number} now */
-  #showLate(triggers, now) {
+  #showMissed(triggers, now) {
     const found = triggers.filter((one) => one.problem || one.last?.outcome === "missed" || one.last?.outcome === "failed");
-    this.#late.hidden = !found.length;
-    fillSection(this.#late, String(found.length), null, h("ul", { class: "lines" }, found.slice(0, SHOWN).map((one) => h("li", {},
+    this.#missed.hidden = !found.length;
+    fillSection(this.#missed, String(found.length), null, h("ul", { class: "lines" }, found.slice(0, SHOWN).map((one) => h("li", {},
       one.last ? fireBadge(one.last) : badge("failed", "cannot fire"), h("span", { class: "grow" },
         h("a", { class: "name", href: address(["schedules", one.workflow, one.name]) }, one.id), h("span", { class: "soft name" }, ` ${one.problem ?? one.last.reason ?? ""}${one.last ? `, ${ago(one.last.at, now)}` : ""}`))))));
   }
@@ -127,8 +127,11 @@ export class HomeView extends Part {
   async #readHour() {
     try {
       const { now } = await this.app.api.call("get_clock", {}, this.life);
-      const page = await this.app.api.call("list_runs", { since: now - HOUR_MS, limit: HOUR_READ, children: true }, this.life);
-      fillSection(this.#hour, `${count(page.runs.length)}${page.next ? " or more" : ""} runs submitted`, null, hourChart(page.runs, now), page.next && h("p", { class: "soft" }, `the newest ${count(HOUR_READ)}`));
+      const [page, late] = await Promise.all([this.app.api.call("list_runs", { since: now - HOUR_MS, limit: HOUR_READ, children: true }, this.life),
+        this.app.api.call("list_runs", { since: now - DAY_MS, late: true, limit: SHOWN }, this.life)]);
+      this.#late.hidden = !late.runs.length;
+      fillSection(this.#late, "have not met a deadline in the last day", h("a", { href: "#/runs?late=true" }, "All"), runLines(late.runs, now, false));
+      fillSection(this.#hour, `${count(page.runs.length)}${page.next ? " or more" : ""} runs submitted`, null, hourChart(page.runs, now), latencies(page.runs, now), page.next && h("p", { class: "soft" }, `the newest ${count(HOUR_READ)}`));
     } catch {
       // the bar says that the server is not heard
     }

@@ -5,7 +5,7 @@ import { Part, h, refill } from "../parts/dom.js";
 import { address, here } from "../shell/router.js";
 import { askBulk } from "./bulk_dialog.js";
 
-const ACTIONS = [["cancel", "Cancel"], ["resume", "Resume"], ["rerun", "Run again"], ["retry_dead", "Retry dead letters"], ["pause", "Pause"], ["unpause", "Unpause"]];
+const ACTIONS = [["cancel", "Cancel"], ["resume", "Resume"], ["rerun", "Run again"], ["retry_dead", "Retry dead letters"], ["pause", "Pause"], ["unpause", "Unpause"], ["remove", "Remove"]];
 const AT_ONCE_MAX = 200;
 
 export class RunSelection extends Part {
@@ -51,7 +51,7 @@ export class RunSelection extends Part {
     refill(this,
       h("span", { role: "status" }, runs.length ? `${runs.length} selected` : "All that the filters find:"),
       runs.length === 2 && h("a", { class: "button", href: address(["compare", runs[0].id, runs[1].id]) }, "Compare"),
-      may && fits && ACTIONS.map(([action, label]) => h("button", { on: { click: () => act(action, label) } }, label)),
+      may && fits && ACTIONS.filter(([action]) => action !== "remove" || this.app.api.may("remove_runs")).map(([action, label]) => h("button", { on: { click: () => act(action, label) } }, label)),
       runs.length > 0 && h("button", { class: "bare", on: { click: () => this.clear() } }, "Select none"),
       !fits && h("span", { class: "soft" }, `at most ${AT_ONCE_MAX} at once`));
   }

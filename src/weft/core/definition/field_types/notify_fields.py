@@ -1,7 +1,7 @@
 """The types of the keys `deadline` and `notify`: what should have happened by when, and who is told of what."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +31,22 @@ TARGETS_MAX: Final = 20
 _SECRET: Final = r"\$(?:\{[A-Za-z_][A-Za-z0-9_]*\}|[A-Za-z_][A-Za-z0-9_]*)"
 _START: Final = re.compile(rf"https?://|{_SECRET}")
 
-DEADLINE: Final = Record(
+#: What is meant as a secret in an address or a header. `$filter` and the like are part of the address.
+_NAMED: Final = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Z_][A-Z0-9_]*)\b)|^\$([A-Za-z_][A-Za-z0-9_]*)")
+
+
+class DeadlineRecord(Record):
+    def read(self, collector: ProblemCollector, value: Any) -> Any:
+        out = super().read(collector, value)
+        if out is INVALID or not {"start_by", "finish_by"} <= out.keys():
+            return out
+        if parse_duration_ms(out["start_by"]) > parse_duration_ms(out["finish_by"]):
+            fix = "make start_by shorter than finish_by"
+            collector.problem_at((*collector.path, "start_by"), "it may start after it must have ended", fix)
+        return out
+
+
+DEADLINE: Final = DeadlineRecord(
     (
         Field("start_by", Duration(least_ms=1), "How long after the run's creation its first attempt may start."),
         Field("finish_by", Duration(least_ms=1), "How long after the run's creation it may end."),
@@ -128,6 +143,8 @@ class NotifyType(msgspec.Struct, frozen=True):
             collector.problem_at((*collector.path, "headers"), "only a webhook has headers", "remove them", "key")
         if "email" in value and "to" not in value["email"]:
             collector.problem_at((*collector.path, "email"), "the e-mail has no recipient", "add to: …", "key")
+        for place, text in _addresses(out):
+            _check_secrets(collector, (*collector.path, *place), text, out.get("secrets", ()))
         for place, text in _texts(out):
             _check_text(collector, (*collector.path, *place), text)
         return out
@@ -136,6 +153,23 @@ class NotifyType(msgspec.Struct, frozen=True):
         one = target_record(self.secret_name).schema()
         one = {**one, "required": ["on"], "oneOf": [{"required": [kind]} for kind in NOTIFY_KINDS]}
         return {"anyOf": [one, {"type": "array", "items": one, "maxItems": TARGETS_MAX}]}
+
+
+def _addresses(target: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+    for kind in ("webhook", "slack"):
+        if kind in target:
+            yield (kind,), target[kind]
+    for name, value in target.get("headers", {}).items():
+        yield ("headers", name), str(value)
+
+
+def _check_secrets(collector: ProblemCollector, path: Path, text: str, secrets: Iterable[str]) -> None:
+    for match in _NAMED.finditer(text):
+        name = match[1] or match[2] or match[3]
+        if name not in secrets:
+            collector.problem_at(
+                path, f"{quoted(match[0])} is not a secret of the notification", f"add secrets: [{name}]"
+            )
 
 
 def _texts(target: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:

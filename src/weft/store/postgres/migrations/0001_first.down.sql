@@ -34,3 +34,4 @@ DROP TABLE runs;
 DROP TABLE workflows;
 DROP TABLE meta;
 DROP SEQUENCE run_numbers;
+DROP DOMAIN session_role, session_state, held_state, task_state, advance_state, run_state, counter;

@@ -1,6 +1,31 @@
 -- Loads for rules that must differ from SQLite's, each with the reason: mostly that rows are locked in an order, or that
 -- a subquery (LATERAL, OFFSET 0) keeps a plan from reading more than it should. The notation: store/sql/loads.sql.
 
+-- part: outlook: the number of this transaction, which is that of the rows it writes; the tasks that follow, with theirs
+k.xid, t.xmin::text::bigint, {task}
+FROM (SELECT (pg_current_xact_id()::text::bigint & 4294967295) AS xid) k LEFT JOIN tasks t ON t.id IN :following
+
+-- name: exchange_outlook (following bigint[], demands text[]): what the next exchange is about to need (known_rows.py).
+-- SQLite keeps the rows that it writes, and reads the others as quickly as this. Also whether anything is queued
+SELECT EXISTS (SELECT 1 FROM unnest(:demands) AS d (demand) CROSS JOIN LATERAL (
+    SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.demand = d.demand ORDER BY q.rank, q.id LIMIT 1) q),
+  {outlook}
+
+-- name: exchange_begin_known (session text, number bigint, run_no bigint, version bigint, following bigint[]): of an
+-- exchange whose rows are known; it fails if its session or its run is no longer what it was. The session is locked first
+WITH begun AS (
+  UPDATE sessions SET exchange = :number WHERE id = :session AND exchange < :number AND state = 'live' RETURNING 1),
+held AS MATERIALIZED (
+  SELECT 1 FROM runs h WHERE h.no = :run_no AND h.xmin = :version::text::xid AND (SELECT count(*) FROM begun) = 1
+  FOR UPDATE OF h)
+SELECT 1 / (SELECT count(*) FROM held)::int, {outlook}
+
+-- part: known_tasks: those of these ids whose versions are these
+FROM unnest(:ids, :versions) AS k (id, version) JOIN tasks t ON t.id = k.id AND t.xmin = k.version::text::xid
+
+-- name: tasks_if_known (ids bigint[], versions bigint[]): it fails if one of them is no longer what it was
+SELECT 1 / (count(*) = cardinality(:ids))::int {known_tasks}
+
 -- name: runs_owned_by (session text): with the runs of its attempts, which are asked for next: all runs are locked in one
 -- order
 SELECT {run} FROM runs r WHERE r.no IN (
@@ -122,11 +147,35 @@ WITH picked AS MATERIALIZED (
   WHERE r.root = :root AND r.finished_at IS NULL)
 SELECT {task} FROM picked t ORDER BY t.rank, t.id
 
--- name: demands_waiting (demands text[]): the order leads to the index; without it a plan made without statistics may
+-- name: tasks_queued_of_workflows (demands text[], limit int, workflows json): over all runs that have not ended, as for
+-- a family: only workers whose token is bound to workflows ask
+WITH picked AS MATERIALIZED (
+  SELECT q.* FROM runs r CROSS JOIN LATERAL (
+    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = r.no AND t.demand IN :demands
+    ORDER BY t.rank, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) q
+  WHERE r.finished_at IS NULL AND {allowed_workflow})
+SELECT {task} FROM picked t ORDER BY t.rank, t.id LIMIT :limit
+
+-- name: tasks_queued_each_of_workflows (demands text[], limit int, workflows json): locked as above
+WITH picked AS MATERIALIZED (
+  SELECT q.* FROM runs r CROSS JOIN unnest(:demands) AS d (demand) CROSS JOIN LATERAL (
+    SELECT t.* FROM tasks t WHERE t.state = 'queued' AND t.run_no = r.no AND t.demand = d.demand
+    ORDER BY t.rank, t.id LIMIT :limit FOR UPDATE SKIP LOCKED) q
+  WHERE r.finished_at IS NULL AND {allowed_workflow})
+SELECT {task} FROM picked t ORDER BY t.rank, t.id
+
+-- name: demands_waiting (demands json): the order leads to the index; without it a plan made without statistics may
 -- read the whole queue
-SELECT d.demand FROM unnest(:demands) AS d (demand) CROSS JOIN LATERAL (
+SELECT d.demand FROM json_array_elements_text(:demands::json) AS d (demand) CROSS JOIN LATERAL (
   SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.demand = d.demand ORDER BY q.rank, q.id LIMIT 1) q
 ORDER BY d.demand COLLATE "C"
+
+-- name: demands_waiting_of_workflows (demands json, workflows json): of runs of these, which are looked at one by one
+SELECT d.demand FROM json_array_elements_text(:demands::json) AS d (demand) WHERE EXISTS (
+  SELECT 1 FROM runs r CROSS JOIN LATERAL (
+    SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.run_no = r.no AND q.demand = d.demand
+    ORDER BY q.rank, q.id LIMIT 1) q
+  WHERE r.finished_at IS NULL AND {allowed_workflow}) ORDER BY d.demand COLLATE "C"
 
 -- name: demands_occupied: by session; grouped over all tasks, a plan made without statistics reads them all
 SELECT s.id, o.demand, o.many FROM sessions s CROSS JOIN LATERAL (
@@ -157,11 +206,12 @@ WITH free AS MATERIALIZED (
 SELECT {task} FROM tasks t WHERE NOT t.settled AND t.run_no IN (SELECT no FROM free) ORDER BY t.id LIMIT :limit
 FOR UPDATE OF t
 
--- name: runs_finished (before bigint, states text[], limit int): families whole, the root last; the lock goes with
+-- name: runs_finished (before bigint, states text[], limit int, nos bigint[]): families whole, the root last; the lock goes with
 -- run_next's
 WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(1464157780, 3))
 SELECT {run} FROM held CROSS JOIN runs f JOIN runs r ON r.root = f.no
-WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states AND f.no NOT IN ({taken_over_roots})
+WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states
+AND (:nos IS NULL OR f.no IN :nos) AND f.no NOT IN ({taken_over_roots})
 ORDER BY f.finished_at, f.no, r.no DESC LIMIT :limit FOR UPDATE OF r
 
 -- name: ends_at (run_no bigint, positions json): one look per position, see tasks_by_place. The newest generation of each,

@@ -40,3 +40,7 @@ CROSS JOIN LATERAL (SELECT x.id, x.workflow FROM runs x WHERE x.no = t.run_no OF
 LEFT JOIN LATERAL (SELECT x.node FROM sessions x WHERE x.id = t.session OFFSET 0) s ON true
 LEFT JOIN LATERAL (
   SELECT x.exit_code, x.session, x.cached FROM attempts x WHERE x.task_id = t.id AND x.attempt = t.attempt OFFSET 0) a ON true
+
+-- part: allowed_workflow: a name, or the beginning of one with a * after it (core/placement/worker_binding.py)
+(SELECT bool_or(r.name = p.name OR (right(p.name, 1) = '*' AND left(r.name, length(p.name) - 1) = left(p.name, -1)))
+ FROM json_array_elements_text(:workflows::json) AS p (name))

@@ -38,7 +38,7 @@ SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh, r.generation
 CROSS JOIN LATERAL (SELECT * FROM runs x WHERE x.no = j.no::bigint OFFSET 0) r ORDER BY r.no
 
 -- name: run_states (ids json): one look per run. Of those of the runs that there are
-SELECT r.id, r.state FROM json_array_elements_text(:ids::json) AS j (id)
+SELECT r.id, r.state, r.name FROM json_array_elements_text(:ids::json) AS j (id)
 CROSS JOIN LATERAL (SELECT * FROM runs x WHERE x.id = j.id OFFSET 0) r ORDER BY r.id
 
 -- name: tasks_waiting_of_family (run_no bigint, limit int): one range per run. Of runs of which nothing is at work

@@ -30,3 +30,13 @@ ON CONFLICT DO NOTHING
 -- name: events_insert (now bigint) v (run_no bigint, pos int, idx int, kind text, session text, many int, data text): a row's
 -- number comes from the sequence, after the locks, EVENT_BLOCK apart
 INSERT INTO events (run_no, pos, idx, kind, session, many, data, at) SELECT v.*, :now FROM v
+
+-- name: tasks_succeed_if_running (now bigint, session text, exit_code int)
+-- v (id bigint, was_attempt int, started_at bigint, ended_at bigint, result_hash text, result text, version bigint) guarded:
+-- by the version, too, where a row was not loaded (known_rows.py). The other half of all updates, with the attempt itself.
+-- `session =` would bring in the index of all that is held
+UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = :now,
+  ran_by = :session, exit_code = :exit_code, ended_at = v.ended_at, result_hash = v.result_hash, result = v.result
+FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt
+AND tasks.session IS NOT DISTINCT FROM :session
+AND (v.version IS NULL OR tasks.xmin = v.version::text::xid)

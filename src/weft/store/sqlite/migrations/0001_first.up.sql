@@ -222,7 +222,8 @@ CREATE TABLE sessions (
   body       TEXT NOT NULL,
   role       TEXT NOT NULL CHECK (role IN ('auto', 'leader', 'worker', 'observer')),
   drain_at   INTEGER,
-  gave_up    INTEGER NOT NULL DEFAULT 0
+  gave_up    INTEGER NOT NULL DEFAULT 0,
+  token      TEXT
 );
 CREATE INDEX sessions_live ON sessions (id) WHERE ended_at IS NULL;
 
@@ -447,10 +448,11 @@ CREATE TABLE tokens (
   id         TEXT PRIMARY KEY,
   hash       TEXT NOT NULL,
   label      TEXT NOT NULL,
-  role       TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+  role       TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin', 'worker')),
   created_at INTEGER NOT NULL,
   expires_at INTEGER,
-  revoked_at INTEGER
+  revoked_at INTEGER,
+  binding    TEXT
 ) WITHOUT ROWID;
 
 -- Moments by which runs (pos -1) and tasks should have started or ended; the leader judges each once, when it has passed.

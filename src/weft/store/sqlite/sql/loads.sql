@@ -71,9 +71,27 @@ SELECT {task} FROM runs r CROSS JOIN json_each(:demands) d CROSS JOIN tasks t ON
   ORDER BY q.rank, q.id LIMIT :limit)
 WHERE r.root = :root AND r.active > 0 ORDER BY t.rank, t.id
 
--- name: demands_waiting (demands text[]): without LATERAL
+-- name: tasks_queued_of_workflows (demands text[], limit int, workflows json): without LATERAL, and runs_at_work is an
+-- index of runs with something to claim
+SELECT {task} FROM runs r CROSS JOIN tasks t ON t.id IN (
+  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.run_no = r.no AND q.demand IN :demands
+  ORDER BY q.rank, q.id LIMIT :limit)
+WHERE r.active > 0 AND {allowed_workflow} ORDER BY t.rank, t.id LIMIT :limit
+
+-- name: tasks_queued_each_of_workflows (demands text[], limit int, workflows json): without LATERAL
+SELECT {task} FROM runs r CROSS JOIN json_each(:demands) d CROSS JOIN tasks t ON t.id IN (
+  SELECT q.id FROM tasks q WHERE q.state = 'queued' AND q.run_no = r.no AND +q.demand = d.value
+  ORDER BY q.rank, q.id LIMIT :limit)
+WHERE r.active > 0 AND {allowed_workflow} ORDER BY t.rank, t.id
+
+-- name: demands_waiting (demands json): without LATERAL
 SELECT d.value FROM json_each(:demands) d
 WHERE EXISTS (SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.demand = d.value) ORDER BY d.value
+
+-- name: demands_waiting_of_workflows (demands json, workflows json): of runs of these, which are looked at one by one
+SELECT d.value FROM json_each(:demands) d WHERE EXISTS (
+  SELECT 1 FROM runs r WHERE r.active > 0 AND {allowed_workflow} AND EXISTS (
+    SELECT 1 FROM tasks q WHERE q.state = 'queued' AND q.run_no = r.no AND +q.demand = d.value)) ORDER BY d.value
 
 -- name: demands_occupied: without LATERAL; the index of held tasks is read once
 SELECT t.session, t.demand, count(*) FROM tasks t WHERE t.session IS NOT NULL AND t.state = 'running'
@@ -88,9 +106,10 @@ SELECT {task} FROM tasks t WHERE t.session = :session ORDER BY t.id
 -- name: tasks_unsettled (limit int): no run has to be free
 SELECT {task} FROM tasks t WHERE NOT t.settled ORDER BY t.id LIMIT :limit
 
--- name: runs_finished (before bigint, states text[], limit int): no advisory lock. Families whole, the root last
+-- name: runs_finished (before bigint, states text[], limit int, nos bigint[]): no advisory lock. Families whole, the root last
 SELECT {run} FROM runs f CROSS JOIN runs r ON r.root = f.no
-WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states AND f.no NOT IN ({taken_over_roots})
+WHERE f.parent IS NULL AND f.finished_at < :before AND f.state IN :states
+AND (:nos IS NULL OR f.no IN :nos) AND f.no NOT IN ({taken_over_roots})
 ORDER BY f.finished_at, f.no, r.no DESC LIMIT :limit
 
 -- name: ends_at (run_no bigint, positions json): without LATERAL. The newest generation of each, without elements that

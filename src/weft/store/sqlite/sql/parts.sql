@@ -38,3 +38,7 @@ min
 CROSS JOIN runs r ON r.no = t.run_no
 LEFT JOIN sessions s ON s.id = t.session
 LEFT JOIN attempts a ON a.task_id = t.id AND a.attempt = t.attempt
+
+-- part: allowed_workflow: a name, or the beginning of one with a * after it (core/placement/worker_binding.py)
+EXISTS (SELECT 1 FROM json_each(:workflows) p WHERE r.name = p.value
+        OR (substr(p.value, -1) = '*' AND substr(r.name, 1, length(p.value) - 1) = substr(p.value, 1, length(p.value) - 1)))

@@ -30,7 +30,7 @@ FROM sessions s LEFT JOIN tasks t ON t.session = s.id AND t.held IS NULL WHERE s
 SELECT r.no, r.id, r.name, r.workflow, r.inputs, r.source, r.fresh, r.generation FROM runs r WHERE r.no IN :nos ORDER BY r.no
 
 -- name: run_states (ids json): without LATERAL. Of those of the runs that there are
-SELECT r.id, r.state FROM runs r WHERE r.id IN :ids ORDER BY r.id
+SELECT r.id, r.state, r.name FROM runs r WHERE r.id IN :ids ORDER BY r.id
 
 -- name: tasks_waiting_of_family (run_no bigint, limit int): without LATERAL. Of runs of which nothing is at work
 SELECT t.id, r.id, r.workflow, t.pos
@@ -127,6 +127,12 @@ AND o.at > :offset - :longest AND o.at + length(o.data) > :offset ORDER BY o.at 
 -- name: output_sent (run_no bigint, pos int, idx int, attempt bigint, stream text): without LATERAL. How far it is there
 SELECT coalesce(max(o.at + length(o.data)), 0) FROM {task_ids} CROSS JOIN output_chunks o ON o.task_id = i.id
 WHERE o.attempt = :attempt AND o.stream = :stream
+
+-- name: output_tasks (run_no bigint, pos int, idx int, attempt bigint, stream text): of a replica, which has no output. (task
+-- that has the attempt, bytes of the stream if it has ended)
+SELECT t.id, e.size FROM {task_ids} CROSS JOIN tasks t ON t.id = i.id
+LEFT JOIN output_ends e ON e.task_id = t.id AND e.attempt = :attempt AND e.stream = :stream
+WHERE t.attempt = :attempt OR EXISTS (SELECT 1 FROM attempts a WHERE a.task_id = t.id AND a.attempt = :attempt)
 
 -- name: output_state (run_no bigint, pos int, idx int, attempt bigint, stream text): without LATERAL. (size if all was
 -- sent, how the attempt ended, its result, its node, whether that is gone)

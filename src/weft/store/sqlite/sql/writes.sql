@@ -20,3 +20,12 @@ ON CONFLICT DO NOTHING
 INSERT INTO events (seq, run_no, pos, idx, kind, session, many, data, at)
 SELECT coalesce((SELECT q.seq FROM sqlite_sequence q WHERE q.name = 'events'), 0) + sum(v.many) OVER (ROWS UNBOUNDED PRECEDING),
   v.*, :now FROM v
+
+-- name: tasks_succeed_if_running (now bigint, session text, exit_code int)
+-- v (id bigint, was_attempt int, started_at bigint, ended_at bigint, result_hash text, result text) guarded: without a
+-- version, which rows have on PostgreSQL only. The other half of all updates, with the attempt itself. `session =` would
+-- bring in the index of all that is held
+UPDATE tasks SET state = 'succeeded', session = NULL, reason = NULL, held = NULL, started_at = v.started_at, finished_at = :now,
+  ran_by = :session, exit_code = :exit_code, ended_at = v.ended_at, result_hash = v.result_hash, result = v.result
+FROM v WHERE tasks.id = v.id AND tasks.state = 'running' AND tasks.attempt = v.was_attempt
+AND tasks.session IS NOT DISTINCT FROM :session

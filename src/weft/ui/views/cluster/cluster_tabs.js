@@ -3,7 +3,7 @@
 
 import { h } from "../../parts/dom.js";
 
-const TABS = [["nodes", "Nodes", "list_nodes"], ["pools", "Pools", "list_pools"], ["tokens", "Tokens", "list_tokens"]];
+const TABS = [["nodes", "Nodes", "list_nodes"], ["pools", "Pools", "list_pools"], ["tokens", "Tokens", "list_tokens"], ["audit", "Audit", "list_audit"]];
 
 /** @param {import("../../shell/main.js").App} app @param {string} current */
 export function clusterTabs(app, current) {

@@ -1,61 +1,36 @@
 // @ts-check
 /** Tasks whose retries are used up, of all runs; one, some or all that are shown can be tried again. */
 
-import { Part, h, refill } from "../../parts/dom.js";
+import { h, refill, unseen } from "../../parts/dom.js";
 import { ago, moment } from "../../parts/format.js";
-import { keepFocus } from "../../parts/keep_focus.js";
+import { ListView } from "../../parts/list_view.js";
 import { problemText, toast } from "../../parts/toast.js";
-import { address, changed, here } from "../../shell/router.js";
+import { address, here } from "../../shell/router.js";
 
 const AGAIN_MS = 5000;
 const LIMIT = 100;
 
-export class DeadLetters extends Part {
+export class DeadLetters extends ListView {
   #tools = h("span", { class: "counted" });
-  #body = h("div", { class: "panel-table" }, h("p", { class: "note" }, "…"));
-  #pages = h("div", { class: "pages" });
   /** @type {any[]} */ #tasks = [];
   /** @type {Set<string>} RUN/TASK */ #chosen = new Set();
-  #known = false;
-
-  /** @param {import("../../shell/main.js").App} app */
-  constructor(app) {
-    super();
-    this.app = app;
-  }
 
   begin() {
-    document.title = "Dead letters · Weft";
-    this.replaceChildren(h("div", { class: "filters" }, h("h1", {}, "Dead letters"), h("span", { class: "grow" }), this.#tools), this.#body, this.#pages);
-    this.every(AGAIN_MS, () => !document.hidden && this.#read());
-    this.#read();
+    this.open("Dead letters", AGAIN_MS, h("h1", {}, "Dead letters"), h("span", { class: "grow" }), this.#tools);
   }
 
   moved() {
     this.#chosen.clear();
-    this.#read();
+    super.moved();
   }
 
-  async #read() {
-    const { query } = here();
-    try {
-      const [page, clock] = await Promise.all([this.app.api.call("list_dead", { limit: LIMIT, cursor: query.get("cursor") }, this.life), this.app.api.call("get_clock", {}, this.life)]);
-      this.#known = true;
-      this.#tasks = page.tasks;
-      refill(this.#pages, query.get("cursor") && h("a", { class: "button", href: changed({ cursor: null }) }, "First"), page.next && h("a", { class: "button", href: changed({ cursor: page.next }) }, "More"));
-      keepFocus(this.#body, () => this.#show(clock.now));
-    } catch (error) {
-      if (!this.life.aborted && !this.#known) refill(this.#body, h("p", { class: "note problem" }, problemText(error)));
-    }
-  }
-
-  /** @param {number} now */
-  #show(now) {
-    this.#showTools();
-    if (!this.#tasks.length) return refill(this.#body, h("p", { class: "note" }, "No dead letters."));
+  async load() {
+    const [page, now] = await this.timed("list_dead", { limit: LIMIT, cursor: here().query.get("cursor") });
     const may = this.app.api.may("retry_dead");
-    const heads = [may && "Select", "Task", "Run", "Why", "Tries", "Node", "Ended", may && "Actions"].filter(Boolean);
-    refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one === "Select" ? h("span", { class: "sr" }, one) : one)))), h("tbody", {}, this.#tasks.map((task) => this.#line(task, now, may)))));
+    this.#tasks = page.tasks;
+    this.#showTools();
+    this.showPages(page.next);
+    this.show([may && unseen("Select"), "Task", "Run", "Why", "Tries", "Node", "Ended", may && "Actions"], page.tasks.map((/** @type {any} */ task) => this.#line(task, now, may)), "No dead letters.");
   }
 
   /** @param {any} task @param {number} now @param {boolean} may */
@@ -99,7 +74,7 @@ export class DeadLetters extends Part {
     }
     if (done) toast(`${done} will be tried again`);
     this.#chosen.clear();
-    this.#read();
+    this.read();
   }
 }
 

@@ -1,51 +1,31 @@
 // @ts-check
 /** Pools: how many places each has, who holds them, who waits, and what its tasks have spent. */
 
-import { Part, h, refill } from "../../parts/dom.js";
+import { h } from "../../parts/dom.js";
 import { count } from "../../parts/format.js";
-import { keepFocus } from "../../parts/keep_focus.js";
-import { problemText } from "../../parts/toast.js";
+import { ListView } from "../../parts/list_view.js";
 import { askVerb } from "../../parts/verb_dialog.js";
 import { address } from "../../shell/router.js";
 import { clusterTabs } from "./cluster_tabs.js";
 
 const AGAIN_MS = 3000;
 const HOLDERS = 20;
-const HEADS = ["Pool", "Places", "Waiting", "Held by", "Spent"];
 
-export class PoolsView extends Part {
-  #body = h("div", { class: "panel-table" }, h("p", { class: "note" }, "…"));
-  #known = false;
-
-  /** @param {import("../../shell/main.js").App} app */
-  constructor(app) {
-    super();
-    this.app = app;
-  }
-
+export class PoolsView extends ListView {
   begin() {
-    document.title = "Pools · Weft";
     const add = this.app.api.may("set_pool") && h("button", { on: { click: () => this.#set({}, "New pool", ["name", "size"]) } }, "New pool");
-    this.replaceChildren(h("div", { class: "filters" }, h("h1", { class: "sr" }, "Pools"), clusterTabs(this.app, "pools"), h("span", { class: "grow" }), add), this.#body);
-    this.every(AGAIN_MS, () => !document.hidden && this.#read());
-    this.#read();
+    this.open("Pools", AGAIN_MS, h("h1", { class: "sr" }, "Pools"), clusterTabs(this.app, "pools"), h("span", { class: "grow" }), add);
   }
 
   /** @param {Record<string, any>} known @param {string} title @param {string[]} fields */
   async #set(known, title, fields) {
-    if ((await askVerb(this.app, "set_pool", known, { title, fields })) !== null) this.#read();
+    if ((await askVerb(this.app, "set_pool", known, { title, fields })) !== null) this.read();
   }
 
-  async #read() {
-    try {
-      const page = await this.app.api.call("list_pools", { limit: 500 }, this.life);
-      this.#known = true;
-      if (!page.pools.length) return refill(this.#body, h("p", { class: "note" }, "No pools: one limits how many tasks that name it run at a time."));
-      const may = this.app.api.may("set_pool");
-      keepFocus(this.#body, () => refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, [...HEADS, may && "Actions"].filter(Boolean).map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, page.pools.map((/** @type {any} */ pool) => this.#line(pool, may))))));
-    } catch (error) {
-      if (!this.life.aborted && !this.#known) refill(this.#body, h("p", { class: "note problem" }, problemText(error)));
-    }
+  async load() {
+    const page = await this.app.api.call("list_pools", { limit: 500 }, this.life);
+    const may = this.app.api.may("set_pool");
+    this.show(["Pool", "Places", "Waiting", "Held by", "Spent", may && "Actions"], page.pools.map((/** @type {any} */ pool) => this.#line(pool, may)), "No pools: one limits how many tasks that name it run at a time.");
   }
 
   /** @param {any} pool @param {boolean} may */

@@ -1,8 +1,9 @@
 // @ts-check
 /** The tokens of the API, for admins: which there are, making one (shown once), revoking one. */
 
-import { Part, h, refill } from "../../parts/dom.js";
+import { h, refill } from "../../parts/dom.js";
 import { ago, moment } from "../../parts/format.js";
+import { ListView } from "../../parts/list_view.js";
 import { badge } from "../../parts/states.js";
 import { problemText } from "../../parts/toast.js";
 import { askVerb } from "../../parts/verb_dialog.js";
@@ -11,44 +12,29 @@ import { clusterTabs } from "./cluster_tabs.js";
 const DAY_MS = 86_400_000;
 const DAYS_MAX = 3660;
 const LOOKS = /** @type {Record<string, string>} */ ({ valid: "succeeded", expired: "skipped", revoked: "cancelled" });
-const HEADS = ["Label", "Id", "Role", "State", "Made", "Expires", "Actions"];
 
-export class TokensView extends Part {
-  #body = h("div", { class: "panel-table" }, h("p", { class: "note" }, "…"));
-
-  /** @param {import("../../shell/main.js").App} app */
-  constructor(app) {
-    super();
-    this.app = app;
-  }
-
+export class TokensView extends ListView {
   begin() {
-    document.title = "Tokens · Weft";
-    this.replaceChildren(h("div", { class: "filters" }, h("h1", { class: "sr" }, "Tokens"), clusterTabs(this.app, "tokens"), h("span", { class: "grow" }), this.app.api.may("create_token") && h("button", { class: "main", on: { click: () => this.#create() } }, "New token")), this.#body);
-    this.#read();
+    const add = this.app.api.may("create_token") && h("button", { class: "main", on: { click: () => this.#create() } }, "New token");
+    this.open("Tokens", 0, h("h1", { class: "sr" }, "Tokens"), clusterTabs(this.app, "tokens"), h("span", { class: "grow" }), add);
   }
 
-  async #read() {
-    try {
-      /** @type {any[]} */
-      const tokens = [];
-      for (let cursor = null; ; ) {
-        const page = await this.app.api.call("list_tokens", { limit: 500, cursor }, this.life);
-        tokens.push(...page.tokens);
-        if ((cursor = page.next) === null) break;
-      }
-      const now = (await this.app.api.call("get_clock", {}, this.life)).now;
-      if (!tokens.length) return refill(this.#body, h("p", { class: "note" }, "No tokens besides the owner’s."));
-      refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, HEADS.map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, tokens.toReversed().map((token) => this.#line(token, now)))));
-    } catch (error) {
-      if (!this.life.aborted) refill(this.#body, h("p", { class: "note problem" }, problemText(error)));
+  async load() {
+    /** @type {any[]} */
+    const tokens = [];
+    let now = 0;
+    for (let cursor = null, page; ; cursor = page.next) {
+      [page, now] = await this.timed("list_tokens", { limit: 500, cursor });
+      tokens.push(...page.tokens);
+      if (page.next === null) break;
     }
+    this.show(["Label", "Id", "Role", "State", "Made", "Expires", "Actions"], tokens.toReversed().map((token) => this.#line(token, now)), "No tokens besides the owner’s.");
   }
 
   /** @param {any} token @param {number} now */
   #line(token, now) {
     const revoke = async () => {
-      if ((await askVerb(this.app, "revoke_token", { id: token.id }, { title: `Revoke ${token.label}`, fields: [] })) !== null) this.#read();
+      if ((await askVerb(this.app, "revoke_token", { id: token.id }, { title: `Revoke ${token.label}`, fields: [] })) !== null) this.read();
     };
     return h("tr", {},
       h("td", { class: "text name" }, token.label), h("td", { class: "mono" }, token.id), h("td", {}, token.role), h("td", {}, badge(LOOKS[token.state] ?? "pending", token.state)),
@@ -69,7 +55,7 @@ export class TokensView extends Part {
       try {
         const made = await this.app.api.call("create_token", { label: label.value, role: role.value, expires_ms: days.value ? Number(days.value) * DAY_MS : null });
         this.#showOnce(dialog, body, foot, made);
-        this.#read();
+        this.read();
       } catch (error) {
         said.textContent = problemText(error);
       }

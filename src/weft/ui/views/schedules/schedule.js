@@ -2,11 +2,12 @@
 /** One trigger: its past and next fires, on a calendar and as a list with the reasons. */
 
 import { calendar } from "../../parts/calendar.js";
-import { Part, h, refill } from "../../parts/dom.js";
+import { Part, h, refill, table } from "../../parts/dom.js";
 import { moment } from "../../parts/format.js";
 import { badge, shape } from "../../parts/states.js";
 import { problemText } from "../../parts/toast.js";
 import { address } from "../../shell/router.js";
+import { Backfills } from "./backfills.js";
 import { fireBadge, fireLook, near, triggerActions } from "./trigger_parts.js";
 
 const AGAIN_MS = 5000;
@@ -18,6 +19,7 @@ const AHEAD_LISTED = 5;
 export class ScheduleView extends Part {
   #head = h("header", { class: "run-head" });
   #body = h("div", {});
+  /** @type {Backfills | null} */ #backfills = null;
 
   /** @param {import("../../shell/main.js").App} app @param {string} workflow @param {string} trigger */
   constructor(app, workflow, trigger) {
@@ -41,6 +43,10 @@ export class ScheduleView extends Part {
         api.call("list_next_times", { ...this.known, count: AHEAD }, this.life), api.call("get_clock", {}, this.life),
       ]);
       this.#showHead(trigger, clock.now);
+      if (this.#backfills === null && (trigger.kind === "cron" || trigger.kind === "every")) {
+        this.#backfills = new Backfills(this.app, trigger.id);
+        this.insertBefore(this.#backfills, this.#body);
+      }
       this.#show(past.fires, trigger.paused ? [] : next.times, clock.now);
     } catch (error) {
       if (!this.life.aborted && !this.#head.firstChild) refill(this.#body, h("p", { class: "note problem" }, problemText(error), " ", h("a", { href: "#/schedules" }, "All schedules")));
@@ -76,8 +82,7 @@ export class ScheduleView extends Part {
     refill(this.#body,
       h("section", { class: "section" }, h("h2", {}, "Calendar"), calendar([...past, ...ahead], now),
         h("p", { class: "soft" }, shape("scheduled"), ` the next ${times.length} fires`, fires.length === FIRES && `; of past ones the last ${FIRES}`)),
-      h("section", { "aria-label": "Fires" }, h("div", { class: "panel-table" }, h("table", {}, h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one)))),
-        h("tbody", {}, lines.length ? lines : h("tr", {}, h("td", { colspan: 5, class: "soft" }, "It has never fired.")))))));
+      h("section", { "aria-label": "Fires" }, h("div", { class: "panel-table" }, table(heads, lines.length ? lines : [h("tr", {}, h("td", { colspan: 5, class: "soft" }, "It has never fired."))]))));
   }
 }
 

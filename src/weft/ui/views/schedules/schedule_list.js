@@ -1,54 +1,31 @@
 // @ts-check
 /** What starts runs by itself: all triggers, with when each fires next and what became of its last fire. */
 
-import { Part, h, refill } from "../../parts/dom.js";
+import { h, refill } from "../../parts/dom.js";
 import { moment } from "../../parts/format.js";
-import { keepFocus } from "../../parts/keep_focus.js";
+import { ListView } from "../../parts/list_view.js";
 import { badge } from "../../parts/states.js";
-import { problemText } from "../../parts/toast.js";
 import { address, changed, here } from "../../shell/router.js";
 import { fireBadge, near, triggerActions } from "./trigger_parts.js";
 
 const AGAIN_MS = 5000;
 const LIMIT = 200;
-const HEADS = ["Trigger", "When", "Next", "Last fire", "Why", "Under way", "Actions"];
 
-export class SchedulesView extends Part {
+export class SchedulesView extends ListView {
   #chip = h("span", {});
-  #body = h("div", { class: "panel-table" }, h("p", { class: "note" }, "…"));
-  #pages = h("div", { class: "pages" });
-  #known = false;
-
-  /** @param {import("../../shell/main.js").App} app */
-  constructor(app) {
-    super();
-    this.app = app;
-  }
 
   begin() {
-    document.title = "Schedules · Weft";
-    this.replaceChildren(h("div", { class: "filters" }, h("h1", {}, "Schedules"), this.#chip), this.#body, this.#pages);
-    this.every(AGAIN_MS, () => !document.hidden && this.#read());
-    this.#read();
+    this.open("Schedules", AGAIN_MS, h("h1", {}, "Schedules"), this.#chip);
   }
 
-  moved() {
-    this.#read();
-  }
-
-  async #read() {
+  async load() {
     const { query } = here();
     const workflow = query.get("workflow");
-    try {
-      const [page, clock] = await Promise.all([this.app.api.call("list_triggers", { workflow, limit: LIMIT, cursor: query.get("cursor") }, this.life), this.app.api.call("get_clock", {}, this.life)]);
-      this.#known = true;
-      refill(this.#chip, workflow && h("a", { class: "chip", href: changed({ workflow: null }), "aria-label": "remove the filter workflow" }, h("span", { class: "name" }, `workflow: ${workflow}`), "×"));
-      refill(this.#pages, page.next && h("a", { class: "button", href: changed({ cursor: page.next }) }, "More"));
-      if (!page.triggers.length) return refill(this.#body, h("p", { class: "note" }, "No triggers: they come with a workflow that has ", h("code", {}, "triggers"), " and is applied."));
-      keepFocus(this.#body, () => refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, HEADS.map((one) => h("th", { scope: "col" }, one)))), h("tbody", {}, page.triggers.map((/** @type {any} */ one) => this.#line(one, clock.now))))));
-    } catch (error) {
-      if (!this.life.aborted && !this.#known) refill(this.#body, h("p", { class: "note problem" }, problemText(error)));
-    }
+    const [page, now] = await this.timed("list_triggers", { workflow, limit: LIMIT, cursor: query.get("cursor") });
+    refill(this.#chip, workflow && h("a", { class: "chip", href: changed({ workflow: null }), "aria-label": "remove the filter workflow" }, h("span", { class: "name" }, `workflow: ${workflow}`), "×"));
+    this.showPages(page.next);
+    this.show(["Trigger", "When", "Next", "Last fire", "Why", "Under way", "Actions"], page.triggers.map((/** @type {any} */ one) => this.#line(one, now)),
+      "No triggers: they come with a workflow that has ", h("code", {}, "triggers"), " and is applied.");
   }
 
   /** @param {any} trigger @param {number} now */
@@ -63,7 +40,7 @@ export class SchedulesView extends Part {
       h("td", {}, last ? h("span", { class: "counted" }, fireBadge(last), h("span", { class: "soft", title: moment(last.at) }, near(last.at, now))) : h("span", { class: "soft" }, "never")),
       h("td", { class: `text name ${trigger.problem ? "state-failed" : "soft"}`, title: why }, why),
       h("td", {}, busy),
-      h("td", {}, h("span", { class: "counted" }, triggerActions(this.app, trigger, () => this.#read()))));
+      h("td", {}, h("span", { class: "counted" }, triggerActions(this.app, trigger, () => this.read()))));
   }
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 /** The versions of a workflow, and what one of them changed. */
 
-import { Part, h, refill } from "../../parts/dom.js";
+import { Part, h, refill, table, unseen } from "../../parts/dom.js";
 import { diffLines } from "../../parts/diff_lines.js";
 import { ago, moment } from "../../parts/format.js";
 import { badge } from "../../parts/states.js";
@@ -41,15 +41,14 @@ export class WorkflowVersions extends Part {
 
   /** @param {any} page */
   #show(page) {
-    const heads = ["Version", "Made", "", "Look at"];
+    const heads = ["Version", "Made", unseen("State"), "Look at"];
     const now = Date.now();
     const link = (/** @type {any} */ one, /** @type {string} */ tab, /** @type {string} */ text) => h("a", { href: address(["workflows", this.name, tab], { version: one.hash }) }, text);
-    refill(this.#list, h("table", {}, h("thead", {}, h("tr", {}, heads.map((one) => h("th", { scope: "col" }, one || h("span", { class: "sr" }, "State"))))),
-      h("tbody", {}, page.versions.map((/** @type {any} */ one) => h("tr", { class: one.hash === this.shown ? "chosen" : null },
+    refill(this.#list, table(heads, page.versions.map((/** @type {any} */ one) => h("tr", { class: one.hash === this.shown ? "chosen" : null },
         h("td", { class: "mono" }, link(one, here().path[2] ?? "versions", one.hash.slice(0, 12))),
         h("td", { title: moment(one.created_at) }, ago(one.created_at, now)),
         h("td", {}, one.hash === this.current && badge("succeeded", "current")),
-        h("td", {}, h("span", { class: "counted" }, link(one, "graph", "graph"), link(one, "definition", "definition"), link(one, "start", "start"))))))),
+        h("td", {}, h("span", { class: "counted" }, link(one, "graph", "graph"), link(one, "definition", "definition"), link(one, "start", "start")))))),
       page.next && h("p", { class: "note" }, `the newest ${LIMIT}`));
   }
 }

@@ -5,6 +5,7 @@ import { WorkflowModel } from "../../data/workflow_model.js";
 import { GraphView } from "../../graph/graph_view.js";
 import { Part, h, paced, refill } from "../../parts/dom.js";
 import { ago, moment, span } from "../../parts/format.js";
+import { Later } from "../../parts/later.js";
 import { figuresOf, runStrip } from "../../parts/run_strip.js";
 import { problemText } from "../../parts/toast.js";
 import { address, changed, here } from "../../shell/router.js";
@@ -13,7 +14,7 @@ import { WorkflowVersions } from "./versions.js";
 
 const RUNS = 40;
 const AGAIN_MS = 2000;
-const TABS = [["graph", "Graph"], ["versions", "Versions"], ["definition", "Definition"], ["start", "Start a run"]];
+const TABS = [["graph", "Graph"], ["versions", "Versions"], ["definition", "Definition"], ["edit", "Edit"], ["start", "Start a run"]];
 
 export class WorkflowView extends Part {
   #strip = h("div", { class: "strip-place" });
@@ -83,11 +84,19 @@ export class WorkflowView extends Part {
     const version = this.#version;
     const old = version.hash !== this.#current && h("p", { class: "note" }, "Version ", h("code", {}, version.hash.slice(0, 12)), ", not the current one. ", h("a", { href: changed({ version: null }) }, "Show the current one"));
     if (tab === "versions") return refill(this.#view, new WorkflowVersions(this.app, this.name, this.#current, version.hash));
+    if (tab === "edit") {
+      return refill(this.#view, new Later(async () => {
+        const edit = new (await import("../../editor/edit.js")).EditView(this.app, version, this.#sources);
+        edit.addEventListener("applied", () => (this.#current = ""));
+        return edit;
+      }));
+    }
     if (tab === "start") return refill(this.#view, old, new StartForm(this.app, version, this.#sources[this.name] ?? null));
     if (tab === "definition") return refill(this.#view, old, h("pre", { class: "definition", tabindex: "0", role: "region", "aria-label": "Definition" }, JSON.stringify(version.document, null, 2)));
     if (tab !== "graph") return refill(this.#view, h("p", { class: "note" }, "There is no such view of a workflow."));
     try {
       const graph = await this.app.api.call("get_workflow_graph", { name: this.name, version: version.hash }, this.life);
+      if (!this.#shown.startsWith("graph ")) return; // another tab was chosen meanwhile
       this.#model = new WorkflowModel(graph);
       refill(this.#view, new GraphView(this.app, this.#model), old);
     } catch (error) {

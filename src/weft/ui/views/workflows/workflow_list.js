@@ -2,11 +2,10 @@
 /** All workflows by name, each with its last runs as a strip. */
 
 import { RecentRuns } from "../../data/recent_runs.js";
-import { Part, h, paced, refill } from "../../parts/dom.js";
+import { h, paced } from "../../parts/dom.js";
 import { ago, moment, span } from "../../parts/format.js";
-import { keepFocus } from "../../parts/keep_focus.js";
+import { ListView } from "../../parts/list_view.js";
 import { figuresOf, runStrip } from "../../parts/run_strip.js";
-import { problemText } from "../../parts/toast.js";
 import { address, changed, go, here } from "../../shell/router.js";
 
 const LIMIT = 50;
@@ -14,64 +13,39 @@ const AGAIN_MS = 3000;
 const HEADS = ["Workflow", "Last runs", "Succeeded", "Median", "Last run", "Versions"];
 const NUMBERS = new Set(["Succeeded", "Median"]);
 
-export class WorkflowList extends Part {
-  #body = h("div", { class: "panel-table" }, h("p", { class: "note" }, "…"));
-  #pages = h("div", { class: "pages" });
+export class WorkflowList extends ListView {
   /** @type {any[]} */ #workflows = [];
   /** @type {RecentRuns} */ #runs = /** @type {any} */ (null);
   #now = Date.now();
-  #refresh = paced(AGAIN_MS, () => this.#readRuns());
-
-  /** @param {import("../../shell/main.js").App} app */
-  constructor(app) {
-    super();
-    this.app = app;
-  }
+  #refresh = paced(AGAIN_MS, () => this.#readRuns().catch(() => undefined)); // the bar says that the server is not heard
 
   begin() {
-    document.title = "Workflows · Weft";
     this.#runs = new RecentRuns(this.app.api, this.life);
     const filter = h("input", { type: "search", placeholder: "Filter by name", "aria-label": "Filter", "data-filter": true, value: here().query.get("text") ?? "",
       on: { input: () => go(changed({ text: /** @type {any} */ (filter).value }), true) } });
-    this.replaceChildren(h("div", { class: "filters" }, h("h1", {}, "Workflows"), h("span", { class: "grow" }), filter), this.#body, this.#pages);
+    this.open("Workflows", 0, h("h1", {}, "Workflows"), h("span", { class: "grow" }), this.app.api.may("submit_run") && h("a", { class: "button", href: "#/new" }, "New workflow"), filter);
     this.app.live?.subscribe(null, (message) => message.kind !== "lost" && this.#refresh(), this.life);
-    this.#read();
   }
 
-  moved() {
-    this.#read();
-  }
-
-  async #read() {
-    const { query } = here();
-    try {
-      const page = await this.app.api.call("list_workflows", { limit: LIMIT, cursor: query.get("cursor") }, this.life);
-      this.#workflows = page.workflows;
-      refill(this.#pages, query.get("cursor") && h("a", { class: "button", href: changed({ cursor: null }) }, "First"), page.next && h("a", { class: "button", href: changed({ cursor: page.next }) }, "More"));
-      this.#show();
-      await this.#readRuns();
-    } catch (error) {
-      if (!this.life.aborted) refill(this.#body, h("p", { class: "note problem" }, problemText(error)));
-    }
+  async load() {
+    const page = await this.app.api.call("list_workflows", { limit: LIMIT, cursor: here().query.get("cursor") }, this.life);
+    this.#workflows = page.workflows;
+    this.showPages(page.next);
+    this.#show();
+    await this.#readRuns();
   }
 
   async #readRuns() {
-    try {
-      const [counts] = await Promise.all([this.app.api.call("get_counts", {}, this.life), this.#runs.read(this.#workflows.map((one) => one.name))]);
-      this.#now = counts.now;
-      this.#show();
-    } catch {
-      // the bar says that the server is not heard
-    }
+    const [counts] = await Promise.all([this.app.api.call("get_counts", {}, this.life), this.#runs.read(this.#workflows.map((one) => one.name))]);
+    this.#now = counts.now;
+    this.#show();
   }
 
   #show() {
     const text = (here().query.get("text") ?? "").toLowerCase();
     const shown = this.#workflows.filter((one) => one.name.toLowerCase().includes(text));
-    if (!shown.length) {
-      return refill(this.#body, h("p", { class: "note" }, text ? "No workflow on this page has that in its name." : ["No workflows yet: ", h("code", {}, "weft apply FILE"), " or ", h("code", {}, "weft run FILE"), " makes one known."]));
-    }
-    keepFocus(this.#body, () => refill(this.#body, h("table", {}, h("thead", {}, h("tr", {}, HEADS.map((one) => h("th", { scope: "col", class: NUMBERS.has(one) ? "number" : null }, one)))), h("tbody", {}, shown.map((one) => this.#line(one))))));
+    const heads = HEADS.map((one) => h("th", { scope: "col", class: NUMBERS.has(one) ? "number" : null }, one));
+    this.show(heads, shown.map((one) => this.#line(one)), text ? "No workflow on this page has that in its name." : ["No workflows yet: ", h("code", {}, "weft apply FILE"), " or ", h("code", {}, "weft run FILE"), " makes one known."]);
   }
 
   /** @param {any} workflow */
