@@ -15,7 +15,10 @@ class Proxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self.lose_reply = False  # the next thing that the server says is not handed on, and the connection ends
-        self.lose_commits = 0  # so many more COMMITs are done, and their replies are lost with the connection
+        #: Every third COMMIT is done, and its reply is lost with the connection. With all of them lost for longer than
+        #: a lease, a node gives up its session, and rightly.
+        self.lose_commits = False
+        self.lost_commits = self._commits = 0
         self.refuse = False  # new connections end at once
         self.pose_as_pooler = False  # who connects is told another process number than the server's
         self.hold_at: bytes | None = None  # hold from the moment at which somebody says this to the server
@@ -96,8 +99,10 @@ class Proxy:
                     if self.pose_as_pooler and (at := data.find(KEY)) >= 0:
                         data = data[: at + len(KEY)] + b"\0\0\0\1" + data[at + len(KEY) + 4 :]
                 elif self.lose_commits and b"COMMIT\0" in data:
-                    self.lose_commits -= 1
-                    losing.set()
+                    self._commits += 1
+                    if self._commits % 3 == 0:
+                        self.lost_commits += 1
+                        losing.set()
                 sink.sendall(data)
         for end in (source, sink):
             with contextlib.suppress(OSError):
