@@ -15,8 +15,8 @@ class Proxy:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self.lose_reply = False  # the next thing that the server says is not handed on, and the connection ends
-        #: Every third COMMIT is done, and its reply is lost with the connection. With all of them lost for longer than
-        #: a lease, a node gives up its session, and rightly.
+        #: Every third COMMIT is done, and its reply is lost with the connection. With all of them lost for longer
+        #: than a lease, a node gives up its session, and rightly.
         self.lose_commits = False
         self.lost_commits = self._commits = 0
         self.refuse = False  # new connections end at once
