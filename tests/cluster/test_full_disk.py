@@ -148,9 +148,13 @@ def goes_through(cluster: Cluster, disk: Disk, lease_s: float, freed: Callable[[
         assert journal.read_text() == "long 1\nafter 1\n", "the report was kept, and sent when there was space"
     assert took < GOES_ON_S * BUSY
     assert cluster.connection.verify(run_id).ok
-    for text in ("the store did not answer", "the store answers again"):
-        said = [line for line in log_lines(cluster, text) if not line.startswith("{")]
-        assert len(said) == 1, f"the worker says it once\n{cluster.story()}"
+    # The registration of a new session may just fit in, so that the disk is full once more.
+    sessions = sum(node.node == "one" for node in cluster.connection.nodes(ended=True))
+    said = [line for line in log_lines(cluster, "the store ") if " warning " in line and not line.startswith("{")]
+    times = len(said) // 2
+    assert 1 <= times <= sessions, f"the worker says it once\n{cluster.story()}"
+    for line, text in zip(said, ("the store did not answer", "the store answers again") * times, strict=True):
+        assert text in line, cluster.story()
     end_all(cluster)
     return took
 

@@ -20,6 +20,7 @@ from weft.store.replicated.log_store import REPLICA_FILE
 from weft.store.replicated.output import peers
 from weft.store.replicated.output.file import StreamsFile
 from weft.store.replicated.replica import OUTPUT_FILE
+from weft.store.replicated.tables import standing
 
 LINES = 30_000
 PRINTED = b"".join(b"line %d of the output\n" % number for number in range(1, LINES + 1))
@@ -124,6 +125,40 @@ def test_a_copy_that_was_not_made_is_made_later(nodes: Nodes) -> None:
     nodes.until(lambda: stored(nodes, "n1", OUTPUT_FILE) >= len(PRINTED))
     nodes.kill("n0")
     nodes.until(lambda: logs(nodes, "n1", run, "much") == PRINTED)
+
+
+def test_a_copy_that_went_with_its_node_is_made_again(nodes: Nodes) -> None:
+    nodes.start("n0", "n1", WEFT_LABELS="")
+    nodes.start("n2", WEFT_LABELS="prints")
+    run = print_much(nodes)
+    (copy,) = set(holders(nodes, "n0", "n1", "n2")) - {"n2"}
+    (left,) = {"n0", "n1"} - {copy}
+    nodes.until(lambda: known_peers(nodes, "n2") == 2)
+    forget_address(nodes, copy)
+    nodes.kill(copy)
+    nodes.until(lambda: stored(nodes, left, OUTPUT_FILE) >= len(PRINTED))
+    nodes.kill("n2")
+    nodes.until(lambda: logs(nodes, left, run, "much") == PRINTED)
+
+
+def known_peers(nodes: Nodes, name: str) -> int:
+    connection = apsw.Connection(str(replica_directory(nodes, name) / OUTPUT_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return int(str(connection.execute("SELECT count(*) FROM peers").get))
+    finally:
+        connection.close()
+
+
+def forget_address(nodes: Nodes, name: str) -> None:
+    """As etcd does when the node has been away for an hour."""
+    replica = apsw.Connection(str(replica_directory(nodes, name) / REPLICA_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    log = EtcdLog(EtcdUrl(nodes.url(name)))
+    try:
+        name = f"{peers.PEERS}{standing(replica).node}"
+        log._call("/v3/kv/deleterange", {"key": log.prefix + name.encode()}, 3.0)
+    finally:
+        log.close()
+        replica.close()
 
 
 def test_the_address_of_a_node_that_never_comes_back_is_removed(

@@ -117,7 +117,7 @@ CASES: list[tuple[n.Need, list[Any]]] = [
     (n.UnreportedRuns(10), [(11, T3 + 8), (12, T5 + 1)]),
     (n.UnreportedRuns(1), [(11, T3 + 8)]),
     (n.UnreportedRuns(10, 11), [(11, T3 + 8)]),
-    (n.Roots([11, 3, 99]), [(3, 3, "three"), (11, 3, "three")]),
+    (n.Roots([11, 3, 99]), [(3, 3, "three", "w"), (11, 3, "three", "other")]),
     (n.RunOrigin(11), [("/here", '{"a":"b"}', False)]),
     (n.PinsOfFamily(3), [("hash", "/a", "./x.yaml"), ("hash", "/b", "./x.yaml")]),
     (n.PinsOfFamily(5), []),

@@ -101,6 +101,22 @@ def test_workflows_are_those_of_the_token(served: Served) -> None:
     assert len(served.exchange("two").claims) == 2
 
 
+def test_placement_and_why_know_what_a_token_is_bound_to(served: Served) -> None:
+    """Whatever the worker says of itself: the leader gives it nothing that it could not claim."""
+    token = bound("t7", "narrow", workflows=("mine*",))
+    served.register("one", token, workflows=["*"])
+    served.submit("r1", {"placement": "scored", **SHELL}, "other")
+    committer = served.connection.link.committer
+    assert committer.commit(c.Place()).changed == 0
+    (why,) = served.connection.why("r1")
+    assert why.summary == "no live node may take it"
+    assert why.details == ["narrow-one: its token is bound to the workflows mine*"]
+    served.submit("r2", {"placement": "scored", **SHELL}, "mine-1")
+    assert committer.commit(c.Place()).changed == 1
+    served.register("two", node="two")
+    assert committer.commit(c.Place()).changed == 1, "a worker that is bound to none takes it"
+
+
 def test_only_runs_that_it_works_on_can_be_read(served: Served) -> None:
     served.submit("r1", SHELL)
     served.submit("r2", {"inputs": {"secret": {"default": "hush"}}, "tasks": {"a": {"run": "true", "priority": 0}}})

@@ -178,10 +178,10 @@ CUT_OFF = """\
 tasks:
   quick: |
     echo quick $WEFT_ATTEMPT >> %(at)s/journal
-    test $WEFT_ATTEMPT = 2 || while ! test -e %(at)s/open; do sleep 0.05; done
+    test $WEFT_ATTEMPT != 1 || while ! test -e %(at)s/open; do sleep 0.05; done
   long: |
     echo long $WEFT_ATTEMPT >> %(at)s/journal
-    test $WEFT_ATTEMPT = 2 || while true; do sleep 0.05; done
+    test $WEFT_ATTEMPT != 1 || while true; do sleep 0.05; done
 """
 
 
@@ -212,7 +212,9 @@ def test_a_worker_that_is_cut_off_stops_itself(servers: Servers, figure: Figure)
     proxy.release()
     cluster.until(lambda: any(n.node == "edge-one" and n.session != session for n in cluster.connection.nodes()))
     cluster.sound(run_id, 2)
-    assert cluster.outcomes() == {"lost": 2, "succeeded": 2}, cluster.story()
+    outcomes = cluster.outcomes()
+    outcomes.pop("returned", None)  # on a slow machine a claim may come too late to be trusted, and is given back
+    assert outcomes == {"lost": 2, "succeeded": 2}, cluster.story()
     assert times["killed"] <= times["reclaimed"], "nobody else may have begun it while it still ran"
     assert times["killed"] < LEASE_S * BUSY
     proxy.close()

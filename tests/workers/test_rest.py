@@ -98,6 +98,23 @@ def test_waits_renew_the_lease_of_a_worker_that_holds_nothing() -> None:
     assert kept.lost == []
 
 
+def test_little_trust_is_renewed_before_the_claim() -> None:
+    """Else the claim may come when it has lapsed, and is given back."""
+    kept = Kept()
+
+    async def story() -> None:
+        renewal = kept.lease.rest()
+        assert renewal is not None
+        await asyncio.sleep(TTL_S * 0.6)
+        kept.lease.rested(renewal, renewed=True)
+        assert 0 < kept.left_s < TTL_S / 3
+        await kept.lease.refresh()
+        assert kept.left_s == pytest.approx(TTL_S * 5 / 6)
+
+    kept.play(story)
+    assert kept.lost == []
+
+
 def test_a_worker_that_holds_something_does_not_rest() -> None:
     kept = Kept()
     kept.holds_nothing = kept.can_rest = False

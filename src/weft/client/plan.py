@@ -86,6 +86,6 @@ def _able(workflow: Workflow, pos: int, nodes: Sequence[PlacedNode]) -> tuple[li
     """(nodes that could run it, why none could)."""
     body = demand_of(workflow.tasks[pos])[1] if workflow.own is None else workflow.own[1]
     demand = msgspec.json.decode(body)
-    reasons = {name: eligible(demand, facts) for name, facts in nodes}
+    reasons = {name: eligible(demand, facts, workflow.name) for name, facts in nodes}
     able = [name for name, why in reasons.items() if not why]
     return able[:NODES_SHOWN], [] if able else [f"{n}: {', '.join(w)}" for n, w in list(reasons.items())[:WHY_SHOWN]]

@@ -147,7 +147,7 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
         return "no node is running", [start]
     if all(node.slots == 0 for node in s.nodes):
         return "no node works", [*(f"{node.facts.name}: {NO_SLOTS}" for node in s.nodes), start]
-    refusals = [(node.facts.name, refusals_of(s.demand, node, s.run.id)) for node in s.nodes]
+    refusals = [(node.facts.name, refusals_of(s.demand, node, s.run.id, s.run.name)) for node in s.nodes]
     able = [name for name, reasons in refusals if not reasons]
     details = [f"{name}: {'; '.join(reasons)}" for name, reasons in refusals if reasons]
     busy = [
@@ -164,7 +164,7 @@ def _queued(s: Situation) -> tuple[str, list[str]]:
         return f"it was given to {s.holder or 'a node'}, which alone may take it for {left}", [*busy, *details]
     if not able:
         waits = any(
-            not eligible(s.demand, node.facts)
+            not eligible(s.demand, node.facts, s.run.name)
             for node in s.nodes
             if not node.draining and node.scope is None and node.slots != 0
         )
@@ -189,7 +189,7 @@ def _longer(s: Situation) -> list[str]:
     return [f"{s.longer} queued {have} to its end (order: longest_path)"]
 
 
-def refusals_of(demand: dict[str, Any], node: NodeView, run_id: str | None) -> list[str]:
+def refusals_of(demand: dict[str, Any], node: NodeView, run_id: str | None, workflow: str) -> list[str]:
     """Why a live node does not take a task of this demand now, whatever is ahead of it."""
     reasons = []
     if node.slots == 0:
@@ -198,7 +198,7 @@ def refusals_of(demand: dict[str, Any], node: NodeView, run_id: str | None) -> l
         reasons.append("it is draining and takes nothing more")
     if node.scope is not None and node.scope != run_id:
         reasons.append(f"it works for run {node.scope} only")
-    impossible = eligible(demand, node.facts)
+    impossible = eligible(demand, node.facts, workflow)
     if impossible:
         return reasons + impossible
     requires = demand.get("requires", {})

@@ -119,15 +119,17 @@ class LeaseKeeper:
             self._hurry.set()
 
     async def refresh(self) -> None:
-        """The node is about to claim: after a rest its lease is renewed at once, and before if trust has lapsed."""
-        if not self._resting or self.trusted_until - self._ports.clock() > self._settings.lease_ttl_s * FRESH:
+        """The node is about to claim: after a rest its lease is renewed at once, and before that if trust could lapse
+        until the claim is there."""
+        left, ttl_s = self.trusted_until - self._ports.clock(), self._settings.lease_ttl_s
+        if not self._resting or left > ttl_s * FRESH:
             return
         self._resting = False
         self._granted.clear()
         self._hurry.set()
-        if not self.trusted:
+        if left < ttl_s * STUCK:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.lease_ttl_s * STUCK):
+                async with asyncio.timeout(ttl_s * STUCK):
                     await self._granted.wait()
 
     async def keep(self, loop: "ExchangeLoop") -> None:

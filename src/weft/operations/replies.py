@@ -218,6 +218,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     drain_at: int | None = None
     seen_at: int | None = None  # its last renewal
     server: str | None = None  # that it came through, of a worker without the store
+    workflows: list[str] = []  # that its token is bound to: names, or beginnings with a * after them; none: all
     resources: dict[str, Any] = {}  # as it measured them last
     cpus: float | None = None  # that its tasks may reserve
     measured_at: int | None = None

@@ -404,7 +404,7 @@ class PinsOfFamily(msgspec.Struct):
 
 
 class Roots(msgspec.Struct):
-    """(number, its root's number, its root's id) of runs, ascending; not locked."""
+    """(number, its root's number, its root's id, its workflow's name) of runs, ascending; not locked."""
 
     nos: list[int]
 

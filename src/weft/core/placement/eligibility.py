@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from weft.core.definition.field_types.text_formats import format_size
+from weft.core.placement.worker_binding import allows
 from weft.core.workflow import BUILT_IN_KINDS, REMOTE_KINDS
 
 #: What a task takes of its node while it runs, in the words of `requires`.
@@ -37,6 +38,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     cpus: float | None = None  # for tasks
     down: dict[str, str] = {}  # kinds whose engine cannot be used now, and why
     engines: tuple[str, ...] = ()  # those that answer
+    workflows: tuple[str, ...] = ()  # that its token is bound to (worker_binding.py); none: all
 
     def has(self, label: str) -> bool:
         """`name`, or `name=value`."""
@@ -85,7 +87,7 @@ def node_facts(body: Mapping[str, Any], name: str, session: str, down: dict[str,
         capabilities=tuple(body.get("capabilities", ())), memory=body.get("memory"), disk=body.get("disk"),
         gpus=body.get("gpus", 0), gpu_memory=body.get("gpu_memory"), functions=_names(body.get("functions")),
         cpus=body.get("cpus"),
-        down=down or {},
+        down=down or {}, workflows=tuple(body.get("workflows", ())),
     )  # fmt: skip
 
 
@@ -93,11 +95,14 @@ def _names(names: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def eligible(demand: Mapping[str, Any], node: NodeFacts) -> list[str]:
-    """Why not, in words, one entry per requirement that the node does not satisfy; empty: it may."""
+def eligible(demand: Mapping[str, Any], node: NodeFacts, workflow: str | None = None) -> list[str]:
+    """Why not, in words, one entry per requirement that the node does not satisfy; empty: it may. `workflow`: its
+    name; None: what the node's token allows is judged elsewhere."""
     if "all" in demand:  # of a run that one node owns: it must be able to run all of its tasks
-        return list(dict.fromkeys(reason for one in demand["all"] for reason in eligible(one, node)))
+        return list(dict.fromkeys(reason for one in demand["all"] for reason in eligible(one, node, workflow)))
     reasons = []
+    if workflow is not None and not allows(node.workflows, workflow):
+        reasons.append(f"its token is bound to the workflows {', '.join(node.workflows)}")
     if demand["kind"] not in node.kinds:
         reasons.append(_no_executor(demand["kind"]))
     elif demand["kind"] in node.down:

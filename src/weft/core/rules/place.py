@@ -59,10 +59,10 @@ def place(draft: Draft, command: Place) -> Rule:
     (bodies,) = yield (DemandBodies(known),)
     requires = {id: msgspec.json.decode(body) for id, body in bodies}
     nodes = _nodes(sessions, dict(measured), occupied, tasks, requires)
-    roots: dict[int, int] = {}
-    if any(node.scope is not None for node in nodes.values()):
+    runs: dict[int, tuple[int, str]] = {}  # root and workflow, where some node does not work for all of them
+    if any(node.scope is not None or node.facts.workflows for node in nodes.values()):
         (families,) = yield (Roots(sorted({task.run_no for task in tasks})),)
-        roots = {no: root for no, root, _ in families}
+        runs = {no: (root, name) for no, root, _, name in families}
     placed = 0
     for task in tasks:
         holder = holder_of(task.demand)
@@ -71,7 +71,7 @@ def place(draft: Draft, command: Place) -> Rule:
                 continue
             reopen(draft, task)
         else:
-            placed += _place(draft, task, requires[task.demand], nodes, roots.get(task.run_no))
+            placed += _place(draft, task, requires[task.demand], nodes, *runs.get(task.run_no, (None, None)))
     return Reply(changed=placed)
 
 
@@ -129,8 +129,16 @@ def _nodes(
     return {s.id: _Node(s, loads[s.id], held.get(s.id, []), engines_down(measurements.get(s.id, {}))) for s in live}
 
 
-def _place(draft: Draft, task: TaskRow, demand: dict[str, Any], nodes: dict[str, _Node], root: int | None) -> bool:
-    able = [node for node in nodes.values() if node.scope in (None, root) and not eligible(demand, node.facts)]
+def _place(
+    draft: Draft,
+    task: TaskRow,
+    demand: dict[str, Any],
+    nodes: dict[str, _Node],
+    root: int | None,
+    workflow: str | None,
+) -> bool:
+    open_to_it = [node for node in nodes.values() if node.scope in (None, root)]
+    able = [node for node in open_to_it if not eligible(demand, node.facts, workflow)]
     roomy = [node for node in able if node.has_room(demand)]
     chosen = best(demand.get("requires", {}), [node.seen() for node in roomy if node.has_slot])
     if chosen is None:

@@ -57,6 +57,7 @@ class WorkerFacts(msgspec.Struct, omit_defaults=True):
     plugins: dict[str, dict[str, str]] = {}
     token_key: str | None = None  # with which tokens of its attempts are signed
     server: str = ""  # that it came through
+    workflows: tuple[str, ...] = ()  # of its token's binding
 
 
 def checked_registration(
@@ -83,7 +84,7 @@ def checked_registration(
             )
         facts.labels = dict(bound)
     facts.kinds = [kind for kind in facts.kinds if kind not in refused_kinds]
-    facts.server = server
+    facts.server, facts.workflows = server, token.binding.workflows
     return Register(
         command.session, node_name(token, command.node), command.ttl_ms, None, msgspec.json.encode(facts).decode(),
         "worker", command.gave_up, token.id,

@@ -46,6 +46,7 @@ def nodes(access: "StoreAccess", ended: bool) -> list[NodeInfo]:
                 gpus=facts.get("gpus", 0), gpu_memory=facts.get("gpu_memory"), functions=facts.get("functions"),
                 cpus=facts.get("cpus"), measured_at=measured_at, url=facts.get("url"),
                 resources=resources, executors=_executors(facts, resources), server=through,
+                workflows=facts.get("workflows", []),
                 behind=lags.get(id),
             )
         )  # fmt: skip

@@ -26,7 +26,7 @@ def facts_of(node: NodeInfo) -> NodeFacts:
     return NodeFacts(
         tuple(node.kinds), node.labels, node.node, node.session, tuple(node.capabilities), node.memory, node.disk,
         node.gpus, node.gpu_memory, None if node.functions is None else tuple(node.functions), node.cpus,
-        engines_down(node.resources), engines_up(node.resources),
+        engines_down(node.resources), engines_up(node.resources), tuple(node.workflows),
     )  # fmt: skip
 
 
@@ -40,8 +40,8 @@ def unplaceable(workflow: Workflow, nodes: Sequence[NodeFacts], here: NodeFacts 
         demands = {workflow.own[1]: f"a run of {workflow.name} alone"}
     for body, what in reversed(demands.items()):
         demand = msgspec.json.decode(body)
-        reasons = [("this node", eligible(demand, here))] if here is not None else []
-        reasons += [(node.name, eligible(demand, node)) for node in nodes]
+        reasons = [("this node", eligible(demand, here, workflow.name))] if here is not None else []
+        reasons += [(node.name, eligible(demand, node, workflow.name)) for node in nodes]
         if reasons and all(why for _, why in reasons):
             lines = [f"{name}: {', '.join(why)}" for name, why in reasons[:NODES_SHOWN]]
             unknown = unknown_types(demand, [*nodes, *([] if here is None else [here])])

@@ -84,7 +84,7 @@ SELECT DISTINCT name FROM workflows ORDER BY name LIMIT :limit
 SELECT {pin} FROM pins p WHERE p.root = :root ORDER BY p.workflow, p.source NULLS FIRST, p.name
 
 -- name: run_roots (nos bigint[])
-SELECT r.no, r.root, f.id FROM runs r JOIN runs f ON f.no = r.root WHERE r.no IN :nos ORDER BY r.no
+SELECT r.no, r.root, f.id, r.name FROM runs r JOIN runs f ON f.no = r.root WHERE r.no IN :nos ORDER BY r.no
 
 -- name: run_origin (run_no bigint)
 SELECT source, labels, fresh FROM runs WHERE no = :run_no

@@ -4,6 +4,7 @@ Peers are asked in the order that follows this node's own name, so copies are sp
 beginning of a stream says so, and is brought all of it: one that was away, or that takes the place of another.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from weft.store.shipment import Chunk
 
 ASK_ALL_S = 5.0  # a stream that still grows: those that had nothing of it are asked again after so long
 LACKING_AT_ONCE = 20
+TEND_S = 2.0
 SOURCES_MAX = 1000
 _AFTER_ALL = 2**62
 _FOUND = StoredPiece | None
@@ -77,19 +79,36 @@ class OutputCopies:
         return here
 
     def tend(self, replica: Path, revision: int) -> None:
-        """Remove what belongs to runs that are gone, and make copies that are missing."""
+        """Remove what belongs to runs that are gone, and make copies that are missing, for a while."""
         self._file.remove_unknown(replica, revision)
-        for place, at in self._file.lacking(LACKING_AT_ONCE):
-            made = self._on_peers(partial(self._complete, place, at))
-            self._file.set_lacking(place, max(0, self._wanted() - made))
+        if known := self._peers.known():  # none: etcd may not have answered yet
+            self._file.know_peers(known)
+        until = time.monotonic() + TEND_S
+        while time.monotonic() < until and (lacking := self._file.lacking(LACKING_AT_ONCE)):
+            left = [self._make_copies(place, at) for place, at in lacking]
+            if any(left):
+                return
+
+    def _make_copies(self, place: StreamPlace, revision: int) -> int:
+        """How many are missing still. Peers that have the most of it are completed first."""
+        ends: dict[str, int] = {}
+        for node in self._peers.others():
+            with contextlib.suppress(PeerSilent):
+                found: StoredPiece | None = self._peers.ask(node, READ, WantedOutput(place, _AFTER_ALL), _FOUND)
+                ends[node] = 0 if found is None else found.end
+        nodes = sorted(ends, key=lambda node: -ends[node])
+        made = self._on_peers(lambda node: self._bring(node, place, ends[node], revision), nodes)
+        missing = max(0, self._wanted() - made)
+        self._file.set_lacking(place, missing)
+        return missing
 
     def _wanted(self) -> int:
-        return min(self._copies, self._peers.count())
+        return min(self._copies, len(self._peers.known()))
 
-    def _on_peers(self, copy: Callable[[str], None]) -> int:
+    def _on_peers(self, copy: Callable[[str], None], nodes: Sequence[str] | None = None) -> int:
         """How many peers have it now."""
         made = 0
-        for node in self._peers.others():
+        for node in self._peers.others() if nodes is None else nodes:
             if made >= self._copies:
                 break
             try:
@@ -102,10 +121,6 @@ class OutputCopies:
     def _send(self, chunks: Sequence[Chunk], revision: int, node: str) -> None:
         for place, end in self._peers.ask(node, OUTPUT, CopiedChunks(revision, list(chunks)), _LACKING):
             self._bring(node, place, end, revision)
-
-    def _complete(self, place: StreamPlace, revision: int, node: str) -> None:
-        found = self._peers.ask(node, READ, WantedOutput(place, _AFTER_ALL), _FOUND)
-        self._bring(node, place, 0 if found is None else found.end, revision)
 
     def _bring(self, node: str, place: StreamPlace, end: int, revision: int) -> None:
         """All that is here of a stream from `end` on."""

@@ -5,7 +5,7 @@ byte on without gaps, but for what was cut out of its middle: a chunk that begin
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +25,11 @@ CREATE TABLE IF NOT EXISTS output_chunks (
 CREATE TABLE IF NOT EXISTS streams (
   task_id  INTEGER NOT NULL, attempt INTEGER NOT NULL, stream TEXT NOT NULL,
   revision INTEGER NOT NULL,  -- of the log, at which its task was there
-  lacking  INTEGER NOT NULL,  -- copies on other nodes that were not made when it had ended
+  lacking  INTEGER NOT NULL,  -- copies on other nodes that were not made when it had ended, or that may be lost
   PRIMARY KEY (task_id, attempt, stream)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS streams_lacking ON streams (task_id) WHERE lacking > 0;
+CREATE TABLE IF NOT EXISTS peers (node TEXT PRIMARY KEY) WITHOUT ROWID;  -- that may have copies
 """
 _PLACE = "task_id = ? AND attempt = ? AND stream = ?"
 _NOTE = """
@@ -111,12 +112,23 @@ class StreamsFile:
             self._connection.execute(f"UPDATE streams SET lacking = ? WHERE {_PLACE}", (copies, *place))
 
     def lacking(self, limit: int) -> list[tuple[StreamPlace, int]]:
-        """Streams that have ended with fewer copies than they should have, and their revisions."""
+        """Streams that have fewer copies than they should have, as far as is known, and their revisions."""
         with self._explained, self._lock:
             rows: list[Any] = self._connection.execute(
                 "SELECT task_id, attempt, stream, revision FROM streams WHERE lacking > 0 LIMIT ?", (limit,)
             ).fetchall()
         return [(StreamPlace(*place), revision) for *place, revision in rows]
+
+    def know_peers(self, nodes: Collection[str]) -> None:
+        """When one of those that were known before is gone for good, the copies that it may have had are lacking."""
+        with self._explained, self._lock, self._connection:
+            before = {node for (node,) in self._connection.execute("SELECT node FROM peers")}
+            if before == set(nodes):
+                return
+            if before - set(nodes):
+                self._connection.execute("UPDATE streams SET lacking = 1 WHERE lacking = 0")
+            self._connection.execute("DELETE FROM peers")
+            self._connection.executemany("INSERT INTO peers VALUES (?)", [(node,) for node in sorted(nodes)])
 
     def remove_unknown(self, replica: Path, revision: int) -> None:
         """What belongs to tasks that the replica, at this revision, does not have any more."""

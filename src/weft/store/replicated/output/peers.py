@@ -184,8 +184,9 @@ class PeerChannel:
         found = sorted(node for node in self._look() if self._away.get(node, 0.0) <= now)
         return [node for node in found if node > self._node] + [node for node in found if node < self._node]
 
-    def count(self) -> int:
-        return len(self._look())
+    def known(self) -> list[str]:
+        """Also those that are away, but not for longer than ADDRESS_S."""
+        return sorted(self._look())
 
     def _look(self) -> dict[str, str]:
         with self._lock:
