@@ -115,7 +115,7 @@ def test_what_a_frame_of_ten_thousand_tasks_costs(page_of: Callable[..., Page]) 
     run = page.server.submit(large())
     page.sign_in(place=f"#/runs/{run}")
     page.until("document.querySelector('weft-graph')?.drawn > 0")
-    found = {}
+    found: dict[str, float] = {}
     for name, begin, move, _ in SCENES:
         for _ in range(3):  # beside other tests even processor time is longer now and then
             before = page.browser.main_thread_s()
