@@ -3,8 +3,8 @@
 With every change: nodes killed under load are reclaimed in time and nothing is lost; the leader is killed; a node
 that stood still past its lease reports nothing that counts; five race for one task. They are about leases, terms and
 claims, which are the log's own here. With WEFT_SOAK (`make soak`) also: drains, a rolling restart under load,
-placement and triggers. Not here: connections to PostgreSQL, engines, kills inside of a transaction (its points are
-the other committer's), and wrong wall clocks (test_log_rules.py: one node alone is the majority of wall clocks).
+placement and triggers, with leaders that die around fires. Not here: connections to PostgreSQL, engines, and wrong
+wall clocks (test_log_rules.py: one node alone is the majority of wall clocks).
 """
 
 import itertools
@@ -40,7 +40,10 @@ if os.environ.get("WEFT_SOAK"):
         test_a_leader_and_two_workers_share_a_graph,
         test_each_task_runs_where_it_may,
     )
-    from tests.cluster.test_triggers import test_a_fire_comes_at_its_moment  # noqa: F401
+    from tests.cluster.test_triggers import (  # noqa: F401
+        test_a_fire_comes_at_its_moment,
+        test_leaders_die_around_fires_and_each_time_has_one_run,
+    )
 
 PREFIXES = itertools.count(1)
 

@@ -91,8 +91,8 @@ class Committer:
                 reply, wake = self.apply(transaction, command, files, actor)
             else:
                 reply, wake = self.apply_once(transaction, command, command_id, files, actor)
-            _reach(command, "before_commit")
-        _reach(command, "committed")
+            reach_commit(command, "before_commit")
+        reach_commit(command, "committed")
         self._wake_nodes(wake)
         return reply
 
@@ -127,13 +127,13 @@ class Committer:
                     self.contended += 1
                     return None
                 reply, wake = self.apply(transaction, command, {})
-                _reach(command, "before_commit")
+                reach_commit(command, "before_commit")
         except FilesNeeded:
             return None
         except (StoreSlow, Superseded):
             self.contended += 1
             return None
-        _reach(command, "committed")
+        reach_commit(command, "committed")
         self._wake_nodes(wake)
         return reply
 
@@ -235,7 +235,8 @@ def _described(command: c.Command) -> tuple[str, dict[str, Any]]:
     return name, {key: value for key, value in fields.items() if isinstance(value, (str, int))}
 
 
-def _reach(command: c.Command, moment: str) -> None:
+def reach_commit(command: c.Command, moment: str) -> None:
+    """Places where tests kill a process."""
     if not ARMED:
         return
     if isinstance(command, c.Exchange):

@@ -12,7 +12,7 @@ from weft.core import commands as c
 from weft.core.artifacts import File, FilesNeeded
 from weft.core.decision.draft import Hint
 from weft.node.attempts.artifacts import read_files
-from weft.node.committer import Committer
+from weft.node.committer import Committer, reach_commit
 from weft.store.protocol import Store, StoreError, Transaction
 from weft.store.replicated.entry import Sent
 from weft.store.replicated.log_store import LogStore
@@ -35,7 +35,9 @@ class LogCommitter(Committer):
             store.follow(self._apply_sent, self._heard)
 
     def commit(self, command: c.Command, *, command_id: str | None = None, actor: str | None = None) -> Any:
+        reach_commit(command, "before_commit")
         (outcome,) = self._outcomes([Sent.of(command, command_id, actor)])
+        reach_commit(command, "committed")
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
