@@ -96,10 +96,16 @@ def test_a_store_moves_from_postgresql_into_a_log_and_back_killed_on_the_way(nod
         nodes.kill(name, signal.SIGTERM)
 
     there = ("--from", nodes.url("n0"), "--to", second)
+    for point in ("move.marked", "copy.filled"):  # broken off, undone, and in use again
+        copy(*there, code=-signal.SIGKILL, WEFT_CRASH_AT=point)
+        assert "is in use again" in copy(*there, "--undo")
+    nodes.start("n1")
+    nodes.kill("n1", signal.SIGTERM)
     for point in ("move.marked", "move.kept", "copy.filled", "copy.committed"):
         copy(*there, code=-signal.SIGKILL, WEFT_CRASH_AT=point)
     assert "was moved to postgresql" in nodes.call("n1", "worker", fails=True)
     assert "moved" in copy(*there)
+    assert "cannot be undone" in copy(*there, "--undo", code=2)
     found = counts(second)
     assert found["runs"] == 3
     assert all(found[table] >= count for table, count in had.items()), (had, found)

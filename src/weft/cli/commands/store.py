@@ -47,11 +47,10 @@ def _copy(args: Namespace, session: CommandSession) -> int:
         if isinstance(source, EtcdUrl):
             done = _copy_log(args, session, source)
         else:
-            found = _copy_store(args, session, source)
-            if found is None:
-                session.warn(f"{_shown(source)} is in use again")
-                return OK
-            done = found
+            done = _copy_store(args, session, source)
+        if done is None:
+            session.warn(f"{_shown(source)} is in use again")
+            return OK
     except NotAlone as problem:
         hint = "stop them, or say --wait: they are drained then"
         if isinstance(source, EtcdUrl):
@@ -74,17 +73,20 @@ def _copy(args: Namespace, session: CommandSession) -> int:
     return OK
 
 
-def _copy_log(args: Namespace, session: CommandSession, source: EtcdUrl) -> "CopyInfo":
-    """From a replicated log to a file or to PostgreSQL."""
-    from weft.client.move.log_move import move_log
+def _copy_log(args: Namespace, session: CommandSession, source: EtcdUrl) -> "CopyInfo | None":
+    """From a replicated log to a file or to PostgreSQL. None: a copy was undone."""
+    from weft.client.move.log_move import move_log, undo_move
 
     place = None if args.target is None else store_from("--to", args.target, session.directory)
     if place is None or isinstance(place, EtcdUrl):
         raise GiveUp(BAD_INPUT, "--to must be a file or postgresql://…: a replicated log can be moved only there")
-    if args.undo or args.wait:
-        raise GiveUp(BAD_INPUT, "--undo and --wait are not for a replicated log: stop its nodes, and run it again")
+    if args.wait:
+        raise GiveUp(BAD_INPUT, "--wait is not for a replicated log: stop its nodes, and run it again")
     target: Any = place if isinstance(place, Path) else _filling(place, session)
     say = _sayer(args, session)
+    if args.undo:
+        undo_move(source, session.directory, target, say, wait_s=session.config.store_wait)
+        return None
     return move_log(source, session.directory, target, say, quick=args.quick, wait_s=session.config.store_wait)
 
 

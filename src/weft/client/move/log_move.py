@@ -5,7 +5,8 @@ it. That file is the target, or what is copied there. The same move, run again, 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,16 +35,8 @@ def move_log(
     url: EtcdUrl, directory: Path, target: "Path | Filling", say: Callable[[str], None], *, quick: bool, wait_s: float
 ) -> CopyInfo:
     """Raises NotAlone while nodes are at work on the log."""
-    name = str(target) if isinstance(target, Path) else target.name
-    root = files_root(directory)
-    make_home(root)
-    store = open_replicated(url, root, keeps=True, log=say, wait_s=wait_s, moving_to=name)
-    connection = StoreConnection(StoreAccess(store, root=root))
-    try:
-        if not isinstance(store, ReplicaStore):
-            raise NotAlone(f"a node of this machine is at work on {store.name}")
-        assert store.path is not None
-        kept = store.path.parent / KEPT
+    name = _name(target)
+    with _opened(url, directory, name, say, wait_s) as (connection, store, kept):
         marked = store.etcd.get(MOVED) == name.encode()
         if isinstance(target, Path) and target.exists() and (not marked or kept.exists()):
             raise StoreUnusable(f"{target} is there already: name a file that is not")
@@ -55,8 +48,61 @@ def move_log(
         if isinstance(target, Path):
             return _to_file(store.name, kept, target)
         return _to_postgres(store.name, kept, target, say, quick=quick)
+
+
+def undo_move(
+    url: EtcdUrl, directory: Path, target: "Path | Filling", say: Callable[[str], None], *, wait_s: float
+) -> None:
+    """Take the mark back, if nothing came of the move: nodes may start on the log again."""
+    name = _name(target)
+    with _opened(url, directory, name, say, wait_s) as (_, store, kept):
+        if not store.etcd.get(MOVED):
+            return
+        if _has_arrived(kept, target):
+            raise StoreUnusable(f"{store.name} was moved to {name}. That cannot be undone")
+        store.etcd.put(MOVED, b"")
+        _remove(kept)
+
+
+def _name(target: "Path | Filling") -> str:
+    return str(target) if isinstance(target, Path) else target.name
+
+
+@contextmanager
+def _opened(
+    url: EtcdUrl, directory: Path, name: str, say: Callable[[str], None], wait_s: float
+) -> Iterator[tuple[StoreConnection, ReplicaStore, Path]]:
+    """This machine's replica, and the place of the file that it becomes."""
+    root = files_root(directory)
+    make_home(root)
+    store = open_replicated(url, root, keeps=True, log=say, wait_s=wait_s, moving_to=name)
+    connection = StoreConnection(StoreAccess(store, root=root))
+    try:
+        if not isinstance(store, ReplicaStore):
+            raise NotAlone(f"a node of this machine is at work on {store.name}")
+        assert store.path is not None
+        yield connection, store, store.path.parent / KEPT
     finally:
         connection.close()
+
+
+def _has_arrived(kept: Path, target: "Path | Filling") -> bool:
+    if isinstance(target, Path):
+        return target.exists() and not kept.exists()
+    copied = target.copied()
+    if copied is None or not kept.exists():
+        return copied is not None
+    source = SqliteSource(kept)
+    try:
+        mark = source.moved()
+        return mark is not None and mark.mark == copied
+    finally:
+        source.store.close()
+
+
+def _remove(kept: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{kept}{suffix}").unlink(missing_ok=True)
 
 
 def _keep(connection: StoreConnection, store: ReplicaStore, kept: Path, name: str) -> None:
@@ -105,7 +151,6 @@ def _to_postgres(source: str, kept: Path, target: "Filling", say: Callable[[str]
         done = copy.run(wait=False, quick=quick)
     finally:
         copy.close()
-    for suffix in ("", "-wal", "-shm"):
-        Path(f"{kept}{suffix}").unlink(missing_ok=True)
+    _remove(kept)
     done.source = source
     return done
