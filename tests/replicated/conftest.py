@@ -19,6 +19,7 @@ from tests.replicated.etcd_cluster import MISSING, PROGRAM, EtcdCluster
 from weft import config
 from weft.client.local import StoreConnection
 from weft.client.opening import open_connection
+from weft.operations.errors import NotFound
 
 STARTED = "-- started"
 
@@ -101,8 +102,16 @@ class Nodes:
         return value
 
     def until_ended(self, name: str, run: str, seconds: float = STARTUP_MAX_S) -> str:
+        """As this node sees it, which may not have heard of it yet."""
         connection = self.connection(name)
-        self.until(lambda: connection.run(run).finished, seconds)
+
+        def finished() -> bool:
+            try:
+                return connection.run(run).finished
+            except NotFound:
+                return False
+
+        self.until(finished, seconds)
         return connection.run(run).state
 
     def story(self) -> str:

@@ -69,6 +69,7 @@ def test_output_is_on_two_nodes_and_read_from_all(nodes: Nodes) -> None:
     names = ("n0", "n1", "n2", "n3")
     run = print_much(nodes)
     for name in names:
+        nodes.until_ended(name, run)
         assert logs(nodes, name, run, "much") == PRINTED
         assert stored(nodes, name, REPLICA_FILE) == 0
     (copy,) = set(holders(nodes, *names)) - {"n3"}
