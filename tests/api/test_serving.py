@@ -362,4 +362,4 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "starlette.py").write_text("raise ImportError('no', name='starlette')")
     done = _refused(tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 2
-    assert "install weft[server]" in done.stderr
+    assert "install 'weft[server]'" in done.stderr

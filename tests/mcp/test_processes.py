@@ -283,4 +283,4 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "mcp.py").write_text("raise ImportError('no', name='mcp')")
     done = refused(tmp_path, PYTHONPATH=str(tmp_path))
     assert done.returncode == 2
-    assert "install weft[mcp]" in done.stderr
+    assert "install 'weft[mcp]'" in done.stderr

@@ -24,7 +24,7 @@ PLAYED: dict[str, Any] = {
         "again": {"run": "exit 4", "retry": {"max": 1, "backoff": "1ms"}},
         "ask": {"needs": ["first"], "wait": {"signal": "go"}},
         "after": {"needs": ["part", "ask"], "run": "true"},
-        "handler": {"when": "on_failure", "run": "true"},
+        "handler": {"when": "on_failure", "run": "sleep 0.05"},
     },
 }
 

@@ -29,7 +29,7 @@ def test_from_runs_to_the_output_of_a_task(place: Place) -> None:  # noqa: F811
         await view.press("enter")
         await view.sees("extract", "load")
         assert view.line("extract").split() == [
-            "0",
+            "1",
             "extract",
             "✓",
             "succeeded",

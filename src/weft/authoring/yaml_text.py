@@ -38,6 +38,7 @@ _HINTS: Final = (
         "did not find expected key",
         "check the indentation; if there is text after a closing quote, put the whole text in quotes",
     ),
+    ("did not find expected ',' or", "put text with { } [ ] or ${{ … }} in quotes, and a comma between two entries"),
     ("did not find expected '-' indicator", "check the indentation of the list"),
     ("found unexpected end of stream", "close the quote"),
 )

@@ -209,7 +209,7 @@ def get_critical_path(context: RequestContext, request: GetCriticalPathArguments
     connection = context.connection
     run = connection.run(request.run)
     workflow = connection.workflow(run.id)
-    found, durations = measured_path(workflow, connection.all_tasks(run.id), connection.now())
+    found, durations = measured_path(workflow, run, connection.all_tasks(run.id), connection.now())
     start = number_in(request.cursor)
     end = start + request.limit
     on_path = dict.fromkeys(found.path)

@@ -160,7 +160,7 @@ class RunScreen(LiveScreen):
         return int(time.time() * 1000 + self._ahead_ms)
 
     def cells(self, row: GraphLine) -> Sequence[Cell]:
-        level = str(row.level) if row.first else ""
+        level = str(row.level + 1) if row.first else ""
         name = printable(row.title)
         if row.idx >= 0:
             name = f"  {name}"

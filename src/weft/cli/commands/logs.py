@@ -20,7 +20,7 @@ from weft.cli.run_view.tracker import Tracker
 from weft.cli.session import CommandSession, json_text
 from weft.cli.terminal.formats import moment, size
 from weft.cli.terminal.tables import table
-from weft.cli.terminal.terminal import padded, width_of
+from weft.cli.terminal.terminal import padded, printable, width_of
 from weft.client.following import EventFollower
 from weft.client.verbs import Connection
 from weft.core.states import TERMINAL
@@ -140,7 +140,14 @@ class LogOutput:
         self.times = LineTimes(connection) if args.timestamps else None
         self.titles: dict[str, str] = {}  # of elements with labels, by name
         self._ended: list[Callable[[str], None]] = []
-        take = self._writer(args, session, connection, run_id, many)
+        write = self._writer(args, session, connection, run_id, many)
+        self.is_empty = True
+
+        def noted(task: str, stream: StreamName, data: bytes) -> None:
+            self.is_empty = False
+            write(task, stream, data)
+
+        take: Take = noted
         self._tail = None if args.tail is None else TailFilter(take, args.tail)
         if self._tail is not None:
             take = self._tail.take
@@ -233,6 +240,10 @@ def _print_what_is_there(
         session.warn(f"{alone.name} has run as run {alone.child}: weft logs {alone.child}")
     elif args.task is not None and alone is not None and alone.attempt == 0 and alone.elements is None:
         session.warn(f"{alone.name} is {alone.state} and has not run: weft why {run_id} {alone.name}")
+    elif (
+        args.task is not None and alone is not None and alone.state in TERMINAL and output.is_empty and not args.tail
+    ):
+        session.warn(f"{alone.name} printed nothing{f': {printable(alone.reason)}' if alone.reason else ''}")
 
 
 def _began(connection: Connection, run_id: str, task: TaskInfo, attempt: int | None) -> int | None:

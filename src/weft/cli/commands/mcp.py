@@ -39,7 +39,9 @@ def mcp(args: Namespace, session: CommandSession) -> int:
             import starlette  # noqa: F401
             import uvicorn  # noqa: F401
     except ImportError as error:
-        raise GiveUp(BAD_INPUT, f"weft mcp needs {error.name}, which is not installed", "install weft[mcp]") from None
+        raise GiveUp(
+            BAD_INPUT, f"weft mcp needs {error.name}, which is not installed", "pip install 'weft[mcp]'"
+        ) from None
     if args.work and args.read_only:
         raise GiveUp(BAD_INPUT, "a node that works changes something", "leave --work or --read-only out")
     if args.http:

@@ -44,7 +44,7 @@ def serve_until_stopped(session: CommandSession, directory: Path | None, when_re
             import uvicorn  # noqa: F401
     except ImportError as error:
         raise GiveUp(
-            BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "install weft[server]"
+            BAD_INPUT, f"weft serve needs {error.name}, which is not installed", "pip install 'weft[server]'"
         ) from None
     gate, listener, token = gate_and_listener(session)
     tune()
@@ -143,7 +143,7 @@ def _begin_grpc(app: Any, host: str, port: int, message_max: int, tls: tuple[Pat
             from weft.grpc_api.server import GrpcServer
     except ImportError as error:
         raise GiveUp(
-            BAD_INPUT, f"weft serve --grpc needs {error.name}, which is not installed", "install weft[grpc]"
+            BAD_INPUT, f"weft serve --grpc needs {error.name}, which is not installed", "pip install 'weft[grpc]'"
         ) from None
     try:
         server = GrpcServer(app.state, host, port, message_max, tls)

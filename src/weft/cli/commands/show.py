@@ -46,14 +46,19 @@ def show(args: Namespace, session: CommandSession) -> int:
     workflow = connection.workflow(run.id)
     now = connection.now()
     found = list(connection.all_tasks(run.id))
-    critical, _ = measured_path(workflow, found, now)
+    critical, _ = measured_path(workflow, run, found, now)
     if args.json:
         output, error = output_or_why(connection, run)
         values = {"context": connection.context(run.id), "output": output, "output_error": error}
         values["budget"] = connection.budget(run.id)
         session.print_json({**_as_json(run, workflow, found, critical, now), **values})
     else:
-        facts = [*_starter(connection, run), *_waits(run, workflow, found), *_values(connection, run, workflow)]
+        facts = [
+            *_starter(connection, run),
+            *_without_nodes(connection, run),
+            *_waits(run, workflow, found),
+            *_values(connection, run, workflow),
+        ]
         _print_run(session, run, found, now, facts)
         _print_levels(session, workflow, found, critical, now, everything=args.all)
         _print_path(session, workflow, critical)
@@ -71,7 +76,7 @@ def _show_past(args: Namespace, session: CommandSession, connection: Connection)
     place = f"event {event.number:,} of {then.past.total:,} ({event.seq}): {what}, {moment(now)}"
     if args.task is None:
         workflow = connection.workflow(then.run.id)
-        critical, _ = measured_path(workflow, then.tasks, now)
+        critical, _ = measured_path(workflow, then.run, then.tasks, now)
         _print_run(session, then.run, then.tasks, now, [("as of", printable(place))])
         _print_levels(session, workflow, then.tasks, critical, now, everything=args.all)
         return OK
@@ -120,6 +125,12 @@ def _as_json(
 def _starter(connection: Connection, run: RunInfo) -> list[tuple[str, str]]:
     task = connection.starter(run.id)
     return [] if task is None else [("started", f"by {task.name} of run {task.run_id}")]
+
+
+def _without_nodes(connection: Connection, run: RunInfo) -> list[tuple[str, str]]:
+    if run.finished or any(node.slots != 0 for node in connection.nodes()):
+        return []
+    return [("waits", f"no node works: start one with weft worker, or go on here with weft resume {run.id}")]
 
 
 def _waits(run: RunInfo, workflow: Workflow, found: list[TaskInfo]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from datetime import datetime
 
 from weft.cli.exit_codes import BAD_INPUT, FAILED, OK, GiveUp
 from weft.cli.session import CommandSession
@@ -40,7 +41,10 @@ def _list(args: Namespace, session: CommandSession) -> int:
 
 
 def _next(one: TriggerInfo) -> str:
-    return "paused" if one.paused else one.problem or moment(one.next_at)
+    """With the offset: the trigger may have a zone of its own."""
+    if one.paused or one.problem or one.next_at is None:
+        return "paused" if one.paused else one.problem or ""
+    return datetime.fromtimestamp(one.next_at / 1000).astimezone().isoformat(" ", "seconds")
 
 
 def _last(fire: FireInfo | None, now: int) -> str:

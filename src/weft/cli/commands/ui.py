@@ -11,10 +11,11 @@ from argparse import Namespace
 
 from weft.cli.commands.serve import serve_until_stopped
 from weft.cli.commands.worker import watched
-from weft.cli.exit_codes import OK, UNREACHABLE, GiveUp
+from weft.cli.exit_codes import BAD_INPUT, OK, UNREACHABLE, GiveUp
 from weft.cli.session import CommandSession
 from weft.client.owner_token import server_token, token_for
 from weft.client.remote import ServerConnection
+from weft.core.commands import Refused
 from weft.operations.declare import NoArguments
 from weft.operations.resources.server import create_sign_in
 
@@ -82,6 +83,11 @@ def _asked(session: CommandSession) -> tuple[str, str]:
     connection = ServerConnection(url, token_for(url, session.config, session.directory))
     try:
         return url, connection.call(create_sign_in, NoArguments()).code
+    except Refused as error:
+        if session.server is not None:
+            raise
+        fix = "weft ui --port N starts one for this store, weft ui --server URL opens the page of that one"
+        raise GiveUp(BAD_INPUT, f"the server at {url} is not this store's: {error}", fix) from None
     finally:
         connection.close()
 

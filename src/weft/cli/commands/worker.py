@@ -69,7 +69,7 @@ def _serve_workers_of(args: Namespace, session: CommandSession, servers: str) ->
     try:
         asyncio.run(work())
     except ImportError as error:
-        raise GiveUp(BAD_INPUT, str(error), "install weft[http]") from None
+        raise GiveUp(BAD_INPUT, str(error), "pip install 'weft[http]'") from None
     except Rejected as error:
         raise GiveUp(
             UNREACHABLE, str(error), "see `weft token list` there; docs/guides/workers-over-http.md"

@@ -99,11 +99,15 @@ def _path(workflow: Workflow, history: RunReplay, now: int) -> tuple[list[int], 
 
 
 def _durations(spans: Spans, many: int, now: int) -> tuple[list[int], list[bool]]:
-    """Of the newest attempt of each task, as `weft show` counts them."""
+    """Of each task, from its first attempt's start to its last one's end in the newest generation that ran it."""
     durations, ran = [0] * many, [False] * many
-    for pos, idx, began, ended in zip(spans.pos, spans.idx, spans.began, spans.ended, strict=True):
+    first: dict[int, tuple[int, int]] = {}  # by position: a generation, and when its first attempt began
+    columns = (spans.pos, spans.idx, spans.generation, spans.began, spans.ended)
+    for pos, idx, generation, began, ended in zip(*columns, strict=True):
         if idx == WHOLE and pos < many:
-            durations[pos], ran[pos] = max(0, (ended or now) - began), True
+            if first.get(pos, (0, 0))[0] != generation:
+                first[pos] = (generation, began)
+            durations[pos], ran[pos] = max(0, (ended or now) - first[pos][1]), True
     return durations, ran
 
 

@@ -43,7 +43,8 @@ export function drawTicks(context, x, { from, to, left, right, top, bottom, labe
     const sx = Math.round(x(from + at)) + 0.5;
     if (sx > right) break;
     if (sx < left) continue;
-    context.fillText(label(at), sx + 4, top + 10);
+    const text = label(at);
+    if (sx + 4 + context.measureText(text).width <= right) context.fillText(text, sx + 4, top + 10);
     context.moveTo(sx, top);
     context.lineTo(sx, bottom);
   }

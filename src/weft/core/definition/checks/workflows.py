@@ -193,8 +193,8 @@ def _report_unknown_need(
         collector.problem_at(path, *NO_EXPRESSION)
         return
     fix = collector.did_you_mean(need, position)
-    if fix is None and len(position) <= 12:
-        fix = "known tasks: " + ", ".join(position)
+    if fix is None and 1 < len(position) <= 12:
+        fix = "known tasks: " + ", ".join(other for other in position if other != name)
     collector.problem_at(path, f"the task {quoted(name)} needs {quoted(need)}, which does not exist", fix)
 
 

@@ -188,7 +188,9 @@ class Duration(msgspec.Struct, frozen=True):
             return collector.problem(f"{error}, found {describe(value)}", fix)
         if ms < self.least_ms:
             least = "greater than zero" if self.least_ms <= 1 else f"at least {format_duration(self.least_ms)}"
-            return collector.problem(f"the duration must be {least}, found {describe(value)}", "remove the key")
+            return collector.problem(
+                f"the duration must be {least}, found {describe(value)}", "write a longer one, or remove the key"
+            )
         return format_duration(ms)
 
     def schema(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _WORDS: Final = {
     "ms": ("ms", "msec", "msecs", "millisecond", "milliseconds"),
 }
 _UNIT_OF_WORD: Final = {word: unit for unit, words in _WORDS.items() for word in words}
-_PART: Final = lazy(r"(\d{1,15}(?:\.\d{1,9})?)(ms|s|m|h|d) ?", re.ASCII)
+_PART: Final = lazy(r"(\d{1,99}(?:\.\d{1,9})?)(ms|s|m|h|d) ?", re.ASCII)
 _LOOSE_PART: Final = lazy(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([A-Za-z]+)\s*,?", re.ASCII)
 
 _UNITS_BYTES: Final = {
