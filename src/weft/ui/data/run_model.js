@@ -40,6 +40,7 @@ export class RunModel extends EventTarget {
   /** Names of tasks by workflow, of runs that tasks started. @type {Map<string, string[]>} */
   #names = new Map();
   /** @type {string[]} names of tasks that are to be open */ #open = [];
+  #asked = 0; // how often what is inside of them was asked for
   counts = new Uint32Array(STATES.length);
   /** The server's clock minus ours. */
   clockOffset = 0;
@@ -197,8 +198,10 @@ export class RunModel extends EventTarget {
   }
 
   async #readElements() {
+    const asked = ++this.#asked;
     const places = this.#open.map((name) => this.#positions.get(name)).filter((pos) => pos !== undefined && this.opens(pos));
     const found = await Promise.all(places.map(async (pos) => /** @type {[number, Opened | null]} */ ([pos, await this.#inside(/** @type {number} */ (pos))])));
+    if (asked !== this.#asked) return; // others are open by now
     this.opened = new Map(/** @type {[number, Opened][]} */ (found.filter(([, one]) => one !== null)));
     this.dispatchEvent(new Event("elements"));
   }
